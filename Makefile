@@ -1,0 +1,30 @@
+# The words to type. The work is in scripts/; "make demo" and "make test" need nothing before them.
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup:  ## install missing packages and make .venv
+	@scripts/setup.sh
+
+build: setup  ## build the release preset: library, nf, benchmarks
+	@scripts/build.sh release
+
+demo: build  ## build, then show the codecs at work
+	@scripts/demo.sh
+
+test: setup  ## everything that decides about a change
+	@scripts/test.sh
+
+format:  ## format the sources in place
+	@scripts/format.sh
+
+lint: setup  ## format, layers and clang-tidy
+	@scripts/lint.sh
+
+fuzz: setup  ## fuzz the decoders for FUZZ_SECONDS (60)
+	@scripts/test.sh fuzz
+
+clean:  ## remove the build folders
+	rm -rf build
+
+.PHONY: help setup build demo test format lint fuzz clean

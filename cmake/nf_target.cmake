@@ -1,0 +1,46 @@
+# How every target of this tree is made: one place for flags, warnings and sanitizers.
+#
+#   nf_library(name sources...)   a static library nf_<name> in the layer of that name
+#   nf_flags(target)              the flags alone, for executables
+#   nf_test(name libraries...)    <name>.cc as a GoogleTest binary, run by ctest
+
+function(nf_flags target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  # Fusing a * b + c changes bits from one machine to the next; where a format wants one rounding
+  # it says std::fma (docs/simd.md).
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                           -ffp-contract=off)
+  if(NF_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(NF_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${NF_SANITIZE} -fno-sanitize-recover=all
+                                             -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${NF_SANITIZE})
+  endif()
+  if(NF_BUILD_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
+function(nf_library name)
+  add_library(nf_${name} STATIC ${ARGN})
+  add_library(neuron_fabric::${name} ALIAS nf_${name})
+  set_target_properties(nf_${name} PROPERTIES EXPORT_NAME ${name}
+                                              POSITION_INDEPENDENT_CODE ON)
+  nf_flags(nf_${name})
+  target_include_directories(nf_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+    $<INSTALL_INTERFACE:include>)
+  target_include_directories(nf_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+endfunction()
+
+function(nf_test name)
+  add_executable(${name} ${name}.cc)
+  nf_flags(${name})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src
+                                             ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

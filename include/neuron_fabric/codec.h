@@ -1,0 +1,169 @@
+// Turns gradient values into wire bytes and back.
+//
+// A message holds the sum of the gradients of one or more ranks: it starts as one rank's encode()
+// and grows by one contribution at every decode_add_encode() on its way. The bytes are the same on
+// every CPU and GPU (docs/wire_format.md), so ranks of unlike hardware stay bit-identical.
+//
+// Some codecs first need figures that all ranks share. Then an exchange has two phases: every rank
+// takes statistics() of its values, one place combines them, everybody derives the same widths from
+// the combined bytes; and only then does payload move.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "neuron_fabric/codec_spec.h"
+#include "neuron_fabric/data_type.h"
+#include "neuron_fabric/status.h"
+
+namespace nf {
+
+// How the messages of two sets of ranks make the message of their union.
+enum class CodecKind {
+  kDense,         // values add as values
+  kCounting,      // codes add exactly, and the sum needs more bits
+  kRequantising,  // decode, add, encode again
+};
+
+std::string_view to_string(CodecKind kind);
+
+// Consecutive values of one parameter, and what all ranks know about them. Everything random is a
+// function of (seed, step, parameter, element in the parameter, encoder), so neither buckets nor
+// tiles nor threads change a bit.
+struct Slice {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint64_t parameter = 0;  // a hash of the parameter's qualified name
+  std::uint64_t first = 0;      // where the slice starts in the parameter; a multiple of granule()
+  std::size_t count = 0;        // values in the slice
+  std::uint32_t ranks = 1;      // ranks that take part in the sum
+
+  // Of the whole parameter, from element 0: the combined statistics and the chosen widths. Empty
+  // for codecs that have none.
+  std::span<const std::byte> statistics = {};
+  std::span<const std::uint8_t> widths = {};
+};
+
+// Who made a message and how many ranks' gradients it sums.
+struct Origin {
+  std::uint32_t encoder = 0;
+  std::uint32_t contributions = 1;
+};
+
+// One parameter's combined statistics, and the place for its widths.
+struct WidthRequest {
+  std::size_t count = 0;                    // values in the parameter
+  std::span<const std::byte> statistics;    // combined
+  std::span<std::uint8_t> widths;           // out: width_count(count) of them
+};
+
+// Immutable once made: any number of threads may use one codec at the same time.
+class Codec {
+ public:
+  explicit Codec(CodecSpec spec) : spec_(std::move(spec)) {}
+  virtual ~Codec() = default;
+  Codec(const Codec&) = delete;
+  Codec& operator=(const Codec&) = delete;
+
+  const CodecSpec& spec() const { return spec_; }
+  virtual CodecKind kind() const = 0;
+
+  // Slices start at multiples of this many values within their parameter.
+  virtual std::size_t granule() const = 0;
+
+  // First phase. Sizes are 0 where the codec has none.
+  virtual std::size_t statistics_size(std::size_t count) const;
+  virtual std::size_t width_count(std::size_t count) const;
+
+  // The statistics of one rank's values of a whole parameter.
+  Status statistics(ConstValues values, std::span<std::byte> out) const;
+
+  // Combines the statistics that all ranks took of the same `count` values, in rank order.
+  Status combine_statistics(std::size_t count,
+                            std::span<const std::span<const std::byte>> by_rank,
+                            std::span<std::byte> combined) const;
+
+  // Chooses the width of every super-group of all `parameters` together, so that their messages
+  // fit payload_capacity(). The same combined statistics give the same widths everywhere.
+  Status choose_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks) const;
+
+  // The most bytes that the messages of whole parameters of these sizes take together, from the
+  // sizes alone.
+  virtual std::size_t payload_capacity(std::span<const std::size_t> counts) const;
+
+  // The exact size of a message of `slice` that sums `contributions` ranks.
+  virtual std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const = 0;
+
+  // Writes the message that says: these values are the sum of origin.contributions ranks. A counting
+  // codec encodes one rank's values only; its sums grow by decode_add_encode().
+  Status encode(const Slice& slice, Origin origin, ConstValues values,
+                std::span<std::byte> wire) const;
+
+  // Each fails, and leaves `values` (or `out`) untouched, on sizes that do not fit and on bytes
+  // that no encode() could have written.
+  Status decode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                Values values) const;
+  // values += what decode() would give, to the bit.
+  Status decode_add(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                    Values values) const;
+  // One inner hop: out = encode(values + decode(wire)), made by `encoder`. For a counting codec
+  // the codes add instead, exactly.
+  Status decode_add_encode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                           ConstValues values, std::uint32_t encoder,
+                           std::span<std::byte> out) const;
+
+ protected:
+  // What a codec implements. Sizes have been checked.
+  virtual void do_statistics(ConstValues values, std::span<std::byte> out) const;
+  virtual Status do_combine_statistics(std::size_t count,
+                                       std::span<const std::span<const std::byte>> by_rank,
+                                       std::span<std::byte> combined) const;
+  virtual Status do_choose_widths(std::span<const WidthRequest> parameters,
+                                  std::uint32_t ranks) const;
+  virtual void do_encode(const Slice& slice, Origin origin, ConstValues values,
+                         std::byte* wire) const = 0;
+  // Whether choose_widths() could have chosen this width.
+  virtual bool is_width(std::uint8_t width) const;
+  // Whether some encode() could have written these bytes.
+  virtual Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const;
+  virtual void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
+                         Values values) const = 0;
+  virtual void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
+                             Values values) const = 0;
+  virtual void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
+                                    ConstValues values, std::uint32_t encoder,
+                                    std::byte* out) const = 0;
+
+ private:
+  Status check_slice(const Slice& slice, std::uint32_t contributions, std::size_t count) const;
+  Status check_message(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                       std::size_t count) const;
+
+  const CodecSpec spec_;
+};
+
+// One line of the table of codecs.
+struct CodecEntry {
+  using Factory = Expected<std::unique_ptr<Codec>> (*)(const CodecSpec&);
+
+  std::string_view name;
+  std::string_view example;  // a complete spelling, for listings and loops over all codecs
+  std::string_view summary;
+  Factory make = nullptr;
+};
+
+// The codecs of this library, in the order of docs/codecs.
+std::span<const CodecEntry> builtin_codecs();
+
+// The codec that `text` spells (`waterfill:4`, `g_binary+majority`), from `entries`. Fails with
+// kBadConfig and the nearest known name where there is none.
+Expected<std::unique_ptr<Codec>> make_codec(std::string_view text,
+                                            std::span<const CodecEntry> entries = builtin_codecs());
+
+}  // namespace nf

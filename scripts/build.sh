@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# scripts/build.sh PRESET [TARGET...]: configures build/PRESET where needed, then builds.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+preset=${1:?usage: scripts/build.sh PRESET [TARGET...]}
+shift
+
+export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+if command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER:-ccache}
+fi
+
+# One build of a preset at a time: ./nf may be called from many places at once.
+mkdir -p build
+exec 9>"build/$preset.lock"
+flock 9
+
+if [[ ! build/$preset/build.ninja -nt CMakePresets.json ]]; then
+  cmake --preset "$preset" >/dev/null 9>&-
+fi
+targets=()
+if (($# > 0)); then targets=(--target "$@"); fi
+cmake --build "build/$preset" "${targets[@]}" 9>&-

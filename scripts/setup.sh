@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs what packages.txt and requirements.txt name, where it is missing; run it as often as you
+# like. Python packages go to .venv. NF_SKIP_PACKAGES=1 leaves the system's packages alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+
+missing_packages() {
+  local wanted
+  wanted=$(sed 's/#.*//' packages.txt | xargs -n 1 | sort -u)
+  comm -23 <(printf '%s\n' "$wanted") \
+    <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null |
+      sed -n 's/^installed //p' | sort -u) | xargs
+}
+
+install_packages() {
+  command -v dpkg-query >/dev/null ||
+    fail "this is no Debian system: install what packages.txt names by other means," \
+         "then set NF_SKIP_PACKAGES=1"
+  local missing as_root=()
+  missing=$(missing_packages)
+  [[ -n $missing ]] || return 0
+
+  local by_hand="apt-get update && apt-get install --no-install-recommends $missing"
+  if ((EUID != 0)); then
+    if [[ -t 0 ]]; then as_root=(sudo); else as_root=(sudo -n); fi
+    "${as_root[@]}" true 2>/dev/null ||
+      fail "missing packages: $missing" "as root, run: $by_hand"
+  fi
+  echo "setup: installing $missing"
+  # shellcheck disable=SC2086  # a list of words
+  if ! "${as_root[@]}" apt-get update -qq ||
+     ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+         apt-get install -y -qq --no-install-recommends $missing; then
+    fail "could not install: $missing" "with a network, as root, run: $by_hand"
+  fi
+}
+
+install_python_packages() {
+  local stamp=.venv/requirements.sha256 wanted
+  wanted=$(sha256sum <requirements.txt)
+  # A virtual environment breaks when the Python it was made from goes away: see that it runs.
+  if [[ -f $stamp && $(<"$stamp") == "$wanted" ]] && .venv/bin/python -c '' 2>/dev/null; then
+    return
+  fi
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    fail "python3 on PATH must be 3.11 or newer; it is $(python3 --version 2>&1 || true)"
+  echo "setup: making .venv"
+  python3 -m venv --clear .venv || fail "python3 cannot make a virtual environment"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt ||
+    fail "could not install: $(xargs <requirements.txt)" \
+         "with a network, run: .venv/bin/python -m pip install -r requirements.txt"
+  echo "$wanted" >"$stamp"
+}
+
+[[ -n ${NF_SKIP_PACKAGES:-} ]] || install_packages
+install_python_packages

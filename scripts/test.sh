@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# scripts/test.sh [STAGE...]: runs the named stages, or all of them. FUZZ_SECONDS (60) is shared by
+# all fuzz targets. Every stage runs even where an earlier one failed.
+# shellcheck disable=SC2317  # stages are called by name
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+all_stages=(format layers python unit asan tsan fuzz examples cuda)
+skipped=77
+
+skip() {
+  echo "skipped: $*"
+  exit "$skipped"
+}
+
+# Old compilers' sanitizers cannot place their shadow memory under strong address randomisation.
+fixed_addresses() {
+  if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
+}
+
+run_ctest() {  # preset
+  export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+  fixed_addresses ctest --preset "$1" 2>&1 | tee "build/$1/ctest.log"
+}
+
+stage_format() { scripts/format.sh --check; }
+
+stage_layers() { python3 scripts/check_layers.py; }
+
+stage_python() {
+  local files
+  files=$(git ls-files --cached --others --exclude-standard '*_test.py')
+  [[ -n $files ]] || skip "there are no Python tests"
+  [[ -x .venv/bin/python ]] || { echo "there is no .venv: run make setup"; return 1; }
+  # shellcheck disable=SC2086  # a list of words
+  .venv/bin/python -m pytest -q $files
+}
+
+stage_unit() {
+  scripts/build.sh dev
+  run_ctest dev
+}
+
+stage_asan() {
+  scripts/build.sh asan
+  run_ctest asan
+}
+
+# Only the tests labelled `threads`; nf_test gives test and target the same name.
+stage_tsan() {
+  scripts/build.sh tsan nf_base  # configures, so that ctest knows the labels
+  local targets
+  targets=$(ctest --preset tsan --show-only | sed -n 's/^ *Test *#[0-9]*: //p')
+  # shellcheck disable=SC2086  # a list of words
+  scripts/build.sh tsan $targets
+  run_ctest tsan
+}
+
+# Seeds in fuzz/corpus/<target> are read only; what a run discovers stays in the build folder.
+stage_fuzz() {
+  scripts/build.sh fuzz
+  local programs=() corpora program name seconds
+  for program in build/fuzz/fuzz/fuzz_*; do
+    if [[ -f $program && -x $program ]]; then programs+=("$program"); fi
+  done
+  ((${#programs[@]} > 0)) || { echo "no fuzz targets were built"; return 1; }
+  seconds=$((${FUZZ_SECONDS:-60} / ${#programs[@]}))
+  for program in "${programs[@]}"; do
+    name=${program##*/}
+    corpora=("build/fuzz/corpus/$name")
+    if [[ -d fuzz/corpus/$name ]]; then corpora+=("fuzz/corpus/$name"); fi
+    mkdir -p "${corpora[0]}" build/fuzz/findings
+    echo "-- $name"
+    fixed_addresses "$program" -max_total_time=$((seconds > 0 ? seconds : 1)) -timeout=10 \
+      -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/findings/$name-" \
+      "${corpora[@]}" 2>&1
+  done
+}
+
+# Each example is a project of its own: built by an installed library, away from this tree. Its
+# program has the name of its folder.
+stage_examples() {
+  scripts/build.sh release
+  local away example name
+  away=$(mktemp -d)
+  # shellcheck disable=SC2064  # the value of now
+  trap "rm -rf '$away'" EXIT
+  cmake --install build/release --prefix "$away/prefix" >/dev/null
+  for example in examples/*/CMakeLists.txt; do
+    name=$(basename "$(dirname "$example")")
+    echo "-- $name"
+    cp -r "examples/$name" "$away/$name"
+    cmake -G Ninja -S "$away/$name" -B "$away/$name/build" -DCMAKE_BUILD_TYPE=Release \
+      -DCMAKE_PREFIX_PATH="$away/prefix" >/dev/null
+    cmake --build "$away/$name/build"
+    "$away/$name/build/$name"
+  done
+}
+
+stage_cuda() {
+  command -v nvcc >/dev/null || skip "there is no nvcc"
+  [[ -d cuda ]] || skip "this tree has no cuda/ yet"
+  scripts/build.sh cuda
+}
+
+stages=("$@")
+((${#stages[@]} > 0)) || stages=("${all_stages[@]}")
+for stage in "${stages[@]}"; do
+  if [[ " ${all_stages[*]} " != *" $stage "* ]]; then
+    echo "test: no stage $stage; there are: ${all_stages[*]}" >&2
+    exit 2
+  fi
+done
+
+summary=() failed=0
+for stage in "${stages[@]}"; do
+  printf '\n==> %s  (%d s so far)\n' "$stage" "$SECONDS"
+  started=$SECONDS
+  log=build/${stage/#unit/dev}/ctest.log
+  rm -f "$log"
+  set +e
+  (
+    set -e
+    "stage_$stage"
+  )
+  result=$?
+  set -e
+  case $result in
+    0) word=passed ;;
+    "$skipped") word=skipped ;;
+    *) word=FAILED failed=1 ;;
+  esac
+  line=$(printf '%-9s %-8s %5d s' "$stage" "$word" $((SECONDS - started)))
+  if [[ -f $log ]]; then line+="   $(grep 'tests passed' "$log" || true)"; fi
+  summary+=("$line")
+done
+
+printf '\n==> summary  (%d s)\n' "$SECONDS"
+printf '%s\n' "${summary[@]}"
+exit "$failed"

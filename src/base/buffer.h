@@ -1,0 +1,58 @@
+// Memory for values and wire bytes, aligned so that vector code never splits a cache line.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace nf {
+
+inline constexpr std::size_t kBufferAlignment = 64;
+
+// A fixed number of bytes, not initialised. Movable, not copyable.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::size_t size);
+
+  std::size_t size() const { return size_; }
+  std::byte* data() { return data_.get(); }
+  const std::byte* data() const { return data_.get(); }
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+  // The whole buffer as T; a remainder that holds no whole T is left out.
+  template <typename T>
+  std::span<T> as() {
+    return {reinterpret_cast<T*>(data_.get()), size_ / sizeof(T)};
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte[], Free> data_;
+  std::size_t size_ = 0;
+};
+
+// Hands out buffers and takes them back, so that a training step allocates nothing once the first
+// steps have warmed it up. Any thread may call any method.
+class BufferPool {
+ public:
+  // A buffer of at least `size` bytes: the smallest returned one that is large enough and no more
+  // than twice too large, else a new one.
+  Buffer take(std::size_t size);
+  void give_back(Buffer buffer);
+
+  // Bytes that lie in the pool unused.
+  std::size_t idle_bytes() const;
+
+ private:
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::vector<Buffer> idle_;
+};
+
+}  // namespace nf

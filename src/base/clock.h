@@ -1,0 +1,32 @@
+// Time as an argument: what waits or measures takes a Clock, so that its tests need no sleep.
+#pragma once
+
+#include <chrono>
+
+namespace nf {
+
+using Duration = std::chrono::nanoseconds;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Time since some fixed moment; never goes back.
+  virtual Duration now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  Duration now() const override { return std::chrono::steady_clock::now().time_since_epoch(); }
+};
+
+// Stands still until told to move.
+class ManualClock final : public Clock {
+ public:
+  Duration now() const override { return now_; }
+  void advance(Duration by) { now_ += by; }
+
+ private:
+  Duration now_{0};
+};
+
+}  // namespace nf

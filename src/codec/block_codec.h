@@ -1,0 +1,109 @@
+// What codecs of whole blocks share: any count and any type of value, on top of kernels that see
+// FP32 values in whole blocks.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "codec/convert.h"
+#include "neuron_fabric/codec.h"
+
+namespace nf {
+
+// Blocks [block, block + blocks) of a slice, and how many values they really hold. Only the last
+// run of a slice may hold fewer than whole blocks; it is then one block.
+struct Run {
+  std::size_t block = 0;
+  std::size_t blocks = 0;
+  std::size_t values = 0;
+};
+
+class BlockCodec : public Codec {
+ public:
+  std::size_t granule() const override { return block_; }
+
+ protected:
+  static constexpr std::size_t kMostBlock = 8192;
+
+  // `block` divides kMostBlock.
+  BlockCodec(CodecSpec spec, std::size_t block, Isa isa)
+      : Codec(std::move(spec)), block_(block), convert_(convert_kernels(isa)) {}
+
+  std::size_t block() const { return block_; }
+  std::size_t blocks_of(std::size_t count) const { return (count + block_ - 1) / block_; }
+
+  // Calls work(run, values) for runs that cover all values; a last partial block comes padded with
+  // zeros.
+  template <typename Work>
+  void for_each_run(ConstValues values, Work work) const {
+    alignas(64) float staged[kMostBlock];
+    for_each_tile(values.count, values.type, [&](Run run, bool whole) {
+      const std::byte* from = at(values.data, run, values.type);
+      if (whole && values.type == DataType::kFloat32) {
+        work(run, reinterpret_cast<const float*>(from));
+        return;
+      }
+      load(values.type, from, run.values, staged);
+      std::fill(staged + run.values, staged + run.blocks * block_, 0.0f);
+      work(run, static_cast<const float*>(staged));
+    });
+  }
+
+  // The same for values that `work` writes. It sees the old values if `update`, else rubbish.
+  template <typename Work>
+  void for_each_run(Values values, bool update, Work work) const {
+    alignas(64) float staged[kMostBlock];
+    for_each_tile(values.count, values.type, [&](Run run, bool whole) {
+      std::byte* to = at(values.data, run, values.type);
+      if (whole && values.type == DataType::kFloat32) {
+        work(run, reinterpret_cast<float*>(to));
+        return;
+      }
+      if (update) load(values.type, to, run.values, staged);
+      work(run, staged);
+      store(values.type, staged, run.values, to);
+    });
+  }
+
+ private:
+  // FP32 values go in one run of all whole blocks; others in tiles that fit the staging buffer.
+  template <typename Work>
+  void for_each_tile(std::size_t count, DataType type, Work work) const {
+    const std::size_t whole = count / block_;
+    const std::size_t tile = type == DataType::kFloat32 ? whole : kMostBlock / block_;
+    for (std::size_t block = 0; block < whole; block += tile) {
+      const std::size_t blocks = std::min(tile, whole - block);
+      work(Run{block, blocks, blocks * block_}, true);
+    }
+    if (count % block_ != 0) work(Run{whole, 1, count % block_}, false);
+  }
+
+  template <typename Void>
+  auto* at(Void* data, Run run, DataType type) const {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+    return static_cast<Byte*>(data) + run.block * block_ * size_of(type);
+  }
+
+  void load(DataType type, const std::byte* from, std::size_t count, float* to) const {
+    switch (type) {
+      case DataType::kFloat32: std::memcpy(to, from, count * sizeof *to); break;
+      case DataType::kBfloat16: convert_.bfloat16_to_float(from, count, to); break;
+      case DataType::kFloat16: convert_.float16_to_float(from, count, to); break;
+    }
+  }
+
+  void store(DataType type, const float* from, std::size_t count, std::byte* to) const {
+    switch (type) {
+      case DataType::kFloat32: std::memcpy(to, from, count * sizeof *from); break;
+      case DataType::kBfloat16: convert_.float_to_bfloat16(from, count, to); break;
+      case DataType::kFloat16: convert_.float_to_float16(from, count, to); break;
+    }
+  }
+
+  const std::size_t block_;
+  const ConvertKernels& convert_;
+};
+
+}  // namespace nf

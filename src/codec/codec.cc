@@ -1,0 +1,170 @@
+#include "neuron_fabric/codec.h"
+
+#include <fmt/format.h>
+
+namespace nf {
+namespace {
+
+// Beyond any parameter; keeps sums of sizes far from overflow.
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
+
+Status mismatch(std::string_view what, std::size_t actual, std::size_t expected) {
+  return {ErrorCode::kInvalidArgument, fmt::format("{} is {}, expected {}", what, actual, expected)};
+}
+
+}  // namespace
+
+std::string_view to_string(CodecKind kind) {
+  switch (kind) {
+    case CodecKind::kDense: return "dense";
+    case CodecKind::kCounting: return "counting";
+    case CodecKind::kRequantising: return "requantising";
+  }
+  return "unknown";
+}
+
+std::size_t Codec::statistics_size(std::size_t /*count*/) const { return 0; }
+std::size_t Codec::width_count(std::size_t /*count*/) const { return 0; }
+
+std::size_t Codec::payload_capacity(std::span<const std::size_t> counts) const {
+  std::size_t sum = 0;
+  for (const std::size_t count : counts) sum += encoded_size(Slice{.count = count}, 1);
+  return sum;
+}
+
+void Codec::do_statistics(ConstValues /*values*/, std::span<std::byte> /*out*/) const {}
+
+Status Codec::do_combine_statistics(std::size_t /*count*/,
+                                    std::span<const std::span<const std::byte>> /*by_rank*/,
+                                    std::span<std::byte> /*combined*/) const {
+  return {};
+}
+
+Status Codec::do_choose_widths(std::span<const WidthRequest> /*parameters*/,
+                               std::uint32_t /*ranks*/) const {
+  return {};
+}
+
+bool Codec::is_width(std::uint8_t /*width*/) const { return true; }
+
+Status Codec::do_validate(const Slice& /*slice*/, Origin /*origin*/,
+                          const std::byte* /*wire*/) const {
+  return {};
+}
+
+Status Codec::statistics(ConstValues values, std::span<std::byte> out) const {
+  if (out.size() != statistics_size(values.count)) {
+    return mismatch("size of statistics", out.size(), statistics_size(values.count));
+  }
+  do_statistics(values, out);
+  return {};
+}
+
+Status Codec::combine_statistics(std::size_t count,
+                                 std::span<const std::span<const std::byte>> by_rank,
+                                 std::span<std::byte> combined) const {
+  const std::size_t size = statistics_size(count);
+  if (by_rank.empty()) return {ErrorCode::kInvalidArgument, "statistics of no rank at all"};
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].size() != size) {
+      return mismatch(fmt::format("size of rank {}'s statistics", rank), by_rank[rank].size(),
+                      size);
+    }
+  }
+  if (combined.size() != size) return mismatch("size of combined statistics", combined.size(), size);
+  return do_combine_statistics(count, by_rank, combined);
+}
+
+Status Codec::choose_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks) const {
+  if (ranks == 0) return {ErrorCode::kInvalidArgument, "widths for no rank at all"};
+  for (const WidthRequest& request : parameters) {
+    if (request.statistics.size() != statistics_size(request.count)) {
+      return mismatch("size of combined statistics", request.statistics.size(),
+                      statistics_size(request.count));
+    }
+    if (request.widths.size() != width_count(request.count)) {
+      return mismatch("number of widths", request.widths.size(), width_count(request.count));
+    }
+  }
+  return do_choose_widths(parameters, ranks);
+}
+
+Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
+                          std::size_t count) const {
+  if (count != slice.count) return mismatch("number of values", count, slice.count);
+  if (slice.first % granule() != 0) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("slice starts at element {}, not a multiple of {}", slice.first, granule())};
+  }
+  if (contributions == 0 || contributions > slice.ranks) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("a message of {} contributions among {} ranks", contributions,
+                        slice.ranks)};
+  }
+  if (slice.first > kMostElements || slice.count > kMostElements) {
+    return {ErrorCode::kInvalidArgument, "a slice beyond 2^48 elements"};
+  }
+  const std::size_t end = static_cast<std::size_t>(slice.first) + slice.count;
+  if (slice.statistics.size() < statistics_size(end)) {
+    return mismatch("size of the parameter's statistics", slice.statistics.size(),
+                    statistics_size(end));
+  }
+  if (slice.widths.size() < width_count(end)) {
+    return mismatch("number of the parameter's widths", slice.widths.size(), width_count(end));
+  }
+  for (const std::uint8_t width : slice.widths.first(width_count(end))) {
+    if (!is_width(width)) {
+      return {ErrorCode::kInvalidArgument, fmt::format("{} is not a width of this codec", width)};
+    }
+  }
+  return {};
+}
+
+Status Codec::check_message(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                            std::size_t count) const {
+  NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions, count));
+  const std::size_t expected = encoded_size(slice, origin.contributions);
+  if (wire.size() != expected) return mismatch("size of the message", wire.size(), expected);
+  return do_validate(slice, origin, wire.data());
+}
+
+Status Codec::encode(const Slice& slice, Origin origin, ConstValues values,
+                     std::span<std::byte> wire) const {
+  NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions, values.count));
+  if (kind() == CodecKind::kCounting && origin.contributions != 1) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("{} counts contributions: it encodes one, not {}", spec_.name,
+                        origin.contributions)};
+  }
+  const std::size_t expected = encoded_size(slice, origin.contributions);
+  if (wire.size() != expected) return mismatch("size of the message", wire.size(), expected);
+  if (slice.count > 0) do_encode(slice, origin, values, wire.data());
+  return {};
+}
+
+Status Codec::decode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                     Values values) const {
+  NF_RETURN_IF_ERROR(check_message(slice, origin, wire, values.count));
+  if (slice.count > 0) do_decode(slice, origin, wire.data(), values);
+  return {};
+}
+
+Status Codec::decode_add(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                         Values values) const {
+  NF_RETURN_IF_ERROR(check_message(slice, origin, wire, values.count));
+  if (slice.count > 0) do_decode_add(slice, origin, wire.data(), values);
+  return {};
+}
+
+Status Codec::decode_add_encode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
+                                ConstValues values, std::uint32_t encoder,
+                                std::span<std::byte> out) const {
+  NF_RETURN_IF_ERROR(check_message(slice, origin, wire, values.count));
+  NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions + 1, values.count));
+  const std::size_t expected = encoded_size(slice, origin.contributions + 1);
+  if (out.size() != expected) return mismatch("size of the outgoing message", out.size(), expected);
+  if (slice.count > 0) do_decode_add_encode(slice, origin, wire.data(), values, encoder, out.data());
+  return {};
+}
+
+}  // namespace nf

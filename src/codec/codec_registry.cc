@@ -1,0 +1,39 @@
+// The table of codecs: one line a codec. Whatever is said of every codec (listings, contract tests,
+// fuzzers, benchmarks) loops over it.
+#include <fmt/format.h>
+
+#include <array>
+#include <vector>
+
+#include "codec/make_codecs.h"
+
+namespace nf {
+namespace {
+
+constexpr std::array kCodecs{
+    CodecEntry{"fp32", "fp32", "32 bits, exact", make_fp32},
+    CodecEntry{"bf16", "bf16", "16 bits, the baseline to beat", make_bf16},
+    CodecEntry{"fp16", "fp16", "16 bits, narrow range", make_fp16},
+    CodecEntry{"waterfill", "waterfill:4", "2.5 to 8 bits, subtractive dither, the default", make_waterfill},
+};
+
+}  // namespace
+
+std::span<const CodecEntry> builtin_codecs() { return kCodecs; }
+
+Expected<std::unique_ptr<Codec>> make_codec(std::string_view text,
+                                            std::span<const CodecEntry> entries) {
+  const Expected<CodecSpec> spec = CodecSpec::parse(text);
+  if (!spec) return spec.status();
+  std::vector<std::string_view> names;
+  for (const CodecEntry& entry : entries) {
+    if (entry.name == spec->name) return entry.make(*spec);
+    names.push_back(entry.name);
+  }
+  const std::string_view hint = nearest(spec->name, names);
+  return Status(ErrorCode::kBadConfig,
+                fmt::format("no codec '{}'{}; `nf info` lists them", spec->name,
+                            hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint)));
+}
+
+}  // namespace nf

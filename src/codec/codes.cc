@@ -1,0 +1,70 @@
+#include "codec/codes.h"
+
+#include <cstring>
+
+namespace nf {
+namespace {
+
+// How a plane lays its elements out: byte j of `bytes` holds elements j, j + stride, ...
+struct Plane {
+  unsigned bits;
+  std::size_t bytes;
+};
+
+constexpr Plane kPlanes[] = {{16, 64}, {8, 32}, {4, 16}, {2, 8}, {1, 4}};
+
+// The byte and the bit in it where `element` of a plane below 16 bits starts.
+struct Place {
+  std::size_t byte;
+  unsigned bit;
+};
+
+Place place(Plane plane, std::size_t element) {
+  if (plane.bits == 1) return {element / 8, static_cast<unsigned>(element % 8)};
+  return {element % plane.bytes, static_cast<unsigned>(element / plane.bytes) * plane.bits};
+}
+
+}  // namespace
+
+void pack_group(const std::uint32_t* codes, unsigned width, std::byte* wire) {
+  std::memset(wire, 0, group_bytes(width));
+  unsigned shift = 0;
+  for (const Plane plane : kPlanes) {
+    if ((width & plane.bits) == 0) continue;
+    for (std::size_t e = 0; e < kGroup; ++e) {
+      const std::uint32_t part = (codes[e] >> shift) & ((1u << plane.bits) - 1);
+      if (plane.bits == 16) {
+        wire[2 * e] = static_cast<std::byte>(part & 0xff);
+        wire[2 * e + 1] = static_cast<std::byte>(part >> 8);
+      } else {
+        const Place at = place(plane, e);
+        wire[at.byte] |= static_cast<std::byte>(part << at.bit);
+      }
+    }
+    wire += plane.bytes;
+    shift += plane.bits;
+  }
+}
+
+void unpack_group(const std::byte* wire, unsigned width, std::uint32_t* codes) {
+  std::memset(codes, 0, kGroup * sizeof *codes);
+  unsigned shift = 0;
+  for (const Plane plane : kPlanes) {
+    if ((width & plane.bits) == 0) continue;
+    for (std::size_t e = 0; e < kGroup; ++e) {
+      std::uint32_t part = 0;
+      if (plane.bits == 16) {
+        part = std::to_integer<std::uint32_t>(wire[2 * e]) |
+               std::to_integer<std::uint32_t>(wire[2 * e + 1]) << 8;
+      } else {
+        const Place at = place(plane, e);
+        part = std::to_integer<std::uint32_t>(wire[at.byte] >> at.bit) & ((1u << plane.bits) - 1);
+      }
+      codes[e] |= part << shift;
+    }
+    wire += plane.bytes;
+    shift += plane.bits;
+  }
+}
+
+}  // namespace nf

@@ -1,0 +1,30 @@
+// Integer codes on the wire: 32 codes of `width` bits take 4 * width bytes.
+//
+// The width is cut into planes of 16, 8, 4, 2 and 1 bits, largest first; the largest plane holds the
+// lowest bits of each code. Within a plane, byte j holds elements that lie far apart, so that a
+// vector of codes is packed by one shift and one or:
+//
+//   plane   bytes   byte (or word) j holds
+//   16      64      element j, little-endian
+//   8       32      element j
+//   4       16      element j in bits 0-3, j + 16 in bits 4-7
+//   2       8       elements j, j + 8, j + 16, j + 24 from bit 0 up
+//   1       4       element 8 j + i in bit i
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nf {
+
+inline constexpr std::size_t kGroup = 32;
+inline constexpr unsigned kGreatestWidth = 16;
+
+constexpr std::size_t group_bytes(unsigned width) { return 4 * width; }
+constexpr std::size_t groups_of(std::size_t count) { return (count + kGroup - 1) / kGroup; }
+
+// The reference: 32 codes below 2^width, 1 <= width <= kGreatestWidth.
+void pack_group(const std::uint32_t* codes, unsigned width, std::byte* wire);
+void unpack_group(const std::byte* wire, unsigned width, std::uint32_t* codes);
+
+}  // namespace nf

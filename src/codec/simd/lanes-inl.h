@@ -1,0 +1,268 @@
+// What vector forms share: groups of 32 values as a few vectors, codes packed as codec/codes.h says,
+// and reductions of eight or sixteen vectors at a time in the fixed order of docs/wire_format.md.
+#if defined(NF_CODEC_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NF_CODEC_SIMD_LANES_INL_H_
+#undef NF_CODEC_SIMD_LANES_INL_H_
+#else
+#define NF_CODEC_SIMD_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using DU = hn::ScalableTag<std::uint32_t>;
+using DI = hn::ScalableTag<std::int32_t>;
+using VF = hn::Vec<DF>;
+using VU = hn::Vec<DU>;
+using VI = hn::Vec<DI>;
+
+inline constexpr std::size_t kLanes = hn::MaxLanes(DF());
+inline constexpr std::size_t kGroupVectors = 32 / kLanes;  // vectors in a group of 32 values
+using D8 = hn::Rebind<std::uint8_t, DU>;                   // as many bytes as DU has lanes
+
+HWY_INLINE VF load(const float* p) { return hn::LoadU(DF(), p); }
+HWY_INLINE VF set(float x) { return hn::Set(DF(), x); }
+HWY_INLINE VU set_u(std::uint32_t x) { return hn::Set(DU(), x); }
+HWY_INLINE VU bits(VF v) { return hn::BitCast(DU(), v); }
+HWY_INLINE VF from_bits(VU v) { return hn::BitCast(DF(), v); }
+HWY_INLINE VU magnitude(VF v) { return hn::And(bits(v), set_u(0x7fffffffu)); }
+HWY_INLINE VF to_float(VU v) { return hn::ConvertTo(DF(), hn::BitCast(DI(), v)); }
+
+// The low byte of every lane.
+HWY_INLINE void store_low_bytes(VU v, std::uint8_t* to) {
+#if HWY_TARGET == HWY_AVX3
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(v.raw));
+#else
+  const VI low = hn::BitCast(DI(), hn::And(v, set_u(0xff)));
+  hn::StoreU(hn::DemoteTo(D8(), low), D8(), to);
+#endif
+}
+
+HWY_INLINE VU load_bytes(const std::uint8_t* from) {
+  return hn::PromoteTo(DU(), hn::LoadU(D8(), from));
+}
+
+// One bit of every lane, as a number with lane 0 in bit 0.
+HWY_INLINE std::uint32_t bit_of_lanes(VU v, VU bit) {
+  std::uint8_t bytes[8] = {};
+  hn::StoreMaskBits(DU(), hn::TestBit(v, bit), bytes);
+  std::uint32_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+// Packs 32 codes of `width` bits as codec/codes.h says; lanes may hold rubbish from bit 18 on.
+// Returns the end of what it wrote.
+HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width,
+                                    std::uint8_t* to) {
+  constexpr std::size_t kHalf = kGroupVectors / 2;
+  VU rest[kGroupVectors];
+  for (std::size_t v = 0; v < kGroupVectors; ++v) rest[v] = c[v];
+  if ((width & 8) != 0) {
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      store_low_bytes(rest[v], to + v * kLanes);
+      rest[v] = hn::ShiftRight<8>(rest[v]);
+    }
+    to += 32;
+  }
+  if ((width & 4) != 0) {
+    const VU low = set_u(15);
+    for (std::size_t v = 0; v < kHalf; ++v) {
+      const VU both = hn::Or(hn::And(rest[v], low), hn::ShiftLeft<4>(rest[v + kHalf]));
+      store_low_bytes(both, to + v * kLanes);
+    }
+    to += 16;
+    if ((width & 3) != 0) {
+      for (std::size_t v = 0; v < kGroupVectors; ++v) rest[v] = hn::ShiftRight<4>(rest[v]);
+    }
+  }
+  if ((width & 2) != 0) {
+    const VU low = set_u(3);
+    if constexpr (kLanes == 16) {
+      const VU both = hn::Or(hn::And(rest[0], low), hn::ShiftLeft<4>(hn::And(rest[1], low)));
+      std::uint8_t bytes[16];
+      store_low_bytes(both, bytes);
+      std::uint64_t halves[2];
+      std::memcpy(halves, bytes, sizeof halves);
+      const std::uint64_t merged = halves[0] | halves[1] << 2;
+      std::memcpy(to, &merged, sizeof merged);
+    } else {
+      constexpr std::size_t kQuarter = kGroupVectors / 4;
+      for (std::size_t v = 0; v < kQuarter; ++v) {
+        const VU a = hn::And(rest[v], low);
+        const VU b = hn::ShiftLeft<2>(hn::And(rest[v + kQuarter], low));
+        const VU e = hn::ShiftLeft<4>(hn::And(rest[v + 2 * kQuarter], low));
+        const VU f = hn::ShiftLeft<6>(rest[v + 3 * kQuarter]);
+        store_low_bytes(hn::Or(hn::Or(a, b), hn::Or(e, f)), to + v * kLanes);
+      }
+    }
+    to += 8;
+    if ((width & 1) != 0) {
+      for (std::size_t v = 0; v < kGroupVectors; ++v) rest[v] = hn::ShiftRight<2>(rest[v]);
+    }
+  }
+  if ((width & 1) != 0) {
+    std::uint32_t word = 0;
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      word |= bit_of_lanes(rest[v], set_u(1)) << (v * kLanes);
+    }
+    std::memcpy(to, &word, sizeof word);
+    to += 4;
+  }
+  return to;
+}
+
+// The reverse; returns the end of what it read.
+HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned width,
+                                            VU (&c)[kGroupVectors]) {
+  constexpr std::size_t kHalf = kGroupVectors / 2;
+  unsigned shift = 0;
+  for (std::size_t v = 0; v < kGroupVectors; ++v) c[v] = hn::Zero(DU());
+  if ((width & 8) != 0) {
+    for (std::size_t v = 0; v < kGroupVectors; ++v) c[v] = load_bytes(from + v * kLanes);
+    from += 32;
+    shift = 8;
+  }
+  if ((width & 4) != 0) {
+    for (std::size_t v = 0; v < kHalf; ++v) {
+      const VU both = load_bytes(from + v * kLanes);
+      c[v] = hn::Or(c[v], hn::ShiftLeftSame(hn::And(both, set_u(15)), static_cast<int>(shift)));
+      c[v + kHalf] = hn::Or(c[v + kHalf],
+                            hn::ShiftLeftSame(hn::ShiftRight<4>(both), static_cast<int>(shift)));
+    }
+    from += 16;
+    shift += 4;
+  }
+  if ((width & 2) != 0) {
+    const VU low = set_u(3);
+    if constexpr (kLanes == 16) {
+      std::uint64_t merged;
+      std::memcpy(&merged, from, sizeof merged);
+      const std::uint64_t halves[2] = {merged, merged >> 2};
+      std::uint8_t bytes[16];
+      std::memcpy(bytes, halves, sizeof bytes);
+      const VU both = load_bytes(bytes);
+      c[0] = hn::Or(c[0], hn::ShiftLeftSame(hn::And(both, low), static_cast<int>(shift)));
+      c[1] = hn::Or(c[1], hn::ShiftLeftSame(hn::And(hn::ShiftRight<4>(both), low),
+                                            static_cast<int>(shift)));
+    } else {
+      constexpr std::size_t kQuarter = kGroupVectors / 4;
+      for (std::size_t v = 0; v < kQuarter; ++v) {
+        const VU all = load_bytes(from + v * kLanes);
+        const VU parts[4] = {hn::And(all, low), hn::And(hn::ShiftRight<2>(all), low),
+                             hn::And(hn::ShiftRight<4>(all), low), hn::ShiftRight<6>(all)};
+        for (std::size_t q = 0; q < 4; ++q) {
+          c[v + q * kQuarter] = hn::Or(c[v + q * kQuarter],
+                                       hn::ShiftLeftSame(parts[q], static_cast<int>(shift)));
+        }
+      }
+    }
+    from += 8;
+    shift += 2;
+  }
+  if ((width & 1) != 0) {
+    std::uint32_t word;
+    std::memcpy(&word, from, sizeof word);
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      const VU lane = hn::Shr(set_u(word >> (v * kLanes)), hn::Iota(DU(), 0));
+      const VU bit = hn::And(lane, set_u(1));
+      c[v] = hn::Or(c[v], hn::ShiftLeftSame(bit, static_cast<int>(shift)));
+    }
+    from += 4;
+  }
+  return from;
+}
+
+struct MaxOp {
+  HWY_INLINE VU operator()(VU a, VU b) const { return hn::Max(a, b); }
+};
+struct AddOp {
+  HWY_INLINE VF operator()(VF a, VF b) const { return hn::Add(a, b); }
+};
+
+// Reduces eight vectors, each the sixteen partial results of one row (lane i and i + 8 first, then
+// i + 4, i + 2, i + 1), to out[0..7]. `rows` holds 16 / kLanes vectors a row.
+template <class Op, class V, typename T>
+HWY_INLINE void reduce8(Op op, const V (&rows)[8][16 / kLanes], T* out) {
+  const hn::DFromV<V> d;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const hn::Repartition<std::uint64_t, decltype(d)> d64;
+  if constexpr (kLanes == 16) {
+    V eights[4];
+    for (std::size_t r = 0; r < 4; ++r) {
+      // [row 2r: 8 lanes | row 2r + 1: 8 lanes]
+      eights[r] = op(hn::ConcatLowerLower(d, rows[2 * r + 1][0], rows[2 * r][0]),
+                     hn::ConcatUpperUpper(d, rows[2 * r + 1][0], rows[2 * r][0]));
+    }
+    V blocks[2];
+    for (std::size_t r = 0; r < 2; ++r) {
+      const V x = eights[2 * r];
+      const V y = eights[2 * r + 1];
+      // Blocks of 4 lanes: [row 4r, 4r + 2, 4r + 1, 4r + 3]
+      blocks[r] = op(hn::OddEvenBlocks(y, x),
+                     hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y), hn::SwapAdjacentBlocks(x)));
+    }
+    const V x = blocks[0];
+    const V y = blocks[1];
+    // Pairs: [0 4 | 2 6 | 1 5 | 3 7], two lanes each.
+    const V pairs = op(hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))),
+                       hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))));
+    const V ones = op(pairs, hn::Shuffle2301(pairs));
+    alignas(64) T lanes[16];
+    hn::Store(ones, d, lanes);
+    constexpr std::size_t kWhere[8] = {0, 8, 4, 12, 2, 10, 6, 14};
+    for (std::size_t r = 0; r < 8; ++r) out[r] = lanes[kWhere[r]];
+  } else {
+    V eights[8];
+    for (std::size_t r = 0; r < 8; ++r) eights[r] = op(rows[r][0], rows[r][1]);
+    V fours[4];
+    for (std::size_t r = 0; r < 4; ++r) {
+      // [row 2r: 4 lanes | row 2r + 1: 4 lanes]
+      fours[r] = op(hn::ConcatLowerLower(d, eights[2 * r + 1], eights[2 * r]),
+                    hn::ConcatUpperUpper(d, eights[2 * r + 1], eights[2 * r]));
+    }
+    for (std::size_t r = 0; r < 2; ++r) {
+      const V x = fours[2 * r];
+      const V y = fours[2 * r + 1];
+      // [row 4r, 4r + 2 | 4r + 1, 4r + 3], two lanes each
+      const V pairs = op(hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))),
+                         hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))));
+      const V ones = op(pairs, hn::Shuffle2301(pairs));
+      alignas(32) T lanes[8];
+      hn::Store(ones, d, lanes);
+      out[4 * r] = lanes[0];
+      out[4 * r + 2] = lanes[2];
+      out[4 * r + 1] = lanes[4];
+      out[4 * r + 3] = lanes[6];
+    }
+  }
+#else
+  for (std::size_t r = 0; r < 8; ++r) {
+    V folded[16 / kLanes];
+    for (std::size_t v = 0; v < 16 / kLanes; ++v) folded[v] = rows[r][v];
+    for (std::size_t v = 16 / kLanes; v > 1; v /= 2) {
+      for (std::size_t i = 0; i < v / 2; ++i) folded[i] = op(folded[i], folded[i + v / 2]);
+    }
+    V four = folded[0];
+    four = op(four, hn::Shuffle1032(four));
+    four = op(four, hn::Shuffle2301(four));
+    out[r] = hn::GetLane(four);
+  }
+#endif
+}
+
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+#endif
