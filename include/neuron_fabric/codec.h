@@ -58,9 +58,9 @@ struct Origin {
 
 // One parameter's combined statistics, and the place for its widths.
 struct WidthRequest {
-  std::size_t count = 0;                    // values in the parameter
-  std::span<const std::byte> statistics;    // combined
-  std::span<std::uint8_t> widths;           // out: width_count(count) of them
+  std::size_t count = 0;                  // values in the parameter
+  std::span<const std::byte> statistics;  // combined
+  std::span<std::uint8_t> widths;         // out: width_count(count) of them
 };
 
 // Immutable once made: any number of threads may use one codec at the same time.
@@ -85,8 +85,7 @@ class Codec {
   Status statistics(ConstValues values, std::span<std::byte> out) const;
 
   // Combines the statistics that all ranks took of the same `count` values, in rank order.
-  Status combine_statistics(std::size_t count,
-                            std::span<const std::span<const std::byte>> by_rank,
+  Status combine_statistics(std::size_t count, std::span<const std::span<const std::byte>> by_rank,
                             std::span<std::byte> combined) const;
 
   // Chooses the width of every super-group of all `parameters` together, so that their messages
@@ -100,8 +99,8 @@ class Codec {
   // The exact size of a message of `slice` that sums `contributions` ranks.
   virtual std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const = 0;
 
-  // Writes the message that says: these values are the sum of origin.contributions ranks. A counting
-  // codec encodes one rank's values only; its sums grow by decode_add_encode().
+  // Writes the message that says: these values are the sum of origin.contributions ranks. A
+  // counting codec encodes one rank's values only; its sums grow by decode_add_encode().
   Status encode(const Slice& slice, Origin origin, ConstValues values,
                 std::span<std::byte> wire) const;
 

@@ -1,5 +1,6 @@
 // How a codec is spelled on the command line, in a profile and in JSON:
-// `name[:value][+option[=value]]...`, as in `waterfill:4`, `g_binary+majority`, `waterfill+width=4`.
+// `name[:value][+option[=value]]...`, as in `waterfill:4`, `g_binary+majority`,
+// `waterfill+width=4`.
 #pragma once
 
 #include <map>
@@ -14,8 +15,8 @@ namespace nf {
 
 struct CodecSpec {
   std::string name;
-  std::optional<double> value;                // after the colon
-  std::map<std::string, std::string> options; // after each plus; a bare option has an empty value
+  std::optional<double> value;                 // after the colon
+  std::map<std::string, std::string> options;  // after each plus; a bare option has an empty value
 
   static Expected<CodecSpec> parse(std::string_view text);
 

@@ -41,8 +41,8 @@ std::string to_string(const Status& status);
 template <typename T>
 class [[nodiscard]] Expected {
  public:
-  Expected(T value) : value_(std::move(value)) {}             // NOLINT(google-explicit-constructor)
-  Expected(Status status) : status_(std::move(status)) {}     // NOLINT(google-explicit-constructor)
+  Expected(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Expected(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return value_.has_value(); }
   explicit operator bool() const { return has_value(); }
@@ -61,7 +61,7 @@ class [[nodiscard]] Expected {
 
 }  // namespace nf
 
-#define NF_RETURN_IF_ERROR(expression)                        \
-  do {                                                        \
+#define NF_RETURN_IF_ERROR(expression)                                            \
+  do {                                                                            \
     if (::nf::Status nf_status = (expression); !nf_status.ok()) return nf_status; \
   } while (false)

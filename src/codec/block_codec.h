@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "codec/convert.h"
 #include "neuron_fabric/codec.h"
@@ -34,14 +37,29 @@ class BlockCodec : public Codec {
   std::size_t block() const { return block_; }
   std::size_t blocks_of(std::size_t count) const { return (count + block_ - 1) / block_; }
 
+ private:
+  template <typename Void>
+  auto* at(Void* data, Run run, DataType type) const {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+    return static_cast<Byte*>(data) + run.block * block_ * size_of(type);
+  }
+
+  // Whether kernels can read and write the values where they lie.
+  static bool direct(const void* data, DataType type) {
+    return type == DataType::kFloat32 &&
+           reinterpret_cast<std::uintptr_t>(data) % alignof(float) == 0;
+  }
+
+ protected:
   // Calls work(run, values) for runs that cover all values; a last partial block comes padded with
   // zeros.
   template <typename Work>
   void for_each_run(ConstValues values, Work work) const {
     alignas(64) float staged[kMostBlock];
-    for_each_tile(values.count, values.type, [&](Run run, bool whole) {
+    const bool in_place = direct(values.data, values.type);
+    for_each_tile(values.count, in_place, [&](Run run, bool whole) {
       const std::byte* from = at(values.data, run, values.type);
-      if (whole && values.type == DataType::kFloat32) {
+      if (whole && in_place) {
         work(run, reinterpret_cast<const float*>(from));
         return;
       }
@@ -55,9 +73,10 @@ class BlockCodec : public Codec {
   template <typename Work>
   void for_each_run(Values values, bool update, Work work) const {
     alignas(64) float staged[kMostBlock];
-    for_each_tile(values.count, values.type, [&](Run run, bool whole) {
+    const bool in_place = direct(values.data, values.type);
+    for_each_tile(values.count, in_place, [&](Run run, bool whole) {
       std::byte* to = at(values.data, run, values.type);
-      if (whole && values.type == DataType::kFloat32) {
+      if (whole && in_place) {
         work(run, reinterpret_cast<float*>(to));
         return;
       }
@@ -68,22 +87,17 @@ class BlockCodec : public Codec {
   }
 
  private:
-  // FP32 values go in one run of all whole blocks; others in tiles that fit the staging buffer.
+  // Values used in place go in one run of all whole blocks; others in tiles that fit the staging
+  // buffer.
   template <typename Work>
-  void for_each_tile(std::size_t count, DataType type, Work work) const {
+  void for_each_tile(std::size_t count, bool in_place, Work work) const {
     const std::size_t whole = count / block_;
-    const std::size_t tile = type == DataType::kFloat32 ? whole : kMostBlock / block_;
+    const std::size_t tile = in_place ? whole : kMostBlock / block_;
     for (std::size_t block = 0; block < whole; block += tile) {
       const std::size_t blocks = std::min(tile, whole - block);
       work(Run{block, blocks, blocks * block_}, true);
     }
     if (count % block_ != 0) work(Run{whole, 1, count % block_}, false);
-  }
-
-  template <typename Void>
-  auto* at(Void* data, Run run, DataType type) const {
-    using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
-    return static_cast<Byte*>(data) + run.block * block_ * size_of(type);
   }
 
   void load(DataType type, const std::byte* from, std::size_t count, float* to) const {

@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 Status mismatch(std::string_view what, std::size_t actual, std::size_t expected) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{} is {}, expected {}", what, actual, expected)};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{} is {}, expected {}", what, actual, expected)};
 }
 
 }  // namespace
@@ -71,7 +72,8 @@ Status Codec::combine_statistics(std::size_t count,
                       size);
     }
   }
-  if (combined.size() != size) return mismatch("size of combined statistics", combined.size(), size);
+  if (combined.size() != size)
+    return mismatch("size of combined statistics", combined.size(), size);
   return do_combine_statistics(count, by_rank, combined);
 }
 
@@ -93,13 +95,13 @@ Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
                           std::size_t count) const {
   if (count != slice.count) return mismatch("number of values", count, slice.count);
   if (slice.first % granule() != 0) {
-    return {ErrorCode::kInvalidArgument,
-            fmt::format("slice starts at element {}, not a multiple of {}", slice.first, granule())};
+    return {
+        ErrorCode::kInvalidArgument,
+        fmt::format("slice starts at element {}, not a multiple of {}", slice.first, granule())};
   }
   if (contributions == 0 || contributions > slice.ranks) {
-    return {ErrorCode::kInvalidArgument,
-            fmt::format("a message of {} contributions among {} ranks", contributions,
-                        slice.ranks)};
+    return {ErrorCode::kInvalidArgument, fmt::format("a message of {} contributions among {} ranks",
+                                                     contributions, slice.ranks)};
   }
   if (slice.first > kMostElements || slice.count > kMostElements) {
     return {ErrorCode::kInvalidArgument, "a slice beyond 2^48 elements"};
@@ -163,7 +165,8 @@ Status Codec::decode_add_encode(const Slice& slice, Origin origin, std::span<con
   NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions + 1, values.count));
   const std::size_t expected = encoded_size(slice, origin.contributions + 1);
   if (out.size() != expected) return mismatch("size of the outgoing message", out.size(), expected);
-  if (slice.count > 0) do_decode_add_encode(slice, origin, wire.data(), values, encoder, out.data());
+  if (slice.count > 0)
+    do_decode_add_encode(slice, origin, wire.data(), values, encoder, out.data());
   return {};
 }
 

@@ -1,7 +1,7 @@
 // Integer codes on the wire: 32 codes of `width` bits take 4 * width bytes.
 //
-// The width is cut into planes of 16, 8, 4, 2 and 1 bits, largest first; the largest plane holds the
-// lowest bits of each code. Within a plane, byte j holds elements that lie far apart, so that a
+// The width is cut into planes of 16, 8, 4, 2 and 1 bits, largest first; the largest plane holds
+// the lowest bits of each code. Within a plane, byte j holds elements that lie far apart, so that a
 // vector of codes is packed by one shift and one or:
 //
 //   plane   bytes   byte (or word) j holds

@@ -28,13 +28,23 @@ inline constexpr std::uint32_t kLeastPeakBits = 0x0d800000u;  // 2^-100
 // Consecutive super-groups of a slice, as the kernels of waterfill and dynamiq see them.
 struct SuperGroups {
   std::size_t count = 0;
-  std::uint64_t first = 0;                  // index of the first one in its parameter
-  const std::byte* statistics = nullptr;    // of the first one
-  const std::uint8_t* widths = nullptr;     // of the first one, or null where all have `width`
+  std::uint64_t first = 0;                // index of the first one in its parameter
+  const std::byte* statistics = nullptr;  // of the first one
+  const std::uint8_t* widths = nullptr;   // of the first one, or null where all have `width`
   unsigned width = 0;
   std::uint32_t ranks = 1;
 
   unsigned width_of(std::size_t i) const { return widths != nullptr ? widths[i] : width; }
+
+  // These without the first i.
+  SuperGroups from(std::size_t i) const {
+    SuperGroups rest = *this;
+    rest.count -= i;
+    rest.first += i;
+    rest.statistics += i * kSuperGroupStatistics;
+    if (widths != nullptr) rest.widths += i;
+    return rest;
+  }
 };
 
 // The arrays of a message, at the first of these super-groups (docs/wire_format.md).
@@ -48,8 +58,9 @@ struct SuperGroupWire {
 // Mean and energy about it of `count` (at most 256) values, in the order of docs/wire_format.md.
 void super_group_statistics(const float* values, std::size_t count, std::byte* out);
 
-// Adds up the ranks' statistics of the super-groups of `count` values: the mean of means, the sum of
-// energies. A mean that explains less than 1/64 of the energy is not worth removing and becomes 0.
+// Adds up the ranks' statistics of the super-groups of `count` values: the mean of means, the sum
+// of energies. A mean that explains less than 1/64 of the energy is not worth removing and becomes
+// 0.
 void combine_super_group_statistics(std::size_t count,
                                     std::span<const std::span<const std::byte>> by_rank,
                                     std::span<std::byte> combined);

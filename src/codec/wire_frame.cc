@@ -10,7 +10,8 @@ namespace nf {
 namespace {
 
 // Byte by byte, little-endian:
-//   0  u16 magic, 2 u8 version, 3 u8 flags, 4 u32 codec, 8 u64 epoch, 16 u64 length, 24 u64 checksum
+//   0  u16 magic, 2 u8 version, 3 u8 flags, 4 u32 codec, 8 u64 epoch, 16 u64 length, 24 u64
+//   checksum
 constexpr std::uint16_t kMagic = 0x464e;  // "NF"
 constexpr std::uint8_t kFormatVersion = 1;
 constexpr std::uint8_t kChecksummed = 1;
@@ -67,9 +68,9 @@ Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
   }
   if (get<std::uint16_t>(bytes, 0) != kMagic) return corrupt("not a frame of this library");
   if (const auto version = get<std::uint8_t>(bytes, 2); version != kFormatVersion) {
-    return Status(ErrorCode::kForeignFrame,
-                  fmt::format("frame of format version {}, this build reads {}", version,
-                              kFormatVersion));
+    return Status(
+        ErrorCode::kForeignFrame,
+        fmt::format("frame of format version {}, this build reads {}", version, kFormatVersion));
   }
   const auto flags = get<std::uint8_t>(bytes, 3);
   if ((flags & ~kChecksummed) != 0) return corrupt(fmt::format("unknown frame flags {:#x}", flags));
@@ -90,8 +91,8 @@ Expected<std::span<const std::byte>> open_frame(std::span<const std::byte> frame
   if (!header) return header.status();
   const auto payload = frame.subspan(kFrameHeaderBytes);
   if (header->length != payload.size()) {
-    return corrupt(fmt::format("frame announces {} payload bytes and has {}", header->length,
-                               payload.size()));
+    return corrupt(
+        fmt::format("frame announces {} payload bytes and has {}", header->length, payload.size()));
   }
   if (header->checksummed &&
       get<std::uint64_t>(frame, kChecksumAt) != frame_checksum(frame, payload, true)) {

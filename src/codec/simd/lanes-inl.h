@@ -1,5 +1,6 @@
-// What vector forms share: groups of 32 values as a few vectors, codes packed as codec/codes.h says,
-// and reductions of eight or sixteen vectors at a time in the fixed order of docs/wire_format.md.
+// What vector forms share: groups of 32 values as a few vectors, codes packed as codec/codes.h
+// says, and reductions of eight or sixteen vectors at a time in the fixed order of
+// docs/wire_format.md.
 #if defined(NF_CODEC_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_SIMD_LANES_INL_H_
 #undef NF_CODEC_SIMD_LANES_INL_H_
@@ -37,6 +38,15 @@ HWY_INLINE VU bits(VF v) { return hn::BitCast(DU(), v); }
 HWY_INLINE VF from_bits(VU v) { return hn::BitCast(DF(), v); }
 HWY_INLINE VU magnitude(VF v) { return hn::And(bits(v), set_u(0x7fffffffu)); }
 HWY_INLINE VF to_float(VU v) { return hn::ConvertTo(DF(), hn::BitCast(DI(), v)); }
+
+// (a & b) | c
+HWY_INLINE VU and_or(VU a, VU b, VU c) {
+#if HWY_TARGET == HWY_AVX3
+  return VU{_mm512_ternarylogic_epi32(a.raw, b.raw, c.raw, 0xea)};
+#else
+  return hn::Or(hn::And(a, b), c);
+#endif
+}
 
 // The low byte of every lane.
 HWY_INLINE void store_low_bytes(VU v, std::uint8_t* to) {
@@ -78,7 +88,8 @@ HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width
   if ((width & 4) != 0) {
     const VU low = set_u(15);
     for (std::size_t v = 0; v < kHalf; ++v) {
-      const VU both = hn::Or(hn::And(rest[v], low), hn::ShiftLeft<4>(rest[v + kHalf]));
+      const VU here = (width & 3) != 0 ? hn::And(rest[v], low) : rest[v];
+      const VU both = hn::Or(here, hn::ShiftLeft<4>(rest[v + kHalf]));
       store_low_bytes(both, to + v * kLanes);
     }
     to += 16;
@@ -137,8 +148,8 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
     for (std::size_t v = 0; v < kHalf; ++v) {
       const VU both = load_bytes(from + v * kLanes);
       c[v] = hn::Or(c[v], hn::ShiftLeftSame(hn::And(both, set_u(15)), static_cast<int>(shift)));
-      c[v + kHalf] = hn::Or(c[v + kHalf],
-                            hn::ShiftLeftSame(hn::ShiftRight<4>(both), static_cast<int>(shift)));
+      c[v + kHalf] =
+          hn::Or(c[v + kHalf], hn::ShiftLeftSame(hn::ShiftRight<4>(both), static_cast<int>(shift)));
     }
     from += 16;
     shift += 4;
@@ -153,8 +164,8 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
       std::memcpy(bytes, halves, sizeof bytes);
       const VU both = load_bytes(bytes);
       c[0] = hn::Or(c[0], hn::ShiftLeftSame(hn::And(both, low), static_cast<int>(shift)));
-      c[1] = hn::Or(c[1], hn::ShiftLeftSame(hn::And(hn::ShiftRight<4>(both), low),
-                                            static_cast<int>(shift)));
+      c[1] = hn::Or(
+          c[1], hn::ShiftLeftSame(hn::And(hn::ShiftRight<4>(both), low), static_cast<int>(shift)));
     } else {
       constexpr std::size_t kQuarter = kGroupVectors / 4;
       for (std::size_t v = 0; v < kQuarter; ++v) {
@@ -162,8 +173,8 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
         const VU parts[4] = {hn::And(all, low), hn::And(hn::ShiftRight<2>(all), low),
                              hn::And(hn::ShiftRight<4>(all), low), hn::ShiftRight<6>(all)};
         for (std::size_t q = 0; q < 4; ++q) {
-          c[v + q * kQuarter] = hn::Or(c[v + q * kQuarter],
-                                       hn::ShiftLeftSame(parts[q], static_cast<int>(shift)));
+          c[v + q * kQuarter] =
+              hn::Or(c[v + q * kQuarter], hn::ShiftLeftSame(parts[q], static_cast<int>(shift)));
         }
       }
     }
@@ -184,68 +195,50 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
 }
 
 struct MaxOp {
-  HWY_INLINE VU operator()(VU a, VU b) const { return hn::Max(a, b); }
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Max(a, b);
+  }
 };
 struct AddOp {
-  HWY_INLINE VF operator()(VF a, VF b) const { return hn::Add(a, b); }
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    return hn::Add(a, b);
+  }
 };
 
-// Reduces eight vectors, each the sixteen partial results of one row (lane i and i + 8 first, then
-// i + 4, i + 2, i + 1), to out[0..7]. `rows` holds 16 / kLanes vectors a row.
+// Reduces eight rows of sixteen partial results (lane i with i + 8 first, then i + 4, i + 2, i + 1)
+// to out[0..7]. A row is 16 / kLanes vectors.
 template <class Op, class V, typename T>
 HWY_INLINE void reduce8(Op op, const V (&rows)[8][16 / kLanes], T* out) {
-  const hn::DFromV<V> d;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const hn::CappedTag<T, 8> d;
   const hn::Repartition<std::uint64_t, decltype(d)> d64;
-  if constexpr (kLanes == 16) {
-    V eights[4];
-    for (std::size_t r = 0; r < 4; ++r) {
-      // [row 2r: 8 lanes | row 2r + 1: 8 lanes]
-      eights[r] = op(hn::ConcatLowerLower(d, rows[2 * r + 1][0], rows[2 * r][0]),
-                     hn::ConcatUpperUpper(d, rows[2 * r + 1][0], rows[2 * r][0]));
-    }
-    V blocks[2];
-    for (std::size_t r = 0; r < 2; ++r) {
-      const V x = eights[2 * r];
-      const V y = eights[2 * r + 1];
-      // Blocks of 4 lanes: [row 4r, 4r + 2, 4r + 1, 4r + 3]
-      blocks[r] = op(hn::OddEvenBlocks(y, x),
-                     hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y), hn::SwapAdjacentBlocks(x)));
-    }
-    const V x = blocks[0];
-    const V y = blocks[1];
-    // Pairs: [0 4 | 2 6 | 1 5 | 3 7], two lanes each.
-    const V pairs = op(hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))),
-                       hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))));
-    const V ones = op(pairs, hn::Shuffle2301(pairs));
-    alignas(64) T lanes[16];
-    hn::Store(ones, d, lanes);
-    constexpr std::size_t kWhere[8] = {0, 8, 4, 12, 2, 10, 6, 14};
-    for (std::size_t r = 0; r < 8; ++r) out[r] = lanes[kWhere[r]];
-  } else {
-    V eights[8];
-    for (std::size_t r = 0; r < 8; ++r) eights[r] = op(rows[r][0], rows[r][1]);
-    V fours[4];
-    for (std::size_t r = 0; r < 4; ++r) {
-      // [row 2r: 4 lanes | row 2r + 1: 4 lanes]
-      fours[r] = op(hn::ConcatLowerLower(d, eights[2 * r + 1], eights[2 * r]),
-                    hn::ConcatUpperUpper(d, eights[2 * r + 1], eights[2 * r]));
-    }
-    for (std::size_t r = 0; r < 2; ++r) {
-      const V x = fours[2 * r];
-      const V y = fours[2 * r + 1];
-      // [row 4r, 4r + 2 | 4r + 1, 4r + 3], two lanes each
-      const V pairs = op(hn::BitCast(d, hn::InterleaveLower(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))),
-                         hn::BitCast(d, hn::InterleaveUpper(d64, hn::BitCast(d64, x), hn::BitCast(d64, y))));
-      const V ones = op(pairs, hn::Shuffle2301(pairs));
-      alignas(32) T lanes[8];
-      hn::Store(ones, d, lanes);
-      out[4 * r] = lanes[0];
-      out[4 * r + 2] = lanes[2];
-      out[4 * r + 1] = lanes[4];
-      out[4 * r + 3] = lanes[6];
-    }
+  using V8 = hn::Vec<decltype(d)>;
+  V8 eights[8];
+  for (std::size_t r = 0; r < 8; ++r) {
+#if HWY_TARGET == HWY_AVX3
+    eights[r] = op(hn::LowerHalf(d, rows[r][0]), hn::UpperHalf(d, rows[r][0]));
+#else
+    eights[r] = op(rows[r][0], rows[r][1]);
+#endif
   }
+  V8 fours[4];  // [row 2r: 4 lanes | row 2r + 1: 4 lanes]
+  for (std::size_t r = 0; r < 4; ++r) {
+    fours[r] = op(hn::ConcatLowerLower(d, eights[2 * r + 1], eights[2 * r]),
+                  hn::ConcatUpperUpper(d, eights[2 * r + 1], eights[2 * r]));
+  }
+  V8 ones[2];  // [row 4r, 4r + 2 | 4r + 1, 4r + 3], two equal lanes each
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto x = hn::BitCast(d64, fours[2 * r]);
+    const auto y = hn::BitCast(d64, fours[2 * r + 1]);
+    const V8 pairs = op(hn::BitCast(d, hn::InterleaveLower(d64, x, y)),
+                        hn::BitCast(d, hn::InterleaveUpper(d64, x, y)));
+    ones[r] = op(pairs, hn::Shuffle2301(pairs));
+  }
+  alignas(32) static constexpr std::int32_t kOrder[8] = {0, 2, 1, 3, 4, 6, 5, 7};
+  const V8 mixed = hn::ConcatEven(d, ones[1], ones[0]);
+  hn::StoreU(hn::TableLookupLanes(mixed, hn::SetTableIndices(d, kOrder)), d, out);
 #else
   for (std::size_t r = 0; r < 8; ++r) {
     V folded[16 / kLanes];
@@ -258,6 +251,47 @@ HWY_INLINE void reduce8(Op op, const V (&rows)[8][16 / kLanes], T* out) {
     four = op(four, hn::Shuffle2301(four));
     out[r] = hn::GetLane(four);
   }
+#endif
+}
+
+// The same for sixteen rows and out[0..15].
+template <class Op, class V, typename T>
+HWY_INLINE void reduce16(Op op, const V (&rows)[16][16 / kLanes], T* out) {
+  using Rows = const V(&)[8][16 / kLanes];
+#if HWY_TARGET == HWY_AVX3
+  const hn::DFromV<V> d;
+  const hn::Repartition<std::uint64_t, decltype(d)> d64;
+  const hn::Repartition<std::uint32_t, decltype(d)> d32;
+  V eights[8];
+  for (std::size_t r = 0; r < 8; ++r) {
+    eights[r] = op(hn::ConcatLowerLower(d, rows[2 * r + 1][0], rows[2 * r][0]),
+                   hn::ConcatUpperUpper(d, rows[2 * r + 1][0], rows[2 * r][0]));
+  }
+  V fours[4];  // rows 4r, 4r + 1, 4r + 2, 4r + 3, a block each
+  for (std::size_t r = 0; r < 4; ++r) {
+    const __m512i x = hn::BitCast(d32, eights[2 * r]).raw;
+    const __m512i y = hn::BitCast(d32, eights[2 * r + 1]).raw;
+    fours[r] = op(hn::BitCast(d, VU{_mm512_shuffle_i32x4(x, y, 0x88)}),
+                  hn::BitCast(d, VU{_mm512_shuffle_i32x4(x, y, 0xdd)}));
+  }
+  V pairs[2];  // block b: rows 8r + b, 8r + b + 4
+  for (std::size_t r = 0; r < 2; ++r) {
+    const auto x = hn::BitCast(d64, fours[2 * r]);
+    const auto y = hn::BitCast(d64, fours[2 * r + 1]);
+    pairs[r] = op(hn::BitCast(d, hn::InterleaveLower(d64, x, y)),
+                  hn::BitCast(d, hn::InterleaveUpper(d64, x, y)));
+  }
+  const __m512 x = hn::BitCast(DF(), pairs[0]).raw;
+  const __m512 y = hn::BitCast(DF(), pairs[1]).raw;
+  // Block b: rows b, b + 4, b + 8, b + 12.
+  const V ones = op(hn::BitCast(d, VF{_mm512_shuffle_ps(x, y, 0x88)}),
+                    hn::BitCast(d, VF{_mm512_shuffle_ps(x, y, 0xdd)}));
+  alignas(64) static constexpr std::int32_t kOrder[16] = {0, 4, 8,  12, 1, 5, 9,  13,
+                                                          2, 6, 10, 14, 3, 7, 11, 15};
+  hn::StoreU(hn::TableLookupLanes(ones, hn::SetTableIndices(d, kOrder)), d, out);
+#else
+  reduce8(op, reinterpret_cast<Rows>(rows[0]), out);
+  reduce8(op, reinterpret_cast<Rows>(rows[8]), out + 8);
 #endif
 }
 

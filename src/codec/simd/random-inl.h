@@ -27,9 +27,7 @@ class DrawWords {
   HWY_INLINE DrawWords(DrawKey key, V strides)
       : counter_(hn::Add(hn::Set(D(), key.start), strides)), twist_(hn::Set(D(), key.twist)) {}
 
-  static HWY_INLINE V strides() {
-    return hn::Mul(hn::Iota(D(), 0), hn::Set(D(), kWordStride));
-  }
+  static HWY_INLINE V strides() { return hn::Mul(hn::Iota(D(), 0), hn::Set(D(), kWordStride)); }
 
   HWY_INLINE V next() {
     V x = counter_;

@@ -17,10 +17,11 @@ std::size_t bin_of(float need) {
   return std::bit_cast<std::uint32_t>(need) >> 20;
 }
 
-// How many bins above the level a need must lie to be worth width b + 1 rather than b, for b from 1:
-// -log2(error(b) - error(b + 1)), in bins, to the nearest. Numbers rather than a formula, so that no
-// two mathematics libraries can disagree.
-constexpr std::array<int, 15> kThresholds = {1, 28, 48, 66, 82, 99, 115, 131, 147, 163, 179, 195, 211, 227, 243};
+// How many bins above the level a need must lie to be worth width b + 1 rather than b, for b from
+// 1: -log2(error(b) - error(b + 1)), in bins, to the nearest. Numbers rather than a formula, so
+// that no two mathematics libraries can disagree.
+constexpr std::array<int, 15> kThresholds = {1,   28,  48,  66,  82,  99,  115, 131,
+                                             147, 163, 179, 195, 211, 227, 243};
 
 }  // namespace
 
@@ -36,7 +37,8 @@ void fill_to_level(std::span<WidthDemand> demands, unsigned least, unsigned most
   for (std::size_t k = kBins; k-- > 0;) groups_from[k] += groups_from[k + 1];
 
   const auto first_bin = [&](int level, unsigned b) {
-    return static_cast<std::size_t>(std::clamp(level + kThresholds[b - 1], 0, static_cast<int>(kBins)));
+    return static_cast<std::size_t>(
+        std::clamp(level + kThresholds[b - 1], 0, static_cast<int>(kBins)));
   };
   const auto bytes_at = [&](int level) {
     std::size_t group_bits = groups * least;

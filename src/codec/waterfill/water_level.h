@@ -14,9 +14,9 @@
 namespace nf {
 
 struct WidthDemand {
-  float need = 0;            // weight * energy
-  std::uint8_t groups = 0;   // groups of 32 values: a bit of width costs 4 bytes each
-  std::uint8_t width = 0;    // out
+  float need = 0;           // weight * energy
+  std::uint8_t groups = 0;  // groups of 32 values: a bit of width costs 4 bytes each
+  std::uint8_t width = 0;   // out
 };
 
 // Fills in the widths, from `least` to `most`, so that their codes take at most `code_bytes`. All

@@ -32,19 +32,23 @@ const WaterfillKernels& waterfill_reference();
 // Precondition: isa is one of available_isas() other than kScalar.
 const WaterfillKernels& waterfill_simd(Isa isa);
 
-// Decoding and encoding both need these, computed in exactly this way.
+// The grid of a width.
 struct WaterfillGrid {
-  float top;     // 2^width - 1, the greatest code
-  float offset;  // what a draw of 0 adds to a code: (2^width - 1) / 2 - 1/2 + 2^-17
-  float step;    // grid step of a group of scale 1: 2 / (2^width - 1)
+  float centre = 0;  // 2^(width - 1) - 2, an even number: what a code counts from
+  float step = 0;    // of a group of scale 1: 2 / (2^width - 1), and a little more
 
+  constexpr WaterfillGrid() = default;
   constexpr explicit WaterfillGrid(unsigned width)
-      : top(static_cast<float>((1u << width) - 1)),
-        offset(0.5f * top - (0.5f - 0x1p-17f)),
-        step(2.0f / top) {}
+      : centre(static_cast<float>((1u << (width - 1)) - 2)),
+        step(kMargin * 2.0f / static_cast<float>((1u << width) - 1)) {}
+
+ private:
+  // Keeps every rounded position within the codes, so that none is ever clamped.
+  static constexpr float kMargin = 1.0f + 0x1p-13f;
 };
 
-inline constexpr float kDrawUnit = 0x1p-16f;
+// A draw of 16 bits becomes a dither in (1, 2): these bits, with the draw in bits 7 to 22.
+inline constexpr std::uint32_t kDitherBits = 0x3f800040u;  // 1 + 2^-17
 inline constexpr float kPeakToUnit = 1.0f / 255.0f;
 
 }  // namespace nf

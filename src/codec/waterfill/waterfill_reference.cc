@@ -15,10 +15,9 @@ namespace {
 
 constexpr std::size_t kGroupsPerSuperGroup = kSuperGroup / kGroup;
 
-// The dithered offset w of one element.
-float offset_of(const WaterfillGrid& grid, DrawKey key, std::size_t element) {
-  const auto draw = static_cast<float>(draw16(key, static_cast<std::uint32_t>(element)));
-  return std::fma(draw, kDrawUnit, grid.offset);
+// The dither of one element, 1 + (draw + 1/2) / 65536.
+float dither_of(DrawKey key, std::size_t element) {
+  return std::bit_cast<float>(kDitherBits | draw16(key, static_cast<std::uint32_t>(element)) << 7);
 }
 
 float mean_of(const SuperGroups& groups, std::size_t i) {
@@ -59,9 +58,8 @@ void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     std::uint32_t group_codes[kGroup];
     for (std::size_t j = 0; j < kGroup; ++j) {
       const std::size_t e = g * kGroup + j;
-      const float position = std::fma(centred[e], inverse, offset_of(grid, key, e));
-      const float clamped = std::min(std::max(position, 0.0f), grid.top);
-      group_codes[j] = static_cast<std::uint32_t>(std::nearbyint(clamped));
+      const float position = std::fma(centred[e], inverse, dither_of(key, e));
+      group_codes[j] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
     }
     pack_group(group_codes, width, codes + g * group_bytes(width));
   }
@@ -78,12 +76,13 @@ void decode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
   const float unit = bfloat16_to_float(unit_bits);
   for (std::size_t g = 0; g < kGroupsPerSuperGroup; ++g) {
     const float step = static_cast<float>(std::to_integer<unsigned>(scales[g])) * unit * grid.step;
+    const float base = std::fma(-grid.centre, step, mean);
     std::uint32_t group_codes[kGroup];
     unpack_group(codes + g * group_bytes(width), width, group_codes);
     for (std::size_t j = 0; j < kGroup; ++j) {
       const std::size_t e = g * kGroup + j;
-      const float level = static_cast<float>(group_codes[j]) - offset_of(grid, key, e);
-      values[e] = std::fma(level, step, mean);
+      const float level = static_cast<float>(group_codes[j]) - dither_of(key, e);
+      values[e] = std::fma(level, step, base);
     }
   }
 }

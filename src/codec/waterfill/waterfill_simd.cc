@@ -1,5 +1,6 @@
-// Vector form of waterfill. Scales of the next super-group are found before the current one is
-// quantised: the long chain from peaks to reciprocals then runs in the shadow of other work.
+// Vector form of waterfill. When encoding, the scales of the next super-group are found before the
+// current one is quantised: the long chain from peaks to reciprocals then runs in the shadow of
+// other work.
 #include "codec/waterfill/waterfill_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -23,6 +24,12 @@ namespace HWY_NAMESPACE {
 constexpr std::size_t kGroups = kSuperGroup / kGroup;
 constexpr std::size_t kHalfVectors = kGroupVectors / 2;
 
+// As many lanes as there are groups, or fewer.
+using DG = hn::CappedTag<float, kGroups>;
+using DGI = hn::RebindToSigned<DG>;
+using DGU = hn::RebindToUnsigned<DG>;
+using DG8 = hn::Rebind<std::uint8_t, DG>;
+
 // What a super-group's peaks lead to.
 struct Scales {
   alignas(32) float inverse[kGroups];
@@ -31,7 +38,7 @@ struct Scales {
   bool has_codes;
 };
 
-// The sixteen partial peaks of one group.
+// The sixteen partial peaks of every group.
 struct Peaks {
   VU rows[kGroups][16 / kLanes];
 
@@ -42,128 +49,124 @@ struct Peaks {
   }
 };
 
-HWY_INLINE Scales scales_of(const Peaks& peaks, const WaterfillGrid& grid) {
-  alignas(32) std::uint32_t bits_of[kGroups];
-  reduce8(MaxOp(), peaks.rows, bits_of);
-  std::uint32_t peak = 0;
-  for (const std::uint32_t b : bits_of) peak = b > peak ? b : peak;
-
-  Scales out;
+HWY_INLINE void find_scales(const Peaks& peaks, float grid_step, Scales& out) {
+  alignas(32) std::uint32_t group_peaks[kGroups];
+  reduce8(MaxOp(), peaks.rows, group_peaks);
+  auto greatest = hn::Load(DGU(), group_peaks);
+  for (std::size_t g = hn::Lanes(DG()); g < kGroups; g += hn::Lanes(DG())) {
+    greatest = hn::Max(greatest, hn::Load(DGU(), group_peaks + g));
+  }
+  greatest = hn::MaxOfLanes(DGU(), greatest);
+  const std::uint32_t peak = hn::GetLane(greatest);
   out.has_codes = peak >= kLeastPeakBits && peak < kPoisonBits;
-  if (!out.has_codes) {
+  if (HWY_UNLIKELY(!out.has_codes)) {
     out.unit = peak >= kPoisonBits ? kBfloat16Nan : 0;
-    return out;
+    return;
   }
-  out.unit = float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToUnit);
-  const hn::CappedTag<float, kGroups> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Rebind<std::uint8_t, decltype(d)> d8;
-  const auto unit = hn::Set(d, bfloat16_to_float(out.unit));
-  for (std::size_t g = 0; g < kGroups; g += hn::Lanes(d)) {
-    const auto group_peak = hn::BitCast(d, hn::Load(di, reinterpret_cast<std::int32_t*>(bits_of) + g));
-    auto scale = hn::ConvertTo(di, hn::Div(group_peak, unit));
-    const auto low = hn::Lt(hn::Mul(hn::ConvertTo(d, scale), unit), group_peak);
-    scale = hn::Sub(scale, hn::BitCast(di, hn::VecFromMask(d, low)));  // a true lane is -1
-    scale = hn::Min(scale, hn::Set(di, 255));
-    hn::StoreU(hn::DemoteTo(d8, scale), d8, out.scale + g);
-    const auto step = hn::Mul(hn::Mul(hn::ConvertTo(d, scale), unit), hn::Set(d, grid.step));
-    const auto zero = hn::Eq(step, hn::Zero(d));
-    const auto inverse = hn::IfThenZeroElse(zero, hn::Div(hn::Set(d, 1.0f), step));
-    hn::Store(inverse, d, out.inverse + g);
+  const auto raw_unit = hn::Mul(hn::BitCast(DG(), greatest), hn::Set(DG(), kPeakToUnit));
+  const auto rounded_up = hn::Add(hn::BitCast(DGU(), raw_unit), hn::Set(DGU(), 0xffffu));
+  const auto unit = hn::BitCast(DG(), hn::And(rounded_up, hn::Set(DGU(), 0xffff0000u)));
+  out.unit = static_cast<std::uint16_t>(hn::GetLane(rounded_up) >> 16);
+  for (std::size_t g = 0; g < kGroups; g += hn::Lanes(DG())) {
+    const auto group_peak = hn::BitCast(DG(), hn::Load(DGU(), group_peaks + g));
+    auto scale = hn::Floor(hn::Div(group_peak, unit));
+    const auto low = hn::Lt(hn::Mul(scale, unit), group_peak);
+    scale = hn::Min(hn::IfThenElse(low, hn::Add(scale, hn::Set(DG(), 1.0f)), scale),
+                    hn::Set(DG(), 255.0f));
+    hn::StoreU(hn::DemoteTo(DG8(), hn::ConvertTo(DGI(), scale)), DG8(), out.scale + g);
+    const auto step = hn::Mul(hn::Mul(scale, unit), hn::Set(DG(), grid_step));
+    const auto zero = hn::Eq(step, hn::Zero(DG()));
+    const auto inverse = hn::IfThenZeroElse(zero, hn::Div(hn::Set(DG(), 1.0f), step));
+    hn::Store(inverse, DG(), out.inverse + g);
   }
-  return out;
 }
 
-// The dithered offsets of the 32 elements of a group.
-HWY_INLINE void offsets_of(DrawWords& words, VF offset, VF (&w)[kGroupVectors]) {
-  const VF unit = set(kDrawUnit);
+// The dithers of the 32 elements of a group.
+HWY_INLINE void dithers_of(DrawWords& words, VF (&dither)[kGroupVectors]) {
+  const VU draw = set_u(0x007fff80u);
+  const VU rest = set_u(kDitherBits);
   for (std::size_t v = 0; v < kHalfVectors; ++v) {
     const VU word = words.next();
-    w[v] = hn::MulAdd(to_float(hn::And(word, set_u(0xffff))), unit, offset);
-    w[v + kHalfVectors] = hn::MulAdd(to_float(hn::ShiftRight<16>(word)), unit, offset);
+    dither[v] = from_bits(and_or(hn::ShiftLeft<7>(word), draw, rest));
+    dither[v + kHalfVectors] = from_bits(and_or(hn::ShiftRight<9>(word), draw, rest));
   }
 }
 
-template <unsigned kWidth>
+// x - mean, or x where the mean is known to be 0: the usual case, and one instruction less.
+template <bool kCentre>
+HWY_INLINE VF centre(VF x, VF mean) {
+  return kCentre ? hn::Sub(x, mean) : x;
+}
+
+template <unsigned kWidth, bool kCentre>
 HWY_INLINE void quantise(const Scales& scales, DrawWords words, VF mean, const float* values,
                          std::uint8_t* codes) {
-  constexpr WaterfillGrid grid(kWidth);
-  if (!scales.has_codes) {
+  if (HWY_UNLIKELY(!scales.has_codes)) {
     std::memset(codes, 0, kGroups * group_bytes(kWidth));
     return;
   }
-  const VF offset = set(grid.offset);
-  const VF top = set(grid.top);
-  const VF magic = set(0x1p23f);  // adding it leaves the nearest integer in the low bits
+  // Adding it rounds to the nearest integer and leaves that, counted from the centre, in the low
+  // bits.
+  const VF magic = set(0x1.8p23f + WaterfillGrid(kWidth).centre);
   for (std::size_t g = 0; g < kGroups; ++g) {
     const VF inverse = set(scales.inverse[g]);
-    VF w[kGroupVectors];
-    offsets_of(words, offset, w);
+    VF dither[kGroupVectors];
+    dithers_of(words, dither);
     VU code[kGroupVectors];
     for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      const VF centred = hn::Sub(load(values + g * kGroup + v * kLanes), mean);
-      const VF position = hn::MulAdd(centred, inverse, w[v]);
-      const VF clamped = hn::Min(hn::Max(position, hn::Zero(DF())), top);
-      code[v] = bits(hn::Add(clamped, magic));
+      const VF centred = centre<kCentre>(load(values + g * kGroup + v * kLanes), mean);
+      code[v] = bits(hn::Add(hn::MulAdd(centred, inverse, dither[v]), magic));
     }
     codes = pack_codes(code, kWidth, codes);
   }
 }
 
-// Reads the codes of one super-group, hands out its decoded values a vector at a time.
+// Reads the codes of one super-group, hands out its decoded values a group at a time. A poisoned
+// one has a NaN unit, and with it NaN steps and values.
 template <unsigned kWidth, typename Sink>
 HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, const std::byte* wire,
-                           DrawWords words, VF mean, Sink sink) {
+                           DrawWords words, float mean, Sink sink) {
   constexpr WaterfillGrid grid(kWidth);
-  const std::uint16_t unit_bits = get_u16(unit_at);
-  // A poisoned super-group has codes of zero; a NaN step makes every value NaN.
-  const float unit = bfloat16_to_float(unit_bits);
-  const VF offset = set(grid.offset);
+  alignas(32) float steps[kGroups];
+  alignas(32) float bases[kGroups];
+  const auto unit = hn::Set(DG(), bfloat16_to_float(get_u16(unit_at)));
+  for (std::size_t g = 0; g < kGroups; g += hn::Lanes(DG())) {
+    const auto scale = hn::LoadU(DG8(), reinterpret_cast<const std::uint8_t*>(scales) + g);
+    const auto exact = hn::Mul(hn::ConvertTo(DG(), hn::PromoteTo(DGI(), scale)), unit);
+    const auto step = hn::Mul(exact, hn::Set(DG(), grid.step));
+    hn::Store(step, DG(), steps + g);
+    hn::Store(hn::MulAdd(hn::Set(DG(), -grid.centre), step, hn::Set(DG(), mean)), DG(), bases + g);
+  }
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire);
   for (std::size_t g = 0; g < kGroups; ++g) {
-    const VF step = set(static_cast<float>(std::to_integer<int>(scales[g])) * unit * grid.step);
+    const VF step = set(steps[g]);
+    const VF base = set(bases[g]);
     VU code[kGroupVectors];
     codes = unpack_codes(codes, kWidth, code);
-    VF w[kGroupVectors];
-    offsets_of(words, offset, w);
+    VF dither[kGroupVectors];
+    dithers_of(words, dither);
     VF value[kGroupVectors];
     for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      value[v] = hn::MulAdd(hn::Sub(to_float(code[v]), w[v]), step, mean);
+      value[v] = hn::MulAdd(hn::Sub(to_float(code[v]), dither[v]), step, base);
     }
     sink(g, value);
   }
 }
 
-HWY_INLINE VF mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
-  const float mean = bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
-  return set(contributions * mean);
+HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
+  return contributions * bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
 }
 
-// Calls work<width>() for a width known only at run time.
-#define NF_WITH_WIDTH(width, call)   \
-  switch (width) {                   \
-    case 2: call(2); break;          \
-    case 3: call(3); break;          \
-    case 4: call(4); break;          \
-    case 5: call(5); break;          \
-    case 6: call(6); break;          \
-    case 7: call(7); break;          \
-    case 8: call(8); break;          \
-    case 9: call(9); break;          \
-    default: call(10); break;        \
-  }
-
-HWY_INLINE Peaks peaks_of(const float* values, VF mean) {
-  Peaks peaks;
+template <bool kCentre>
+HWY_INLINE void find_peaks(const float* values, VF mean, Peaks& peaks) {
   for (std::size_t g = 0; g < kGroups; ++g) {
     VF x[kGroupVectors];
     for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      x[v] = hn::Sub(load(values + g * kGroup + v * kLanes), mean);
+      x[v] = centre<kCentre>(load(values + g * kGroup + v * kLanes), mean);
       if (v * kLanes % 16 == 0) prefetch_ahead(values + g * kGroup + v * kLanes);
     }
     peaks.set(g, x);
   }
-  return peaks;
 }
 
 HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* scales_at) {
@@ -175,134 +178,205 @@ HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* 
   }
 }
 
-void encode(const SuperGroups& groups, const DrawStream& draws, float contributions,
-            const float* values, WaterfillKernels::Out wire) {
-  if (groups.count == 0) return;
+// The loops below run over super-groups of one width, so that constants stay in registers.
+
+template <unsigned kWidth>
+void encode_run(const SuperGroups& groups, const DrawStream& draws, float contributions,
+                const float* values, WaterfillKernels::Out wire) {
   const VU strides = DrawWords::strides();
-  VF mean = mean_of(groups, 0, contributions);
-  Scales scales = scales_of(peaks_of(values, mean), WaterfillGrid(groups.width_of(0)));
+  Scales scales[2];  // of the current super-group and of the next one
+  const auto prepare = [&](std::size_t i) HWY_ATTR {
+    const float mean = mean_of(groups, i, contributions);
+    const float* from = values + i * kSuperGroup;
+    Peaks peaks;
+    if (mean != 0) {
+      find_peaks<true>(from, set(mean), peaks);
+    } else {
+      find_peaks<false>(from, set(mean), peaks);
+    }
+    find_scales(peaks, WaterfillGrid(kWidth).step, scales[i % 2]);
+    return mean;
+  };
+  float next_mean = prepare(0);
   auto* codes = reinterpret_cast<std::uint8_t*>(wire.codes);
   for (std::size_t i = 0; i < groups.count; ++i) {
-    const Scales current = scales;
-    const VF current_mean = mean;
+    const Scales& current = scales[i % 2];
+    const float mean = next_mean;
+    if (i + 1 < groups.count) next_mean = prepare(i + 1);
     const float* from = values + i * kSuperGroup;
-    if (i + 1 < groups.count) {
-      mean = mean_of(groups, i + 1, contributions);
-      scales = scales_of(peaks_of(from + kSuperGroup, mean), WaterfillGrid(groups.width_of(i + 1)));
-    }
-    const unsigned width = groups.width_of(i);
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
     put_scales(current, wire.units + 2 * i, wire.scales + kGroups * i);
-#define NF_CALL(w) quantise<w>(current, words, current_mean, from, codes)
-    NF_WITH_WIDTH(width, NF_CALL)
-#undef NF_CALL
-    codes += kGroups * group_bytes(width);
+    if (mean != 0) {
+      quantise<kWidth, true>(current, words, set(mean), from, codes);
+    } else {
+      quantise<kWidth, false>(current, words, set(mean), from, codes);
+    }
+    codes += kGroups * group_bytes(kWidth);
   }
 }
 
-template <bool kAdd, bool kStream>
-void decode_to(const SuperGroups& groups, const DrawStream& draws, float contributions,
-               WaterfillKernels::In wire, float* values) {
+enum class Sink { kStore, kStream, kAdd };
+
+template <unsigned kWidth, Sink kSink>
+void decode_run(const SuperGroups& groups, const DrawStream& draws, float contributions,
+                WaterfillKernels::In wire, float* values) {
   const VU strides = DrawWords::strides();
-  const std::byte* codes = wire.codes;
   for (std::size_t i = 0; i < groups.count; ++i) {
-    const unsigned width = groups.width_of(i);
-    const VF mean = mean_of(groups, i, contributions);
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
     float* to = values + i * kSuperGroup;
-    const auto sink = [to](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
-        float* at = to + g * kGroup + v * kLanes;
-        if (kAdd) {
-          if (v * kLanes % 16 == 0) prefetch_ahead(at);
-          hn::StoreU(hn::Add(load(at), value[v]), DF(), at);
-        } else if (kStream) {
-          hn::Stream(value[v], DF(), at);
-        } else {
-          hn::StoreU(value[v], DF(), at);
-        }
-      }
-    };
-    const std::byte* unit = wire.units + 2 * i;
-    const std::byte* scales = wire.scales + kGroups * i;
-#define NF_CALL(w) dequantise<w>(unit, scales, codes, words, mean, sink)
-    NF_WITH_WIDTH(width, NF_CALL)
-#undef NF_CALL
-    codes += kGroups * group_bytes(width);
+    dequantise<kWidth>(wire.units + 2 * i, wire.scales + kGroups * i,
+                       wire.codes + kGroups * group_bytes(kWidth) * i, words,
+                       mean_of(groups, i, contributions),
+                       [to](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
+                         for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                           float* at = to + g * kGroup + v * kLanes;
+                           if (kSink == Sink::kAdd) {
+                             if (v * kLanes % 16 == 0) prefetch_ahead(at);
+                             hn::StoreU(hn::Add(load(at), value[v]), DF(), at);
+                           } else if (kSink == Sink::kStream) {
+                             hn::Stream(value[v], DF(), at);
+                           } else {
+                             hn::StoreU(value[v], DF(), at);
+                           }
+                         }
+                       });
   }
-  if (kStream) hwy::FlushStream();
+}
+
+// Decodes super-group i of a message, adds the values, and finds the scales of the centred sum.
+template <unsigned kWidth, bool kCentre>
+HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float contributions,
+                       WaterfillKernels::In wire, const float* values, std::size_t i, VU strides,
+                       float* sum, Scales& scales) {
+  const VF mean_out = set(mean_of(groups, i, contributions + 1.0f));
+  const float* from = values + i * kSuperGroup;
+  Peaks peaks;
+  dequantise<kWidth>(
+      wire.units + 2 * i, wire.scales + kGroups * i, wire.codes + kGroups * group_bytes(kWidth) * i,
+      DrawWords(DrawKey(draws, groups.first + i), strides), mean_of(groups, i, contributions),
+      [&](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
+        VF centred[kGroupVectors];
+        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+          const std::size_t at = g * kGroup + v * kLanes;
+          if (v * kLanes % 16 == 0) prefetch_ahead(from + at);
+          centred[v] = centre<kCentre>(hn::Add(load(from + at), value[v]), mean_out);
+          hn::Store(centred[v], DF(), sum + at);
+        }
+        peaks.set(g, centred);
+      });
+  find_scales(peaks, WaterfillGrid(kWidth).step, scales);
+}
+
+template <unsigned kWidth>
+void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const DrawStream& draws_out,
+               float contributions, WaterfillKernels::In wire, const float* values,
+               WaterfillKernels::Out out) {
+  const VU strides = DrawWords::strides();
+  alignas(64) float sums[2][kSuperGroup];  // of the current super-group and of the next one
+  Scales scales[2];
+  const auto prepare = [&](std::size_t i) HWY_ATTR {
+    if (mean_of(groups, i, 1.0f) != 0) {
+      sum_up<kWidth, true>(groups, draws_in, contributions, wire, values, i, strides, sums[i % 2],
+                           scales[i % 2]);
+    } else {
+      sum_up<kWidth, false>(groups, draws_in, contributions, wire, values, i, strides, sums[i % 2],
+                            scales[i % 2]);
+    }
+  };
+  prepare(0);
+  for (std::size_t i = 0; i < groups.count; ++i) {
+    if (i + 1 < groups.count) prepare(i + 1);
+    put_scales(scales[i % 2], out.units + 2 * i, out.scales + kGroups * i);
+    quantise<kWidth, false>(
+        scales[i % 2], DrawWords(DrawKey(draws_out, groups.first + i), strides), hn::Zero(DF()),
+        sums[i % 2],
+        reinterpret_cast<std::uint8_t*>(out.codes) + kGroups * group_bytes(kWidth) * i);
+  }
+}
+
+// Calls work(run, first) for every run of super-groups of one width.
+template <typename Work>
+HWY_INLINE void for_each_width(const SuperGroups& groups, Work work) {
+  for (std::size_t first = 0; first < groups.count;) {
+    const unsigned width = groups.width_of(first);
+    SuperGroups run = groups.from(first);
+    run.width = width;
+    std::size_t end = groups.widths == nullptr ? groups.count : first + 1;
+    while (end < groups.count && groups.widths[end] == width) ++end;
+    run.count = end - first;
+    work(run, first);
+    first = end;
+  }
+}
+
+template <typename Byte>
+HWY_INLINE void advance(SuperGroupWire<Byte>& wire, const SuperGroups& run) {
+  wire.units += 2 * run.count;
+  wire.scales += kGroups * run.count;
+  wire.codes += kGroups * group_bytes(run.width) * run.count;
+}
+
+// A function for every width, by its number.
+#define NF_BY_WIDTH(name)                                                                     \
+  {                                                                                           \
+    nullptr, nullptr, name(2), name(3), name(4), name(5), name(6), name(7), name(8), name(9), \
+        name(10)                                                                              \
+  }
+
+void encode(const SuperGroups& groups, const DrawStream& draws, float contributions,
+            const float* values, WaterfillKernels::Out wire) {
+#define NF_FORM(width) encode_run<width>
+  static constexpr decltype(&encode_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
+#undef NF_FORM
+  for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
+    kRuns[run.width](run, draws, contributions, values + first * kSuperGroup, wire);
+    advance(wire, run);
+  });
+}
+
+template <Sink kSink>
+HWY_INLINE void decode_to(const SuperGroups& groups, const DrawStream& draws, float contributions,
+                          WaterfillKernels::In wire, float* values) {
+#define NF_FORM(width) decode_run<width, kSink>
+  static constexpr decltype(&decode_run<2, kSink>) kRuns[] = NF_BY_WIDTH(NF_FORM);
+#undef NF_FORM
+  for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
+    kRuns[run.width](run, draws, contributions, wire, values + first * kSuperGroup);
+    advance(wire, run);
+  });
 }
 
 void decode(const SuperGroups& groups, const DrawStream& draws, float contributions,
             WaterfillKernels::In wire, float* values) {
   const bool aligned = values_to_alignment(values, sizeof(float)) == 0;
   if (aligned && streams(groups.count * kSuperGroup * sizeof(float))) {
-    decode_to<false, true>(groups, draws, contributions, wire, values);
+    decode_to<Sink::kStream>(groups, draws, contributions, wire, values);
+    hwy::FlushStream();
   } else {
-    decode_to<false, false>(groups, draws, contributions, wire, values);
+    decode_to<Sink::kStore>(groups, draws, contributions, wire, values);
   }
 }
 
 void decode_add(const SuperGroups& groups, const DrawStream& draws, float contributions,
                 WaterfillKernels::In wire, float* values) {
-  decode_to<true, false>(groups, draws, contributions, wire, values);
+  decode_to<Sink::kAdd>(groups, draws, contributions, wire, values);
 }
 
 void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
                        const DrawStream& draws_out, float contributions, WaterfillKernels::In wire,
                        const float* values, WaterfillKernels::Out out) {
-  if (groups.count == 0) return;
-  const VU strides = DrawWords::strides();
-  // Sums of the current super-group and of the next one.
-  alignas(64) float sums[2][kSuperGroup];
-  Peaks peaks;
-  const std::byte* codes_in = wire.codes;
-
-  const auto sum_up = [&](std::size_t i) HWY_ATTR {
-    const unsigned width = groups.width_of(i);
-    const VF mean_in = mean_of(groups, i, contributions);
-    const VF mean_out = mean_of(groups, i, contributions + 1.0f);
-    const DrawWords words(DrawKey(draws_in, groups.first + i), strides);
-    const float* from = values + i * kSuperGroup;
-    float* sum = sums[i % 2];
-    const auto sink = [from, sum, mean_out, &peaks](std::size_t g,
-                                                    const VF(&value)[kGroupVectors]) HWY_ATTR {
-      VF centred[kGroupVectors];
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
-        const std::size_t at = g * kGroup + v * kLanes;
-        if (v * kLanes % 16 == 0) prefetch_ahead(from + at);
-        const VF total = hn::Add(load(from + at), value[v]);
-        hn::Store(total, DF(), sum + at);
-        centred[v] = hn::Sub(total, mean_out);
-      }
-      peaks.set(g, centred);
-    };
-    const std::byte* unit = wire.units + 2 * i;
-    const std::byte* scales_in = wire.scales + kGroups * i;
-#define NF_CALL(w) dequantise<w>(unit, scales_in, codes_in, words, mean_in, sink)
-    NF_WITH_WIDTH(width, NF_CALL)
-#undef NF_CALL
-    codes_in += kGroups * group_bytes(width);
-    return scales_of(peaks, WaterfillGrid(width));
-  };
-
-  Scales scales = sum_up(0);
-  auto* codes_out = reinterpret_cast<std::uint8_t*>(out.codes);
-  for (std::size_t i = 0; i < groups.count; ++i) {
-    const Scales current = scales;
-    if (i + 1 < groups.count) scales = sum_up(i + 1);
-    const unsigned width = groups.width_of(i);
-    const VF mean_out = mean_of(groups, i, contributions + 1.0f);
-    const DrawWords words(DrawKey(draws_out, groups.first + i), strides);
-    put_scales(current, out.units + 2 * i, out.scales + kGroups * i);
-#define NF_CALL(w) quantise<w>(current, words, mean_out, sums[i % 2], codes_out)
-    NF_WITH_WIDTH(width, NF_CALL)
-#undef NF_CALL
-    codes_out += kGroups * group_bytes(width);
-  }
+#define NF_FORM(width) fused_run<width>
+  static constexpr decltype(&fused_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
+#undef NF_FORM
+  for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
+    kRuns[run.width](run, draws_in, draws_out, contributions, wire, values + first * kSuperGroup,
+                     out);
+    advance(wire, run);
+    advance(out, run);
+  });
 }
 
-#undef NF_WITH_WIDTH
+#undef NF_BY_WIDTH
 
 constexpr WaterfillKernels kWaterfill = {encode, decode, decode_add, decode_add_encode};
 
