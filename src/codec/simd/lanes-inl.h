@@ -62,13 +62,28 @@ HWY_INLINE VU load_bytes(const std::uint8_t* from) {
   return hn::PromoteTo(DU(), hn::LoadU(D8(), from));
 }
 
-// One bit of every lane, as a number with lane 0 in bit 0.
+// One bit of every lane, as a number with lane 0 in its bit 0.
 HWY_INLINE std::uint32_t bit_of_lanes(VU v, VU bit) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_test_epi32_mask(v.raw, bit.raw);
+#else
   std::uint8_t bytes[8] = {};
   hn::StoreMaskBits(DU(), hn::TestBit(v, bit), bytes);
   std::uint32_t word;
   std::memcpy(&word, bytes, sizeof word);
   return word;
+#endif
+}
+
+// v with `flag` added in the lanes whose bit of `word` is set.
+HWY_INLINE VU add_where(VU v, std::uint32_t word, VU flag) {
+#if HWY_TARGET == HWY_AVX3
+  return VU{_mm512_mask_add_epi32(v.raw, static_cast<__mmask16>(word), v.raw, flag.raw)};
+#else
+  const VU lane_bit = hn::Shl(set_u(1), hn::Iota(DU(), 0));
+  const auto chosen = hn::TestBit(set_u(word), lane_bit);
+  return hn::Add(v, hn::IfThenElseZero(chosen, flag));
+#endif
 }
 
 // Packs 32 codes of `width` bits as codec/codes.h says; lanes may hold rubbish from bit 18 on.
@@ -185,9 +200,7 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
     std::uint32_t word;
     std::memcpy(&word, from, sizeof word);
     for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      const VU lane = hn::Shr(set_u(word >> (v * kLanes)), hn::Iota(DU(), 0));
-      const VU bit = hn::And(lane, set_u(1));
-      c[v] = hn::Or(c[v], hn::ShiftLeftSame(bit, static_cast<int>(shift)));
+      c[v] = add_where(c[v], word >> (v * kLanes), set_u(1u << shift));
     }
     from += 4;
   }
