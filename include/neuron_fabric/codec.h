@@ -93,10 +93,11 @@ class Codec {
   Status choose_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks) const;
 
   // The most bytes that the messages of whole parameters of these sizes take together, from the
-  // sizes alone.
+  // sizes alone. Each further cut of a parameter into slices may add 15 bytes of padding.
   virtual std::size_t payload_capacity(std::span<const std::size_t> counts) const;
 
-  // The exact size of a message of `slice` that sums `contributions` ranks.
+  // The exact size of a message of `slice` that sums `contributions` ranks. Precondition: the slice
+  // has its widths.
   virtual std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const = 0;
 
   // Writes the message that says: these values are the sum of origin.contributions ranks. A
@@ -108,7 +109,7 @@ class Codec {
   // that no encode() could have written.
   Status decode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                 Values values) const;
-  // values += what decode() would give, to the bit.
+  // values += what decode() would give as FP32, to the bit; 16-bit values round that sum once.
   Status decode_add(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                     Values values) const;
   // One inner hop: out = encode(values + decode(wire)), made by `encoder`. For a counting codec

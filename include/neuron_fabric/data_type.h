@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace nf {
 
@@ -23,6 +24,7 @@ struct ConstValues {
 
   ConstValues() = default;
   ConstValues(std::span<const float> values) : data(values.data()), count(values.size()) {}
+  ConstValues(const std::vector<float>& values) : ConstValues(std::span<const float>(values)) {}
   ConstValues(const void* values, std::size_t value_count, DataType value_type)
       : data(values), count(value_count), type(value_type) {}
 };
@@ -34,6 +36,7 @@ struct Values {
 
   Values() = default;
   Values(std::span<float> values) : data(values.data()), count(values.size()) {}
+  Values(std::vector<float>& values) : Values(std::span<float>(values)) {}
   Values(void* values, std::size_t value_count, DataType value_type)
       : data(values), count(value_count), type(value_type) {}
 

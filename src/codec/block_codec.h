@@ -30,7 +30,7 @@ class BlockCodec : public Codec {
  protected:
   static constexpr std::size_t kMostBlock = 8192;
 
-  // `block` divides kMostBlock.
+  // `block` is at most kMostBlock.
   BlockCodec(CodecSpec spec, std::size_t block, Isa isa)
       : Codec(std::move(spec)), block_(block), convert_(convert_kernels(isa)) {}
 

@@ -114,9 +114,11 @@ Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
   if (slice.widths.size() < width_count(end)) {
     return mismatch("number of the parameter's widths", slice.widths.size(), width_count(end));
   }
-  for (const std::uint8_t width : slice.widths.first(width_count(end))) {
-    if (!is_width(width)) {
-      return {ErrorCode::kInvalidArgument, fmt::format("{} is not a width of this codec", width)};
+  const std::size_t before = width_count(static_cast<std::size_t>(slice.first));
+  for (std::size_t j = before; j < width_count(end); ++j) {
+    if (!is_width(slice.widths[j])) {
+      return {ErrorCode::kInvalidArgument,
+              fmt::format("{} is not a width of this codec", slice.widths[j])};
     }
   }
   return {};

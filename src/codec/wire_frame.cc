@@ -10,12 +10,13 @@ namespace nf {
 namespace {
 
 // Byte by byte, little-endian:
-//   0  u16 magic, 2 u8 version, 3 u8 flags, 4 u32 codec, 8 u64 epoch, 16 u64 length, 24 u64
-//   checksum
+//   0  u16 magic, 2 u8 version, 3 u8 flags, 4 u32 codec, 8 u64 epoch, 16 u64 length,
+//   24 u32 checksum of the payload (0 without one), 28 u32 checksum of bytes 0 to 27
 constexpr std::uint16_t kMagic = 0x464e;  // "NF"
 constexpr std::uint8_t kFormatVersion = 1;
 constexpr std::uint8_t kChecksummed = 1;
-constexpr std::size_t kChecksumAt = 24;
+constexpr std::size_t kPayloadChecksumAt = 24;
+constexpr std::size_t kHeaderChecksumAt = 28;
 
 template <typename T>
 T get(std::span<const std::byte> bytes, std::size_t at) {
@@ -33,12 +34,8 @@ void put(T value, std::span<std::byte> bytes, std::size_t at) {
   }
 }
 
-// The header's own bytes seed the checksum of the payload, so that one figure guards both. Without
-// a payload checksum the header is still guarded.
-std::uint64_t frame_checksum(std::span<const std::byte> header, std::span<const std::byte> payload,
-                             bool with_payload) {
-  const std::uint64_t own = checksum(header.first(kChecksumAt));
-  return with_payload ? checksum(payload, own) : own;
+std::uint32_t short_checksum(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(checksum(bytes));
 }
 
 Status corrupt(std::string message) { return {ErrorCode::kCorruptFrame, std::move(message)}; }
@@ -58,7 +55,8 @@ void write_frame_header(FrameHeader header, std::span<const std::byte> payload,
   put(header.codec, out, 4);
   put(header.epoch, out, 8);
   put(std::uint64_t{payload.size()}, out, 16);
-  put(frame_checksum(out, payload, header.checksummed), out, kChecksumAt);
+  put(header.checksummed ? short_checksum(payload) : 0u, out, kPayloadChecksumAt);
+  put(short_checksum(out.first(kHeaderChecksumAt)), out, kHeaderChecksumAt);
 }
 
 Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
@@ -72,17 +70,16 @@ Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
         ErrorCode::kForeignFrame,
         fmt::format("frame of format version {}, this build reads {}", version, kFormatVersion));
   }
+  if (get<std::uint32_t>(bytes, kHeaderChecksumAt) !=
+      short_checksum(bytes.first(kHeaderChecksumAt))) {
+    return corrupt("frame header fails its checksum");
+  }
   const auto flags = get<std::uint8_t>(bytes, 3);
   if ((flags & ~kChecksummed) != 0) return corrupt(fmt::format("unknown frame flags {:#x}", flags));
-  FrameHeader header{.codec = get<std::uint32_t>(bytes, 4),
+  return FrameHeader{.codec = get<std::uint32_t>(bytes, 4),
                      .epoch = get<std::uint64_t>(bytes, 8),
                      .length = get<std::uint64_t>(bytes, 16),
                      .checksummed = flags == kChecksummed};
-  if (!header.checksummed &&
-      get<std::uint64_t>(bytes, kChecksumAt) != frame_checksum(bytes, {}, false)) {
-    return corrupt("frame header fails its checksum");
-  }
-  return header;
 }
 
 Expected<std::span<const std::byte>> open_frame(std::span<const std::byte> frame,
@@ -95,8 +92,8 @@ Expected<std::span<const std::byte>> open_frame(std::span<const std::byte> frame
         fmt::format("frame announces {} payload bytes and has {}", header->length, payload.size()));
   }
   if (header->checksummed &&
-      get<std::uint64_t>(frame, kChecksumAt) != frame_checksum(frame, payload, true)) {
-    return corrupt("frame fails its checksum");
+      get<std::uint32_t>(frame, kPayloadChecksumAt) != short_checksum(payload)) {
+    return corrupt("frame payload fails its checksum");
   }
   if (header->codec != codec) {
     return Status(ErrorCode::kForeignFrame,
