@@ -33,9 +33,20 @@ class DrawWords {
     V x = counter_;
     counter_ = hn::Add(counter_, hn::Set(D(), kWordStride * hn::Lanes(D())));
     x = Xor3(x, hn::ShiftRight<16>(x), twist_);
-    x = hn::Mul(x, hn::Set(D(), kWordMultiplier1));
-    x = hn::Xor(x, hn::ShiftRight<15>(x));
-    return hn::Mul(x, hn::Set(D(), kWordMultiplier2));
+    x = hn::Mul(x, hn::Set(D(), kWordMultiplier));
+    return hn::Xor(x, hn::ShiftRight<16>(x));
+  }
+
+  // The next few vectors, computed side by side: one alone is a long chain of instructions.
+  template <std::size_t kCount>
+  HWY_INLINE void next(V (&x)[kCount]) {
+    for (V& word : x) {
+      word = counter_;
+      counter_ = hn::Add(counter_, hn::Set(D(), kWordStride * hn::Lanes(D())));
+    }
+    for (V& word : x) word = Xor3(word, hn::ShiftRight<16>(word), twist_);
+    for (V& word : x) word = hn::Mul(word, hn::Set(D(), kWordMultiplier));
+    for (V& word : x) word = hn::Xor(word, hn::ShiftRight<16>(word));
   }
 
  private:
