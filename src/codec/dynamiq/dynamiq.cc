@@ -1,0 +1,105 @@
+// dynamiq: stochastic rounding to a lattice that is finer near zero, correlated between ranks, at
+// 2, 4 or 8 bits a super-group that follow its energy (docs/codecs/dynamiq.md).
+#include <fmt/format.h>
+
+#include <array>
+
+#include "codec/dynamiq/dynamiq_kernels.h"
+#include "codec/dynamiq/dynamiq_widths.h"
+#include "codec/make_codecs.h"
+#include "codec/super_group_codec.h"
+
+namespace nf {
+namespace {
+
+constexpr double kLeastBudget = 3;
+constexpr double kMostBudget = 8;
+
+constexpr bool is_dynamiq_width(double width) { return width == 2 || width == 4 || width == 8; }
+
+struct Options {
+  bool uniform = false;    // a lattice of even steps
+  bool correlated = true;  // ranks round in different strata
+};
+
+class Dynamiq final : public SuperGroupCodec {
+ public:
+  Dynamiq(const CodecSpec& spec, SuperGroupFormat format, Options options, Isa isa)
+      : SuperGroupCodec(spec, format, isa),
+        options_(options),
+        kernels_(isa == Isa::kScalar ? dynamiq_reference() : dynamiq_simd(isa)) {}
+
+ protected:
+  void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
+                     const float* values, Out wire) const override {
+    kernels_.encode(groups, draws(slice, origin.encoder), options_.uniform, contributions(origin),
+                    values, wire);
+  }
+
+  void decode_groups(const Slice& /*slice*/, Origin origin, const SuperGroups& groups, In wire,
+                     float* values) const override {
+    kernels_.decode(groups, options_.uniform, contributions(origin), wire, values);
+  }
+
+  void decode_add_groups(const Slice& /*slice*/, Origin origin, const SuperGroups& groups, In wire,
+                         float* values) const override {
+    kernels_.decode_add(groups, options_.uniform, contributions(origin), wire, values);
+  }
+
+  void decode_add_encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
+                                In wire, const float* values, std::uint32_t encoder,
+                                Out out) const override {
+    kernels_.decode_add_encode(groups, draws(slice, encoder), options_.uniform,
+                               contributions(origin), wire, values, out);
+  }
+
+  void fit_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks,
+                  std::size_t code_bytes) const override {
+    fit_dynamiq_widths(parameters, ranks, code_bytes);
+  }
+
+  bool is_width(std::uint8_t width) const override { return is_dynamiq_width(width); }
+
+ private:
+  static float contributions(Origin origin) { return static_cast<float>(origin.contributions); }
+  DynamiqDraws draws(const Slice& slice, std::uint32_t encoder) const {
+    return {slice, encoder, options_.correlated};
+  }
+
+  const Options options_;
+  const DynamiqKernels& kernels_;
+};
+
+}  // namespace
+
+CodecResult make_dynamiq(const CodecSpec& spec) {
+  static constexpr std::array<std::string_view, 3> kOptions = {"width", "uniform", "independent"};
+  NF_RETURN_IF_ERROR(spec.allow(true, kOptions));
+  const Expected<double> width = spec.number("width", 0, 2, 8);
+  if (!width) return width.status();
+  const Expected<bool> uniform = spec.flag("uniform");
+  if (!uniform) return uniform.status();
+  const Expected<bool> independent = spec.flag("independent");
+  if (!independent) return independent.status();
+  const auto bad = [](std::string message) {
+    return Status(ErrorCode::kBadConfig, "codec 'dynamiq': " + message);
+  };
+  if (*width != 0 && !is_dynamiq_width(*width)) return bad("a width is 2, 4 or 8 bits");
+  if (spec.value.has_value() == (*width != 0)) {
+    return bad("give a budget (dynamiq:5) or one width (dynamiq+width=4)");
+  }
+  if (spec.value && !(*spec.value >= kLeastBudget && *spec.value <= kMostBudget)) {
+    return bad(fmt::format("the budget is {} to {} bits an element, metadata included",
+                           kLeastBudget, kMostBudget));
+  }
+  const Expected<Isa> isa = active_isa();
+  if (!isa) return isa.status();
+  const SuperGroupFormat format{.group = kDynamiqGroup,
+                                .least_width = kDynamiqLeastWidth,
+                                .budget = spec.value.value_or(0),
+                                .width = static_cast<unsigned>(*width)};
+  const Options options{.uniform = *uniform, .correlated = !*independent};
+  return std::unique_ptr<Codec>(std::make_unique<Dynamiq>(spec, format, options, *isa));
+}
+
+}  // namespace nf

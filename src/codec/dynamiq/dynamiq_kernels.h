@@ -1,0 +1,38 @@
+// The loops of dynamiq over whole super-groups (docs/codecs/dynamiq.md).
+#pragma once
+
+#include <cstddef>
+
+#include "codec/dynamiq/dynamiq_draws.h"
+#include "codec/dynamiq/dynamiq_lattice.h"
+#include "codec/isa.h"
+#include "codec/super_group.h"
+
+namespace nf {
+
+inline constexpr std::size_t kDynamiqGroup = 16;  // values that share a scale
+inline constexpr unsigned kDynamiqLeastWidth = 2;
+
+struct DynamiqKernels {
+  using In = SuperGroupWire<const std::byte>;
+  using Out = SuperGroupWire<std::byte>;
+
+  // `contributions` ranks are summed in the values; for decode_add_encode, in the incoming message.
+  void (*encode)(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
+                 float contributions, const float* values, Out wire);
+  void (*decode)(const SuperGroups& groups, bool uniform, float contributions, In wire,
+                 float* values);
+  void (*decode_add)(const SuperGroups& groups, bool uniform, float contributions, In wire,
+                     float* values);
+  void (*decode_add_encode)(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
+                            float contributions, In wire, const float* values, Out out);
+};
+
+const DynamiqKernels& dynamiq_reference();
+// Precondition: isa is one of available_isas() other than kScalar.
+const DynamiqKernels& dynamiq_simd(Isa isa);
+
+// From the peak of a super-group to its unit, before rounding up.
+inline constexpr float kDynamiqPeakToUnit = 1.0f / 255.0f;
+
+}  // namespace nf

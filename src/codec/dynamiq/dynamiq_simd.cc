@@ -1,0 +1,363 @@
+// Vector form of dynamiq. Scales of the next super-group are found before the current one is
+// quantised: the long chain from peaks to reciprocals then runs in the shadow of other work.
+#include "codec/dynamiq/dynamiq_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/dynamiq/dynamiq_simd.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/float16.h"
+#include "codec/codes.h"
+#include "codec/dynamiq/lattice-inl.h"
+#include "codec/simd/lanes-inl.h"
+#include "codec/simd/random-inl.h"
+#include "codec/simd/select.h"
+#include "codec/simd/stream-inl.h"
+#include "codec/wire_bytes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+
+constexpr std::size_t kScales = kSuperGroup / kDynamiqGroup;
+constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+constexpr std::size_t kRowVectors = kDynamiqGroup / kLanes;  // vectors in a group of 16
+
+// Groups of 32 whose draws are made side by side.
+constexpr std::size_t kDrawGroups = kLanes == 16 ? 4 : 2;
+constexpr std::size_t kRoundGroups = kLanes == 16 ? 4 : 1;
+
+// What a super-group's peaks lead to.
+struct Scales {
+  alignas(64) float inverse[kScales];
+  alignas(16) std::uint8_t scale[kScales];
+  std::uint16_t unit;  // BF16; 0 or NaN where the super-group has no codes of its own
+  bool has_codes;
+};
+
+// x - mean, or x where the mean is known to be 0: the usual case, and one instruction less.
+template <bool kCentre>
+HWY_INLINE VF centre(VF x, VF mean) {
+  return kCentre ? hn::Sub(x, mean) : x;
+}
+
+// The greatest magnitude of each of the 16 groups, from values less `mean`.
+template <bool kCentre>
+HWY_INLINE void find_peaks(const float* values, VF mean, std::uint32_t* peaks) {
+  VU rows[kScales][kRowVectors];
+  for (std::size_t g = 0; g < kScales; ++g) {
+    for (std::size_t v = 0; v < kRowVectors; ++v) {
+      const VF x = load(values + g * kDynamiqGroup + v * kLanes);
+      rows[g][v] = magnitude(centre<kCentre>(x, mean));
+    }
+  }
+  reduce16(MaxOp(), rows, peaks);
+}
+
+HWY_INLINE void find_scales(const std::uint32_t* group_peaks, unsigned width, DrawWords draws,
+                            Scales& out) {
+  VU greatest = hn::Load(DU(), group_peaks);
+  for (std::size_t g = kLanes; g < kScales; g += kLanes) {
+    greatest = hn::Max(greatest, hn::Load(DU(), group_peaks + g));
+  }
+  greatest = hn::MaxOfLanes(DU(), greatest);
+  const std::uint32_t peak = hn::GetLane(greatest);
+  out.has_codes = peak >= kLeastPeakBits && peak < kPoisonBits;
+  if (HWY_UNLIKELY(!out.has_codes)) {
+    out.unit = peak >= kPoisonBits ? kBfloat16Nan : 0;
+    return;
+  }
+  const VF raw_unit = hn::Mul(from_bits(greatest), set(kDynamiqPeakToUnit));
+  const VU rounded_up = hn::Add(bits(raw_unit), set_u(0xffffu));
+  const VF unit = from_bits(hn::And(rounded_up, set_u(0xffff0000u)));
+  out.unit = static_cast<std::uint16_t>(hn::GetLane(rounded_up) >> 16);
+  const VF top = set(static_cast<float>((1u << (width - 1)) - 1));
+  for (std::size_t g = 0; g < kScales; g += kLanes) {
+    const VF group_peak = from_bits(hn::Load(DU(), group_peaks + g));
+    const VU draw = hn::And(draws.next(), set_u(0xffffu));
+    const VF u = hn::MulAdd(to_float(draw), set(0x1p-16f), set(0x1p-17f));
+    const VF scale = hn::Min(hn::Floor(hn::Add(hn::Div(group_peak, unit), u)), set(255.0f));
+    store_low_bytes(bits(hn::Add(scale, set(0x1p23f))), out.scale + g);
+    const auto none = hn::Eq(scale, hn::Zero(DF()));
+    hn::Store(hn::IfThenZeroElse(none, hn::Div(top, group_peak)), DF(), out.inverse + g);
+  }
+}
+
+HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* scales_at) {
+  put_u16(scales.unit, unit_at);
+  if (scales.has_codes) {
+    std::memcpy(scales_at, scales.scale, kScales);
+  } else {
+    std::memset(scales_at, 0, kScales);
+  }
+}
+
+// All draws of a super-group, to `to`. It also prefetches what comes after `values`: spread out
+// among these long chains, loads from memory do not queue up.
+template <bool kCorrelated>
+HWY_INLINE void make_draws(RoundingDraws<kCorrelated> draws, const float* values, float* to) {
+  for (std::size_t g = 0; g < kCodeGroups; g += kDrawGroups) {
+    draws.template next<kDrawGroups>(to + g * kGroup);
+    for (std::size_t e = 0; e < kDrawGroups * kGroup; e += 16) {
+      prefetch_ahead(values + g * kGroup + e);
+    }
+  }
+}
+
+template <unsigned kWidth, bool kUniform, bool kCentre>
+HWY_INLINE void quantise(const Scales& scales, const float* draws, float slope, float mean,
+                         const float* values, std::uint8_t* codes) {
+  if (HWY_UNLIKELY(!scales.has_codes)) {
+    std::memset(codes, 0, kCodeGroups * group_bytes(kWidth));
+    return;
+  }
+  const Rounder<kWidth, kUniform> round(dynamiq_lattice(kWidth, kUniform), slope);
+  const VF means = set(mean);
+  constexpr std::size_t kVectors = kRoundGroups * kGroupVectors;
+  for (std::size_t g = 0; g < kCodeGroups; g += kRoundGroups) {
+    VF position[kVectors];
+    VF drawn[kVectors];
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const std::size_t at = g * kGroup + v * kLanes;
+      const VF inverse = set(scales.inverse[2 * g + v / kRowVectors]);
+      position[v] = hn::Mul(centre<kCentre>(load(values + at), means), inverse);
+      drawn[v] = hn::Load(DF(), draws + at);
+    }
+    VU code[kVectors];
+    round(position, drawn, code);
+    for (std::size_t r = 0; r < kRoundGroups; ++r) {
+      VU group[kGroupVectors];
+      for (std::size_t v = 0; v < kGroupVectors; ++v) group[v] = code[r * kGroupVectors + v];
+      codes = pack_codes(group, kWidth, codes);
+    }
+  }
+}
+
+// Reads the codes of one super-group, hands out its decoded values 32 at a time. A poisoned one has
+// a NaN unit, and with it NaN scales and values.
+template <unsigned kWidth, bool kUniform, typename Sink>
+HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, const std::byte* wire,
+                           float mean, Sink sink) {
+  const DynamiqLattice& lattice = dynamiq_lattice(kWidth, kUniform);
+  alignas(64) float steps[kScales];
+  const VF unit = set(bfloat16_to_float(get_u16(unit_at)));
+  for (std::size_t g = 0; g < kScales; g += kLanes) {
+    const VU scale = load_bytes(reinterpret_cast<const std::uint8_t*>(scales) + g);
+    const VF exact = hn::Mul(to_float(scale), unit);
+    hn::Store(hn::Mul(exact, set(lattice.inverse_top)), DF(), steps + g);
+  }
+  const VF means = set(mean);
+  const CodeValues<kWidth, kUniform> code_values(lattice);
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(wire);
+  for (std::size_t g = 0; g < kCodeGroups; ++g) {
+    VF value[kGroupVectors];
+    codes = code_values.read(codes, value);
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      value[v] = hn::MulAdd(value[v], set(steps[2 * g + v / kRowVectors]), means);
+    }
+    sink(g, value);
+  }
+}
+
+HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
+  return contributions * bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
+}
+
+// Quantises one super-group at a width known only at run time; returns the end of its codes.
+template <bool kUniform, bool kCentre>
+HWY_INLINE std::uint8_t* quantise_at(unsigned width, const Scales& scales, const float* draws,
+                                     float slope, float mean, const float* values,
+                                     std::uint8_t* codes) {
+  switch (width) {
+    case 2: quantise<2, kUniform, kCentre>(scales, draws, slope, mean, values, codes); break;
+    case 4: quantise<4, kUniform, kCentre>(scales, draws, slope, mean, values, codes); break;
+    default: quantise<8, kUniform, kCentre>(scales, draws, slope, mean, values, codes); break;
+  }
+  return codes + kCodeGroups * group_bytes(width);
+}
+
+// The reverse.
+template <bool kUniform, typename Sink>
+HWY_INLINE const std::byte* dequantise_at(unsigned width, const std::byte* unit,
+                                          const std::byte* scales, const std::byte* codes,
+                                          float mean, Sink sink) {
+  switch (width) {
+    case 2: dequantise<2, kUniform>(unit, scales, codes, mean, sink); break;
+    case 4: dequantise<4, kUniform>(unit, scales, codes, mean, sink); break;
+    default: dequantise<8, kUniform>(unit, scales, codes, mean, sink); break;
+  }
+  return codes + kCodeGroups * group_bytes(width);
+}
+
+template <bool kUniform, bool kCorrelated>
+void encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
+               const float* values, DynamiqKernels::Out wire) {
+  const VU strides = DrawWords::strides();
+  Scales scales[2];  // of the current super-group and of the next one
+  alignas(64) std::uint32_t peaks[kScales];
+  alignas(64) float drawn[kSuperGroup];
+  auto* codes = reinterpret_cast<std::uint8_t*>(wire.codes);
+  for (std::size_t next = 0; next <= groups.count; ++next) {
+    const std::size_t i = next - 1;
+    const float* from = values + next * kSuperGroup;
+    if (next < groups.count) {
+      const float mean = mean_of(groups, next, contributions);
+      if (mean != 0) {
+        find_peaks<true>(from, set(mean), peaks);
+      } else {
+        find_peaks<false>(from, set(mean), peaks);
+      }
+    }
+    if (next > 0) {
+      make_draws(RoundingDraws<kCorrelated>(draws, groups.first + i, strides), from, drawn);
+    }
+    if (next < groups.count) {
+      find_scales(peaks, groups.width_of(next),
+                  DrawWords(DrawKey(draws.group_scale, groups.first + next), strides),
+                  scales[next % 2]);
+    }
+    if (next > 0) {
+      const Scales& current = scales[i % 2];
+      const float mean = mean_of(groups, i, contributions);
+      const unsigned width = groups.width_of(i);
+      put_scales(current, wire.units + 2 * i, wire.scales + kScales * i);
+      codes = mean != 0 ? quantise_at<kUniform, true>(width, current, drawn, draws.slope, mean,
+                                                      from - kSuperGroup, codes)
+                        : quantise_at<kUniform, false>(width, current, drawn, draws.slope, mean,
+                                                       from - kSuperGroup, codes);
+    }
+  }
+}
+
+template <bool kUniform, bool kCorrelated>
+void decode_add_encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
+                          DynamiqKernels::In wire, const float* values, DynamiqKernels::Out out) {
+  const VU strides = DrawWords::strides();
+  // Centred sums of the current super-group and of the next one, and what their peaks lead to.
+  alignas(64) float sums[2][kSuperGroup];
+  Scales scales[2];
+  alignas(64) std::uint32_t peaks[kScales];
+  alignas(64) float drawn[kSuperGroup];
+  const std::byte* codes_in = wire.codes;
+  auto* codes_out = reinterpret_cast<std::uint8_t*>(out.codes);
+  for (std::size_t next = 0; next <= groups.count; ++next) {
+    const std::size_t i = next - 1;
+    const float* from = values + next * kSuperGroup;
+    if (next < groups.count) {
+      const float mean_out = mean_of(groups, next, contributions + 1.0f);
+      float* sum = sums[next % 2];
+      const auto add_up = [&]<bool kCentre>() HWY_ATTR {
+        const VF means = set(mean_out);
+        const auto sink = [from, sum, means](std::size_t g, const VF(&value)[kGroupVectors])
+                              HWY_ATTR {
+                                for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                                  const std::size_t at = g * kGroup + v * kLanes;
+                                  const VF total = hn::Add(load(from + at), value[v]);
+                                  hn::Store(centre<kCentre>(total, means), DF(), sum + at);
+                                }
+                              };
+        codes_in = dequantise_at<kUniform>(groups.width_of(next), wire.units + 2 * next,
+                                           wire.scales + kScales * next, codes_in,
+                                           mean_of(groups, next, contributions), sink);
+      };
+      if (mean_out != 0) {
+        add_up.template operator()<true>();
+      } else {
+        add_up.template operator()<false>();
+      }
+      find_peaks<false>(sum, hn::Zero(DF()), peaks);
+    }
+    if (next > 0) {
+      make_draws(RoundingDraws<kCorrelated>(draws, groups.first + i, strides), from, drawn);
+    }
+    if (next < groups.count) {
+      find_scales(peaks, groups.width_of(next),
+                  DrawWords(DrawKey(draws.group_scale, groups.first + next), strides),
+                  scales[next % 2]);
+    }
+    if (next > 0) {
+      const Scales& current = scales[i % 2];
+      put_scales(current, out.units + 2 * i, out.scales + kScales * i);
+      codes_out = quantise_at<kUniform, false>(groups.width_of(i), current, drawn, draws.slope,
+                                               0.0f, sums[i % 2], codes_out);
+    }
+  }
+}
+
+template <bool kUniform, bool kAdd, bool kStream>
+void decode_to(const SuperGroups& groups, float contributions, DynamiqKernels::In wire,
+               float* values) {
+  const std::byte* codes = wire.codes;
+  for (std::size_t i = 0; i < groups.count; ++i) {
+    float* to = values + i * kSuperGroup;
+    const auto sink = [to](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
+      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        float* at = to + g * kGroup + v * kLanes;
+        if (kAdd) {
+          if (v * kLanes % 16 == 0) prefetch_ahead(at);
+          hn::StoreU(hn::Add(load(at), value[v]), DF(), at);
+        } else if (kStream) {
+          hn::Stream(value[v], DF(), at);
+        } else {
+          hn::StoreU(value[v], DF(), at);
+        }
+      }
+    };
+    codes =
+        dequantise_at<kUniform>(groups.width_of(i), wire.units + 2 * i, wire.scales + kScales * i,
+                                codes, mean_of(groups, i, contributions), sink);
+  }
+  if (kStream) hwy::FlushStream();
+}
+
+void encode(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform, float contributions,
+            const float* values, DynamiqKernels::Out wire) {
+  const bool correlated = draws.strata > 1;
+  const auto run = uniform ? (correlated ? encode_as<true, true> : encode_as<true, false>)
+                           : (correlated ? encode_as<false, true> : encode_as<false, false>);
+  run(groups, draws, contributions, values, wire);
+}
+
+void decode(const SuperGroups& groups, bool uniform, float contributions, DynamiqKernels::In wire,
+            float* values) {
+  const bool aligned = values_to_alignment(values, sizeof(float)) == 0;
+  const bool stream = aligned && streams(groups.count * kSuperGroup * sizeof(float));
+  const auto run = uniform
+                       ? (stream ? decode_to<true, false, true> : decode_to<true, false, false>)
+                       : (stream ? decode_to<false, false, true> : decode_to<false, false, false>);
+  run(groups, contributions, wire, values);
+}
+
+void decode_add(const SuperGroups& groups, bool uniform, float contributions,
+                DynamiqKernels::In wire, float* values) {
+  const auto run = uniform ? decode_to<true, true, false> : decode_to<false, true, false>;
+  run(groups, contributions, wire, values);
+}
+
+void decode_add_encode(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
+                       float contributions, DynamiqKernels::In wire, const float* values,
+                       DynamiqKernels::Out out) {
+  const bool correlated = draws.strata > 1;
+  const auto run =
+      uniform
+          ? (correlated ? decode_add_encode_as<true, true> : decode_add_encode_as<true, false>)
+          : (correlated ? decode_add_encode_as<false, true> : decode_add_encode_as<false, false>);
+  run(groups, draws, contributions, wire, values, out);
+}
+
+constexpr DynamiqKernels kDynamiq = {encode, decode, decode_add, decode_add_encode};
+
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nf {
+
+const DynamiqKernels& dynamiq_simd(Isa isa) { return *NF_SELECT_TABLE(isa, kDynamiq); }
+
+}  // namespace nf
+#endif

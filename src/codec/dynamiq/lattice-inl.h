@@ -1,0 +1,354 @@
+// Vector form of dynamiq's lattices and of its draws. Included once per target.
+#if defined(NF_CODEC_DYNAMIQ_LATTICE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NF_CODEC_DYNAMIQ_LATTICE_INL_H_
+#undef NF_CODEC_DYNAMIQ_LATTICE_INL_H_
+#else
+#define NF_CODEC_DYNAMIQ_LATTICE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "codec/codes.h"
+#include "codec/dynamiq/dynamiq_draws.h"
+#include "codec/dynamiq/dynamiq_lattice.h"
+#include "codec/simd/lanes-inl.h"
+#include "codec/simd/random-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+
+// Sixteen numbers. An index counts by its lowest four bits alone.
+class Table {
+ public:
+#if HWY_TARGET == HWY_AVX3
+  HWY_INLINE explicit Table(const float* numbers) : numbers_(load(numbers)) {}
+  HWY_INLINE VF operator[](VU index) const {
+    return VF{_mm512_permutexvar_ps(index.raw, numbers_.raw)};
+  }
+
+ private:
+  VF numbers_;
+#elif HWY_TARGET == HWY_AVX2
+  HWY_INLINE explicit Table(const float* numbers)
+      : lower_(load(numbers)), upper_(load(numbers + 8)) {}
+  HWY_INLINE VF operator[](VU index) const {
+    const __m256 bit3 = from_bits(hn::ShiftLeft<28>(index)).raw;
+    return VF{_mm256_blendv_ps(_mm256_permutevar8x32_ps(lower_.raw, index.raw),
+                               _mm256_permutevar8x32_ps(upper_.raw, index.raw), bit3)};
+  }
+
+ private:
+  VF lower_;
+  VF upper_;
+#else
+  HWY_INLINE explicit Table(const float* numbers) : numbers_(numbers) {}
+  HWY_INLINE VF operator[](VU index) const {
+    return hn::GatherIndex(DF(), numbers_, hn::BitCast(DI(), hn::And(index, set_u(15))));
+  }
+
+ private:
+  const float* numbers_;
+#endif
+};
+
+// The levels of 8 bits by magnitude.
+template <bool kUniform>
+class Levels8 {
+ public:
+  HWY_INLINE explicit Levels8(const DynamiqLattice& lattice)
+      : coarse_(lattice.coarse.data()),
+        fine_(lattice.fine.data()),
+        start_(set(lattice.coarse[0])) {}
+
+  HWY_INLINE VF operator[](VU r) const {
+    if constexpr (kUniform) return to_float(r);
+    return hn::MulSub(coarse_[hn::ShiftRight<4>(r)], fine_[r], start_);
+  }
+
+ private:
+  Table coarse_;
+  Table fine_;
+  VF start_;
+};
+
+// Reads 32 codes at a time as lattice values with their signs.
+template <unsigned kWidth, bool kUniform>
+class CodeValues {
+ public:
+  HWY_INLINE explicit CodeValues(const DynamiqLattice& lattice)
+      : values_(lattice.code_value.data()) {}
+
+  HWY_INLINE const std::uint8_t* read(const std::uint8_t* codes, VF (&value)[kGroupVectors]) const {
+    constexpr std::size_t kHalf = kGroupVectors / 2;
+    if constexpr (kWidth == 4) {
+      for (std::size_t v = 0; v < kHalf; ++v) {
+        const VU both = load_bytes(codes + v * kLanes);
+        value[v] = values_[both];
+        value[v + kHalf] = values_[hn::ShiftRight<4>(both)];
+      }
+    } else {
+      VU code[kGroupVectors];
+      unpack_codes(codes, kWidth, code);
+      for (std::size_t v = 0; v < kGroupVectors; ++v) value[v] = values_[code[v]];
+    }
+    return codes + group_bytes(kWidth);
+  }
+
+ private:
+  Table values_;
+};
+
+template <bool kUniform>
+class CodeValues<8, kUniform> {
+ public:
+  HWY_INLINE explicit CodeValues(const DynamiqLattice& lattice) : levels_(lattice) {}
+
+  HWY_INLINE const std::uint8_t* read(const std::uint8_t* codes, VF (&value)[kGroupVectors]) const {
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      const VU code = load_bytes(codes + v * kLanes);
+      const VU sign = hn::And(hn::ShiftLeft<24>(code), set_u(0x80000000u));
+      const VU r = hn::And(code, set_u(127));
+      value[v] = from_bits(hn::Or(bits(levels_[r]), sign));
+    }
+    return codes + group_bytes(8);
+  }
+
+ private:
+  Levels8<kUniform> levels_;
+};
+
+// The draws of one super-group, a few groups of 32 elements at a time.
+template <bool kCorrelated>
+class RoundingDraws {
+ public:
+  HWY_INLINE RoundingDraws(const DynamiqDraws& draws, std::uint64_t super_group, VU strides)
+      : RoundingDraws(draws, DrawKey(draws.rounding, super_group),
+                      DrawKey(draws.shared, super_group), strides) {}
+
+  // `kGroups` is even.
+  template <std::size_t kGroups>
+  HWY_INLINE void next(float* to) {
+    constexpr std::size_t kHalf = kGroupVectors / 2;  // vectors of words a group
+    VU words[kGroups * kHalf];
+    rounding_.next(words);
+    if constexpr (kCorrelated) {
+      VU strata[kGroups * kHalf];
+      next_strata(strata);
+      for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
+        float* at = to + v / kHalf * kGroup + v % kHalf * kLanes;
+        const VU low = and_or(words[v], set_u(0xffffu), hn::ShiftLeft<16>(strata[v]));
+        const VU high = and_or(strata[v], set_u(0xffff0000u), hn::ShiftRight<16>(words[v]));
+        hn::Store(to_float(low), DF(), at);
+        hn::Store(to_float(high), DF(), at + kGroup / 2);
+      }
+    } else {
+      for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
+        float* at = to + v / kHalf * kGroup + v % kHalf * kLanes;
+        hn::Store(to_float(hn::And(words[v], set_u(0xffffu))), DF(), at);
+        hn::Store(to_float(hn::ShiftRight<16>(words[v])), DF(), at + kGroup / 2);
+      }
+    }
+  }
+
+ private:
+  using D16 = hn::Repartition<std::uint16_t, DU>;
+
+  HWY_INLINE RoundingDraws(const DynamiqDraws& draws, DrawKey rounding, DrawKey shared, VU strides)
+      : rounding_(rounding, strides),
+        shared_(shared, strides),
+        count_(hn::Set(D16(), static_cast<std::uint16_t>(draws.strata))),
+        shift_(hn::Set(D16(), static_cast<std::uint16_t>(kCorrelated ? draws.shift(shared) : 0))) {}
+
+  // The strata of two elements a lane, 16 bits each; of an even number of groups of 32.
+  template <std::size_t kCount>
+  HWY_INLINE void next_strata(VU (&strata)[kCount]) {
+    constexpr std::size_t kHalf = kGroupVectors / 2;  // vectors of words a group
+    VU words[kCount / 2];
+    shared_.next(words);
+    for (std::size_t v = 0; v < kCount / 2; ++v) {
+      const std::size_t at = v / kHalf * 2 * kHalf + v % kHalf;
+      strata[at] = words[v];
+      strata[at + kHalf] = exchange_bytes(words[v]);
+    }
+    for (VU& s : strata) {
+      s = hn::BitCast(DU(), hn::Add(hn::MulHigh(hn::BitCast(D16(), s), count_), shift_));
+    }
+    for (VU& s : strata) {
+      const auto sum = hn::BitCast(D16(), s);
+      s = hn::BitCast(DU(), hn::Min(sum, hn::Sub(sum, count_)));  // sum mod count
+    }
+  }
+
+  // Of every 16 bits.
+  static HWY_INLINE VU exchange_bytes(VU v) {
+    alignas(16) static constexpr std::uint8_t kOrder[16] = {1, 0, 3,  2,  5,  4,  7,  6,
+                                                            9, 8, 11, 10, 13, 12, 15, 14};
+    const hn::Repartition<std::uint8_t, DU> d8;
+    return hn::BitCast(DU(), hn::TableLookupBytes(hn::BitCast(d8, v), hn::LoadDup128(d8, kOrder)));
+  }
+
+  DrawWords rounding_;
+  DrawWords shared_;
+  hn::Vec<D16> count_;
+  hn::Vec<D16> shift_;
+};
+
+// number + 1 in the lanes where the threshold is below the position.
+HWY_INLINE VU step_up(VU number, VF threshold, VF position) {
+#if HWY_TARGET == HWY_AVX3
+  const __mmask16 below = _mm512_cmp_ps_mask(threshold.raw, position.raw, _CMP_LT_OQ);
+  return VU{_mm512_mask_add_epi32(number.raw, below, number.raw, _mm512_set1_epi32(1))};
+#else
+  const VF below = hn::VecFromMask(DF(), hn::Lt(threshold, position));
+  return hn::Sub(number, bits(below));  // a true lane is -1
+#endif
+}
+
+// Rounds positions to codes: an estimate of the number that is right or one too low, and the one
+// threshold that tells which.
+template <unsigned kWidth, bool kUniform>
+class Rounder;
+
+template <bool kUniform>
+class Rounder<2, kUniform> {
+ public:
+  HWY_INLINE Rounder(const DynamiqLattice& /*lattice*/, float slope)
+      : slope_(set(slope)), up_(set(0.5f * slope)), down_(set(0.5f * slope - 1.0f)) {}
+
+  template <std::size_t kCount>
+  HWY_INLINE void operator()(const VF (&position)[kCount], const VF (&draw)[kCount],
+                             VU (&code)[kCount]) const {
+    for (std::size_t v = 0; v < kCount; ++v) code[v] = one(position[v], draw[v]);
+  }
+
+ private:
+  HWY_INLINE VU one(VF position, VF draw) const {
+    const auto up = hn::RebindMask(DU(), hn::Lt(hn::MulAdd(draw, slope_, up_), position));
+    const auto down = hn::RebindMask(DU(), hn::Le(position, hn::MulAdd(draw, slope_, down_)));
+    return hn::IfThenElse(down, set_u(3), hn::IfThenElseZero(up, set_u(1)));
+  }
+
+  VF slope_;
+  VF up_;
+  VF down_;
+};
+
+template <bool kUniform>
+class Rounder<4, kUniform> {
+ public:
+  HWY_INLINE Rounder(const DynamiqLattice& lattice, float slope)
+      : Rounder(lattice, slope, Thresholds(lattice, slope)) {}
+
+  template <std::size_t kCount>
+  HWY_INLINE void operator()(const VF (&position)[kCount], const VF (&draw)[kCount],
+                             VU (&code)[kCount]) const {
+    // Values lie up to 0.47 of a step off a straight line. The sum leaves the number in the low
+    // bits.
+    VF about[kCount];
+    for (std::size_t v = 0; v < kCount; ++v) {
+      about[v] = hn::NegMulAdd(draw[v], slope_, position[v]);
+    }
+    for (std::size_t v = 0; v < kCount; ++v) {
+      code[v] = bits(hn::Add(about[v], set(0x1.8p23f + 7.0f)));
+    }
+    VF threshold[kCount];
+    for (std::size_t v = 0; v < kCount; ++v) {
+      threshold[v] = hn::MulAdd(draw[v], height_[code[v]], base_[code[v]]);
+    }
+    for (std::size_t v = 0; v < kCount; ++v) {
+      code[v] = step_up(code[v], threshold[v], position[v]);
+    }
+    for (std::size_t v = 0; v < kCount; ++v) code[v] = bits(code_[code[v]]);
+  }
+
+ private:
+  struct Thresholds {
+    alignas(64) float height[DynamiqLattice::kFew];
+    alignas(64) float base[DynamiqLattice::kFew];
+
+    HWY_INLINE Thresholds(const DynamiqLattice& lattice, float slope) {
+      for (std::size_t k = 0; k < DynamiqLattice::kFew; k += kLanes) {
+        const VF h = hn::Mul(hn::Load(DF(), lattice.gap.data() + k), set(slope));
+        hn::Store(h, DF(), height + k);
+        hn::Store(hn::MulAdd(set(0.5f), h, hn::Load(DF(), lattice.low.data() + k)), DF(), base + k);
+      }
+    }
+  };
+
+  HWY_INLINE Rounder(const DynamiqLattice& lattice, float slope, const Thresholds& thresholds)
+      : slope_(set(slope)),
+        height_(thresholds.height),
+        base_(thresholds.base),
+        code_(reinterpret_cast<const float*>(lattice.code.data())) {}
+
+  VF slope_;
+  Table height_;
+  Table base_;
+  Table code_;
+};
+
+template <bool kUniform>
+class Rounder<8, kUniform> {
+ public:
+  HWY_INLINE Rounder(const DynamiqLattice& lattice, float slope)
+      : levels_(lattice), slope_(set(slope)) {}
+
+  template <std::size_t kCount>
+  HWY_INLINE void operator()(const VF (&position)[kCount], const VF (&draw)[kCount],
+                             VU (&code)[kCount]) const {
+    VF about[kCount];
+    for (std::size_t v = 0; v < kCount; ++v) {
+      const VF magnitude = estimate(hn::Abs(position[v]));
+      about[v] = hn::NegMulAdd(draw[v], slope_, hn::CopySign(magnitude, position[v]));
+    }
+    VU number[kCount];  // from zero
+    for (std::size_t v = 0; v < kCount; ++v) {
+      const VF within = hn::Min(hn::Max(about[v], set(-127.0f)), set(126.0f));
+      number[v] = hn::Sub(bits(hn::Add(within, set(0x1.8p23f))), set_u(0x4b400000u));
+    }
+    for (std::size_t v = 0; v < kCount; ++v) {
+      number[v] = step_up(number[v], threshold(number[v], draw[v]), position[v]);
+    }
+    for (std::size_t v = 0; v < kCount; ++v) {
+      const VU sign = hn::And(hn::ShiftRight<24>(number[v]), set_u(0x80));
+      code[v] = hn::Or(hn::BitCast(DU(), hn::Abs(hn::BitCast(DI(), number[v]))), sign);
+    }
+  }
+
+ private:
+  HWY_INLINE VF threshold(VU number, VF draw) const {
+    // The steps up from -1, -2, ... mirror those from 0, 1, ...
+    const VU negative = hn::BitCast(DU(), hn::ShiftRight<31>(hn::BitCast(DI(), number)));
+    const VU r = hn::Xor(number, negative);
+    const VF inner = levels_[r];
+    const VF outer = levels_[hn::Add(r, set_u(1))];
+    const VF low = hn::IfThenElse(hn::MaskFromVec(from_bits(negative)), hn::Neg(outer), inner);
+    const VF height = hn::Mul(hn::Sub(outer, inner), slope_);
+    return hn::MulAdd(draw, height, hn::MulAdd(set(0.5f), height, low));
+  }
+
+  // The magnitude as a real number, to within 0.3.
+  static HWY_INLINE VF estimate(VF position) {
+    if constexpr (kUniform) return position;
+    // log2(1 + position / coarse[0]) / log2(growth), with a parabola for the mantissa's logarithm.
+    const VU x = bits(hn::MulAdd(position, set(4.0293165f / 127.0f), set(1.0f)));
+    const VF octave = to_float(hn::ShiftRight<23>(x));
+    const VF mantissa = from_bits(and_or(x, set_u(0x007fffffu), set_u(0x3f800000u)));
+    constexpr float kStepsPerOctave = 54.497962f;
+    const VF slope = hn::MulAdd(mantissa, set(-0.34484843f * kStepsPerOctave),
+                                set(2.02466578f * kStepsPerOctave));
+    const VF parabola = hn::MulAdd(mantissa, slope, set((-1.67487759f - 127.0f) * kStepsPerOctave));
+    return hn::MulAdd(octave, set(kStepsPerOctave), parabola);
+  }
+
+  Levels8<kUniform> levels_;
+  VF slope_;
+};
+
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+#endif

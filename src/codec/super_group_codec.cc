@@ -1,0 +1,242 @@
+#include "codec/super_group_codec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/float16.h"
+#include "codec/wire_bytes.h"
+
+namespace nf {
+namespace {
+
+constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+
+std::size_t first_group(const Slice& slice) {
+  return static_cast<std::size_t>(slice.first / kSuperGroup);
+}
+
+bool is_whole(Run run) { return run.values == run.blocks * kSuperGroup; }
+
+}  // namespace
+
+SuperGroupCodec::SuperGroupCodec(const CodecSpec& spec, SuperGroupFormat format, Isa isa)
+    : BlockCodec(spec, kSuperGroup, isa), format_(format), statistics_(super_group_kernels(isa)) {}
+
+std::size_t SuperGroupCodec::statistics_size(std::size_t count) const {
+  return super_groups_of(count) * kSuperGroupStatistics;
+}
+
+std::size_t SuperGroupCodec::width_count(std::size_t count) const {
+  return format_.width != 0 ? 0 : super_groups_of(count);
+}
+
+std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> counts) const {
+  std::size_t values = 0;
+  std::size_t statistics = 0;
+  std::size_t least = 0;
+  for (const std::size_t count : counts) {
+    values += count;
+    statistics += statistics_size(count);
+    least += size_at(count, format_.width != 0 ? format_.width : format_.least_width);
+  }
+  const auto budget = static_cast<std::size_t>(format_.budget * static_cast<double>(values) / 8);
+  return budget > statistics + least ? budget - statistics : least;
+}
+
+std::size_t SuperGroupCodec::encoded_size(const Slice& slice,
+                                          std::uint32_t /*contributions*/) const {
+  if (format_.width != 0) return size_at(slice.count, format_.width);
+  std::size_t size = codes_at(slice.count);
+  for (std::size_t j = 0; j < super_groups_of(slice.count); ++j) {
+    const std::size_t held = std::min(kSuperGroup, slice.count - j * kSuperGroup);
+    size += groups_of(held) * group_bytes(slice.widths[first_group(slice) + j]);
+  }
+  return size;
+}
+
+// Where the codes of a message of `count` values start.
+std::size_t SuperGroupCodec::codes_at(std::size_t count) const {
+  return (2 * super_groups_of(count) + scales_of(count) + 15) / 16 * 16;
+}
+
+std::size_t SuperGroupCodec::size_at(std::size_t count, unsigned width) const {
+  return codes_at(count) + groups_of(count) * group_bytes(width);
+}
+
+void SuperGroupCodec::clear_padding(const Slice& slice, std::byte* wire) const {
+  const std::size_t used = 2 * super_groups_of(slice.count) + scales_of(slice.count);
+  std::memset(wire + used, 0, codes_at(slice.count) - used);
+}
+
+SuperGroups SuperGroupCodec::super_groups(const Slice& slice, Run run) const {
+  const std::size_t first = first_group(slice) + run.block;
+  return {.count = run.blocks,
+          .first = first,
+          .statistics = slice.statistics.data() + first * kSuperGroupStatistics,
+          .widths = format_.width != 0 ? nullptr : slice.widths.data() + first,
+          .width = format_.width,
+          .ranks = slice.ranks};
+}
+
+// Finds the place of a run in a message. Runs come in order, so it only ever steps forward.
+template <typename Byte>
+class SuperGroupCodec::Cursor {
+ public:
+  Cursor(const SuperGroupCodec& codec, const Slice& slice, Byte* wire)
+      : groups_(codec.super_groups(slice, Run{})),
+        units_(wire),
+        scales_(wire + 2 * super_groups_of(slice.count)),
+        codes_(wire + codec.codes_at(slice.count)),
+        group_(codec.format_.group) {}
+
+  SuperGroupWire<Byte> at(Run run) {
+    for (; block_ < run.block; ++block_) {
+      codes_ += kCodeGroups * group_bytes(groups_.width_of(block_));
+    }
+    return {.units = units_ + 2 * run.block,
+            .scales = scales_ + kSuperGroup / group_ * run.block,
+            .codes = codes_};
+  }
+
+ private:
+  const SuperGroups groups_;
+  Byte* const units_;
+  Byte* const scales_;
+  Byte* codes_;
+  const std::size_t group_;
+  std::size_t block_ = 0;
+};
+
+void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, const float* from,
+                                 Out at) const {
+  const SuperGroups groups = super_groups(slice, run);
+  if (is_whole(run)) {
+    encode_groups(slice, origin, groups, from, at);
+    return;
+  }
+  // Padding equals the mean, so that it is zero once centred and raises no peak.
+  const float mean =
+      static_cast<float>(origin.contributions) * bfloat16_to_float(get_u16(groups.statistics));
+  float padded[kSuperGroup];
+  std::copy(from, from + run.values, padded);
+  std::fill(padded + run.values, padded + kSuperGroup, mean);
+  WholeGroup whole;
+  encode_groups(slice, origin, groups, padded, {whole.unit, whole.scales, whole.codes});
+  std::memcpy(at.units, whole.unit, sizeof whole.unit);
+  std::memcpy(at.scales, whole.scales, scales_of(run.values));
+  std::memcpy(at.codes, whole.codes, groups_of(run.values) * group_bytes(groups.width_of(0)));
+}
+
+// Calls work(groups, place in the message), where there are only whole super-groups.
+template <typename Work>
+void SuperGroupCodec::with_whole_groups(const Slice& slice, Run run, In at, Work work) const {
+  const SuperGroups groups = super_groups(slice, run);
+  if (is_whole(run)) {
+    work(groups, at);
+    return;
+  }
+  WholeGroup whole;
+  std::memcpy(whole.unit, at.units, sizeof whole.unit);
+  std::memcpy(whole.scales, at.scales, scales_of(run.values));
+  std::memcpy(whole.codes, at.codes, groups_of(run.values) * group_bytes(groups.width_of(0)));
+  work(groups, In{whole.unit, whole.scales, whole.codes});
+}
+
+void SuperGroupCodec::do_statistics(ConstValues values, std::span<std::byte> out) const {
+  for_each_run(values, [&](Run run, const float* from) {
+    std::byte* to = out.data() + run.block * kSuperGroupStatistics;
+    if (is_whole(run)) {
+      statistics_.statistics(from, run.blocks, to);
+    } else {
+      super_group_statistics(from, run.values, to);
+    }
+  });
+}
+
+Status SuperGroupCodec::do_combine_statistics(std::size_t count,
+                                              std::span<const std::span<const std::byte>> by_rank,
+                                              std::span<std::byte> combined) const {
+  combine_super_group_statistics(count, by_rank, combined);
+  return {};
+}
+
+Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameters,
+                                         std::uint32_t ranks) const {
+  if (format_.width != 0) return {};
+  std::vector<std::size_t> counts;
+  std::size_t metadata = 0;
+  for (const WidthRequest& parameter : parameters) {
+    counts.push_back(parameter.count);
+    metadata += codes_at(parameter.count);
+  }
+  fit_widths(parameters, ranks, payload_capacity(counts) - metadata);
+  return {};
+}
+
+Status SuperGroupCodec::do_validate(const Slice& slice, Origin /*origin*/,
+                                    const std::byte* wire) const {
+  for (std::size_t j = 0; j < super_groups_of(slice.count); ++j) {
+    const std::uint16_t unit = get_u16(wire + 2 * j);
+    if (unit >= 0x7f80 && unit != kBfloat16Nan) {
+      return {ErrorCode::kCorruptFrame,
+              fmt::format("scale unit {:#06x} of super-group {}", unit, j)};
+    }
+  }
+  return {};
+}
+
+void SuperGroupCodec::do_encode(const Slice& slice, Origin origin, ConstValues values,
+                                std::byte* wire) const {
+  clear_padding(slice, wire);
+  Cursor cursor(*this, slice, wire);
+  for_each_run(values, [&](Run run, const float* from) {
+    encode_run(slice, origin, run, from, cursor.at(run));
+  });
+}
+
+void SuperGroupCodec::do_decode(const Slice& slice, Origin origin, const std::byte* wire,
+                                Values values) const {
+  Cursor cursor(*this, slice, wire);
+  for_each_run(values, false, [&](Run run, float* to) {
+    with_whole_groups(slice, run, cursor.at(run), [&](const SuperGroups& groups, In at) {
+      decode_groups(slice, origin, groups, at, to);
+    });
+  });
+}
+
+void SuperGroupCodec::do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
+                                    Values values) const {
+  Cursor cursor(*this, slice, wire);
+  for_each_run(values, true, [&](Run run, float* to) {
+    with_whole_groups(slice, run, cursor.at(run), [&](const SuperGroups& groups, In at) {
+      decode_add_groups(slice, origin, groups, at, to);
+    });
+  });
+}
+
+void SuperGroupCodec::do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
+                                           ConstValues values, std::uint32_t encoder,
+                                           std::byte* out) const {
+  clear_padding(slice, out);
+  Cursor cursor_in(*this, slice, wire);
+  Cursor cursor_out(*this, slice, out);
+  for_each_run(values, [&](Run run, const float* from) {
+    const In at = cursor_in.at(run);
+    const Out to = cursor_out.at(run);
+    if (is_whole(run)) {
+      decode_add_encode_groups(slice, origin, super_groups(slice, run), at, from, encoder, to);
+      return;
+    }
+    float sum[kSuperGroup];
+    std::copy(from, from + kSuperGroup, sum);
+    with_whole_groups(slice, run, at, [&](const SuperGroups& groups, In whole) {
+      decode_add_groups(slice, origin, groups, whole, sum);
+    });
+    encode_run(slice, Origin{encoder, origin.contributions + 1}, run, sum, to);
+  });
+}
+
+}  // namespace nf

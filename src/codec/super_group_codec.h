@@ -1,0 +1,97 @@
+// What waterfill and dynamiq share. A message consists of four arrays,
+//
+//   [BF16 unit per super-group] [u8 scale per group] [zeros to a multiple of 16 bytes] [codes],
+//
+// and every super-group has its own width, either one for all or chosen within a budget. A codec on
+// top of it brings the loops over whole super-groups and the rule that chooses widths.
+#pragma once
+
+#include "codec/block_codec.h"
+#include "codec/codes.h"
+#include "codec/super_group.h"
+#include "codec/super_group_kernels.h"
+
+namespace nf {
+
+struct SuperGroupFormat {
+  std::size_t group = kGroup;  // values that share a scale; divides kGroup
+  unsigned least_width = 0;    // what a super-group gets where the budget allows no more
+  double budget = 0;           // bits an element, statistics included; 0 where the width is fixed
+  unsigned width = 0;          // of every super-group; 0 where it follows the budget
+};
+
+class SuperGroupCodec : public BlockCodec {
+ public:
+  CodecKind kind() const override { return CodecKind::kRequantising; }
+
+  std::size_t statistics_size(std::size_t count) const override;
+  std::size_t width_count(std::size_t count) const override;
+  std::size_t payload_capacity(std::span<const std::size_t> counts) const override;
+  std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override;
+
+ protected:
+  using In = SuperGroupWire<const std::byte>;
+  using Out = SuperGroupWire<std::byte>;
+
+  SuperGroupCodec(const CodecSpec& spec, SuperGroupFormat format, Isa isa);
+
+  // What a codec brings, over whole super-groups of the slice. `origin` is that of the message that
+  // is written (encode) or read (all others).
+  virtual void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
+                             const float* values, Out wire) const = 0;
+  virtual void decode_groups(const Slice& slice, Origin origin, const SuperGroups& groups, In wire,
+                             float* values) const = 0;
+  virtual void decode_add_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
+                                 In wire, float* values) const = 0;
+  virtual void decode_add_encode_groups(const Slice& slice, Origin origin,
+                                        const SuperGroups& groups, In wire, const float* values,
+                                        std::uint32_t encoder, Out out) const = 0;
+  // Chooses the widths so that all codes together take at most `code_bytes`, or all at the least
+  // width if that is more.
+  virtual void fit_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks,
+                          std::size_t code_bytes) const = 0;
+
+  void do_statistics(ConstValues values, std::span<std::byte> out) const override;
+  Status do_combine_statistics(std::size_t count,
+                               std::span<const std::span<const std::byte>> by_rank,
+                               std::span<std::byte> combined) const override;
+  Status do_choose_widths(std::span<const WidthRequest> parameters,
+                          std::uint32_t ranks) const override;
+  Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override;
+  void do_encode(const Slice& slice, Origin origin, ConstValues values,
+                 std::byte* wire) const override;
+  void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
+                 Values values) const override;
+  void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
+                     Values values) const override;
+  void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
+                            ConstValues values, std::uint32_t encoder,
+                            std::byte* out) const override;
+
+ private:
+  template <typename Byte>
+  class Cursor;
+
+  // A message of one whole super-group, for the partial one at a slice's end.
+  struct WholeGroup {
+    std::byte unit[2] = {};
+    std::byte scales[kSuperGroup] = {};
+    std::byte codes[kSuperGroup / kGroup * group_bytes(kGreatestWidth)] = {};
+  };
+
+  std::size_t scales_of(std::size_t count) const {
+    return (count + format_.group - 1) / format_.group;
+  }
+  std::size_t codes_at(std::size_t count) const;
+  std::size_t size_at(std::size_t count, unsigned width) const;
+  void clear_padding(const Slice& slice, std::byte* wire) const;
+  SuperGroups super_groups(const Slice& slice, Run run) const;
+  void encode_run(const Slice& slice, Origin origin, Run run, const float* from, Out at) const;
+  template <typename Work>
+  void with_whole_groups(const Slice& slice, Run run, In at, Work work) const;
+
+  const SuperGroupFormat format_;
+  const SuperGroupKernels& statistics_;
+};
+
+}  // namespace nf
