@@ -1,0 +1,161 @@
+// thc: values are rotated, quantised to 4 bits under a scale that all ranks share, and the codes of
+// ranks add up as integers (docs/codecs/thc.md).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "base/float16.h"
+#include "codec/block_codec.h"
+#include "codec/codes.h"
+#include "codec/make_codecs.h"
+#include "codec/thc/thc_kernels.h"
+#include "codec/wire_bytes.h"
+
+namespace nf {
+namespace {
+
+constexpr std::size_t kDefaultBlock = 1024;
+constexpr std::size_t kLeastBlock = 64;
+constexpr double kDefaultClip = 2.4176;  // a 64th of a Gaussian's values lie beyond
+constexpr double kLeastClip = 1;
+constexpr double kMostClip = 8;
+constexpr std::uint32_t kMostRanks = ((1u << kGreatestWidth) - 1) / kThcTop;
+
+class Thc final : public BlockCodec {
+ public:
+  Thc(const CodecSpec& spec, std::size_t block, float clip, Isa isa)
+      : BlockCodec(spec, block, isa),
+        clip_(clip),
+        kernels_(isa == Isa::kScalar ? thc_reference() : thc_simd(isa)) {}
+
+  CodecKind kind() const override { return CodecKind::kCounting; }
+  std::uint32_t most_ranks() const override { return kMostRanks; }
+
+  std::size_t statistics_size(std::size_t count) const override { return 2 * blocks_of(count); }
+
+  std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
+    return wire_groups(slice.count) * group_bytes(thc_width(contributions));
+  }
+
+ protected:
+  void do_statistics(ConstValues values, std::span<std::byte> out) const override {
+    for_each_run(values, [&](Run run, const float* from) {
+      kernels_.norms(from, run.blocks, block(), out.data() + 2 * run.block);
+    });
+  }
+
+  // The greatest norm of any rank; NaN, the mark of non-finite values, is the greatest of all.
+  Status do_combine_statistics(std::size_t count,
+                               std::span<const std::span<const std::byte>> by_rank,
+                               std::span<std::byte> combined) const override {
+    for (std::size_t b = 0; b < blocks_of(count); ++b) {
+      std::uint16_t norm = 0;
+      for (const auto& rank : by_rank) norm = std::max(norm, get_u16(rank.data() + 2 * b));
+      if (thc_is_poisoned(norm) && norm != kBfloat16Nan) {
+        return {ErrorCode::kCorruptFrame, fmt::format("norm {:#06x} of block {}", norm, b)};
+      }
+      put_u16(norm, combined.data() + 2 * b);
+    }
+    return {};
+  }
+
+  Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override {
+    const unsigned width = thc_width(origin.contributions);
+    const std::uint32_t most = kThcTop * origin.contributions;
+    if (most == (1u << width) - 1) return {};  // every code is the sum of some others
+    const std::uint32_t found = kernels_.greatest_code(wire, wire_groups(slice.count), width);
+    if (found <= most) return {};
+    return {ErrorCode::kCorruptFrame,
+            fmt::format("code {} in a sum of {} contributions", found, origin.contributions)};
+  }
+
+  void do_encode(const Slice& slice, Origin origin, ConstValues values,
+                 std::byte* wire) const override {
+    for_each_run(values, [&](Run run, const float* from) {
+      kernels_.encode(thc_blocks(slice, run), rounding(slice, origin.encoder), from,
+                      wire + place(run, origin.contributions));
+    });
+  }
+
+  void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
+                 Values values) const override {
+    for_each_run(values, false, [&](Run run, float* to) {
+      kernels_.decode(thc_blocks(slice, run), origin.contributions,
+                      wire + place(run, origin.contributions), to);
+    });
+  }
+
+  void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
+                     Values values) const override {
+    for_each_run(values, true, [&](Run run, float* to) {
+      kernels_.decode_add(thc_blocks(slice, run), origin.contributions,
+                          wire + place(run, origin.contributions), to);
+    });
+  }
+
+  void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
+                            ConstValues values, std::uint32_t encoder,
+                            std::byte* out) const override {
+    for_each_run(values, [&](Run run, const float* from) {
+      kernels_.decode_add_encode(thc_blocks(slice, run), rounding(slice, encoder),
+                                 origin.contributions, wire + place(run, origin.contributions),
+                                 from, out + place(run, origin.contributions + 1));
+    });
+  }
+
+ private:
+  static DrawStream rounding(const Slice& slice, std::uint32_t encoder) {
+    return {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kRounding};
+  }
+
+  // The last block of a slice is as large as it needs to be.
+  static std::size_t padded(std::size_t held) { return std::max(kGroup, std::bit_ceil(held)); }
+
+  std::size_t wire_groups(std::size_t count) const {
+    const std::size_t rest = count % block();
+    return (count - rest + (rest == 0 ? 0 : padded(rest))) / kGroup;
+  }
+
+  // Where the codes of a run start in a message.
+  std::size_t place(Run run, std::uint32_t contributions) const {
+    return run.block * block() / kGroup * group_bytes(thc_width(contributions));
+  }
+
+  ThcBlocks thc_blocks(const Slice& slice, Run run) const {
+    const std::size_t first = static_cast<std::size_t>(slice.first / block()) + run.block;
+    const bool whole = run.values == run.blocks * block();
+    return {.count = run.blocks,
+            .size = whole ? block() : padded(run.values),
+            .first = slice.first + run.block * block(),
+            .norms = slice.statistics.data() + 2 * first,
+            .clip = clip_,
+            .rotation = {slice.seed, slice.step, slice.parameter, kSharedEncoder,
+                         DrawPurpose::kRotation}};
+  }
+
+  const float clip_;
+  const ThcKernels& kernels_;
+};
+
+}  // namespace
+
+CodecResult make_thc(const CodecSpec& spec) {
+  static constexpr std::array<std::string_view, 2> kOptions = {"block", "clip"};
+  NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
+  const Expected<double> block = spec.number("block", kDefaultBlock, kLeastBlock, 8192);
+  if (!block) return block.status();
+  const Expected<double> clip = spec.number("clip", kDefaultClip, kLeastClip, kMostClip);
+  if (!clip) return clip.status();
+  const auto size = static_cast<std::size_t>(*block);
+  if (*block != std::floor(*block) || !std::has_single_bit(size)) {
+    return Status(ErrorCode::kBadConfig, "codec 'thc': the size of a block is a power of two");
+  }
+  const Expected<Isa> isa = active_isa();
+  if (!isa) return isa.status();
+  return std::unique_ptr<Codec>(std::make_unique<Thc>(spec, size, static_cast<float>(*clip), *isa));
+}
+
+}  // namespace nf

@@ -1,0 +1,282 @@
+// Vector form of thc. A group of 32 is transformed in registers as it is read; the longer
+// butterflies go over the block in the first-level cache, up to three stages a pass.
+#include "codec/thc/thc_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/thc/thc_simd.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/float16.h"
+#include "codec/codes.h"
+#include "codec/simd/lanes-inl.h"
+#include "codec/simd/random-inl.h"
+#include "codec/simd/select.h"
+#include "codec/simd/stream-inl.h"
+#include "codec/thc/hadamard-inl.h"
+#include "codec/wire_bytes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+namespace {
+
+constexpr std::size_t kMostSize = 8192;
+constexpr std::size_t kHalfVectors = kGroupVectors / 2;
+constexpr std::uint32_t kSignBit = 0x80000000u;
+
+HWY_INLINE VF flushed(VF x) {
+  return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), set(kThcLeast)), x);  // NaN stays
+}
+
+// Calls work(i, words) for every group, where `words` are at the draws of value i of the block.
+template <typename Work>
+HWY_INLINE void for_each_group(const DrawStream& stream, std::uint64_t first, std::size_t size,
+                               Work work) {
+  const VU strides = DrawWords::strides();
+  for (std::size_t i = 0; i < size;) {
+    const std::uint64_t element = first + i;
+    const std::size_t within = element % kDrawBlock;
+    DrawKey key(stream, element / kDrawBlock);
+    key.start += static_cast<std::uint32_t>(within / 2) * kWordStride;
+    DrawWords words(key, strides);
+    const std::size_t end = std::min(size, i + kDrawBlock - within);
+    for (; i < end; i += kGroup) work(i, words);
+  }
+}
+
+// The sign bits of a group's rotation.
+HWY_INLINE void signs_of(DrawWords& words, VU (&signs)[kGroupVectors]) {
+  for (std::size_t v = 0; v < kHalfVectors; ++v) {
+    const VU word = words.next();
+    signs[v] = hn::And(hn::ShiftLeft<16>(word), set_u(kSignBit));
+    signs[v + kHalfVectors] = hn::And(word, set_u(kSignBit));
+  }
+}
+
+HWY_INLINE const std::byte* get_codes(const std::byte* from, unsigned width,
+                                      VU (&codes)[kGroupVectors]) {
+  if (width == kGreatestWidth) {
+    std::uint32_t lanes[kGroup];
+    unpack_group(from, width, lanes);
+    for (std::size_t v = 0; v < kGroupVectors; ++v) codes[v] = hn::LoadU(DU(), lanes + v * kLanes);
+  } else {
+    unpack_codes(reinterpret_cast<const std::uint8_t*>(from), width, codes);
+  }
+  return from + group_bytes(width);
+}
+
+HWY_INLINE std::byte* put_codes(const VU (&codes)[kGroupVectors], unsigned width, std::byte* to) {
+  if (width == kGreatestWidth) {
+    std::uint32_t lanes[kGroup];
+    for (std::size_t v = 0; v < kGroupVectors; ++v) hn::StoreU(codes[v], DU(), lanes + v * kLanes);
+    pack_group(lanes, width, to);
+  } else {
+    pack_codes(codes, width, reinterpret_cast<std::uint8_t*>(to));
+  }
+  return to + group_bytes(width);
+}
+
+void norms(const float* values, std::size_t blocks, std::size_t size, std::byte* out) {
+  constexpr std::size_t kSums = 16 / kLanes;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    VF sums[kSums];
+    for (VF& sum : sums) sum = hn::Zero(DF());
+    for (std::size_t i = 0; i < size; i += 16) {
+      const float* from = values + b * size + i;
+      prefetch_ahead(from);
+      for (std::size_t v = 0; v < kSums; ++v) {
+        const VF x = flushed(load(from + v * kLanes));
+        sums[v] = hn::Add(sums[v], hn::Mul(x, x));
+      }
+    }
+    alignas(64) float lanes[16];
+    for (std::size_t v = 0; v < kSums; ++v) hn::Store(sums[v], DF(), lanes + v * kLanes);
+    for (std::size_t half = 8; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    const bool finite = std::isfinite(lanes[0]);
+    put_u16(finite ? float_to_bfloat16_up(std::sqrt(lanes[0])) : kBfloat16Nan, out + 2 * b);
+  }
+}
+
+// Calls sink(codes) for every group of block b of one rank. Rubbish from bit 18 on.
+template <typename Sink>
+HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStream& rounding,
+                         const float* values, Sink sink) {
+  const std::uint16_t norm = get_u16(blocks.norms + 2 * b);
+  VU code[kGroupVectors];
+  if (!thc_has_codes(norm)) {
+    for (VU& v : code) v = hn::Zero(DU());
+    for (std::size_t g = 0; g < blocks.groups(); ++g) sink(code);
+    return;
+  }
+  alignas(64) float h[kMostSize];
+  const LaneSigns lane_signs;
+  const std::uint64_t first = blocks.first + b * blocks.size;
+  const float* from = values + b * blocks.size;
+  for_each_group(blocks.rotation, first, blocks.size,
+                 [&](std::size_t i, DrawWords& words) HWY_ATTR {
+                   VU signs[kGroupVectors];
+                   signs_of(words, signs);
+                   VF x[kGroupVectors];
+                   for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                     if (v * kLanes % 16 == 0) prefetch_ahead(from + i + v * kLanes);
+                     x[v] = flushed(load(from + i + v * kLanes));
+                     x[v] = from_bits(hn::Xor(bits(x[v]), signs[v]));
+                   }
+                   transform_group(lane_signs, x);
+                   for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                     hn::Store(x[v], DF(), h + i + v * kLanes);
+                   }
+                 });
+  transform_block(h, blocks.size);
+
+  const VF to_codes = set(blocks.to_codes(bfloat16_to_float(norm)));
+  const VF least = set(-kThcBelow);
+  const VF most = set(static_cast<float>(kThcTop) - kThcBelow);
+  const VF magic = set(0x1p23f + kThcBelow);  // adding it leaves the nearest code in the low bits
+  for_each_group(rounding, first, blocks.size, [&](std::size_t i, DrawWords& words) HWY_ATTR {
+    VF dither[kGroupVectors];
+    for (std::size_t v = 0; v < kHalfVectors; ++v) {
+      const VU word = words.next();
+      const VU draw = set_u(0xffffu << 7);
+      const VU rest = set_u(kThcDitherBits);
+      dither[v] = from_bits(and_or(hn::ShiftLeft<7>(word), draw, rest));
+      dither[v + kHalfVectors] = from_bits(and_or(hn::ShiftRight<9>(word), draw, rest));
+    }
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      const VF position = hn::MulAdd(hn::Load(DF(), h + i + v * kLanes), to_codes, dither[v]);
+      // A NaN, which no honest statistics let through, becomes the least code.
+      const VF raised = hn::IfThenElse(hn::Gt(position, least), position, least);
+      const VF clamped = hn::Min(raised, most);
+      code[v] = bits(hn::Add(clamped, magic));
+    }
+    sink(code);
+  });
+}
+
+void encode(const ThcBlocks& blocks, const DrawStream& rounding, const float* values,
+            std::byte* wire) {
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    quantise(blocks, b, rounding, values, [&](const VU(&code)[kGroupVectors]) HWY_ATTR {
+      wire = put_codes(code, kThcWidth, wire);
+    });
+  }
+}
+
+void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding,
+                       std::uint32_t contributions, const std::byte* wire, const float* values,
+                       std::byte* out) {
+  const unsigned width_in = thc_width(contributions);
+  const unsigned width_out = thc_width(contributions + 1);
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    quantise(blocks, b, rounding, values, [&](const VU(&code)[kGroupVectors]) HWY_ATTR {
+      VU sum[kGroupVectors];
+      wire = get_codes(wire, width_in, sum);
+      for (std::size_t v = 0; v < kGroupVectors; ++v) sum[v] = hn::Add(sum[v], code[v]);
+      out = put_codes(sum, width_out, out);
+    });
+  }
+}
+
+std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned width) {
+  VU greatest = hn::Zero(DU());
+  for (std::size_t g = 0; g < groups; ++g) {
+    VU codes[kGroupVectors];
+    wire = get_codes(wire, width, codes);
+    for (const VU code : codes) greatest = hn::Max(greatest, code);
+  }
+  return hn::GetLane(hn::MaxOfLanes(DU(), greatest));
+}
+
+template <bool kAdd, bool kStream>
+HWY_INLINE void put_values(const VF (&x)[kGroupVectors], float* to) {
+  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    float* at = to + v * kLanes;
+    if (kAdd) {
+      if (v * kLanes % 16 == 0) prefetch_ahead(at);
+      hn::StoreU(hn::Add(load(at), x[v]), DF(), at);
+    } else if (kStream) {
+      hn::Stream(x[v], DF(), at);
+    } else {
+      hn::StoreU(x[v], DF(), at);
+    }
+  }
+}
+
+template <bool kAdd, bool kStream>
+void decode_to(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
+               float* values) {
+  const unsigned width = thc_width(contributions);
+  const VF centre = set(kThcCentre * static_cast<float>(contributions));
+  const LaneSigns lane_signs;
+  alignas(64) float h[kMostSize];
+  for (std::size_t b = 0; b < blocks.count; ++b, values += blocks.size) {
+    VF x[kGroupVectors];
+    const std::uint16_t norm = get_u16(blocks.norms + 2 * b);
+    if (!thc_has_codes(norm)) {
+      for (VF& v : x) v = from_bits(set_u(thc_is_poisoned(norm) ? 0x7fc00000u : 0));
+      for (std::size_t i = 0; i < blocks.size; i += kGroup)
+        put_values<kAdd, kStream>(x, values + i);
+      wire += blocks.groups() * group_bytes(width);
+      continue;
+    }
+    for (std::size_t i = 0; i < blocks.size; i += kGroup) {
+      VU codes[kGroupVectors];
+      wire = get_codes(wire, width, codes);
+      for (std::size_t v = 0; v < kGroupVectors; ++v) x[v] = hn::Sub(to_float(codes[v]), centre);
+      transform_group(lane_signs, x);
+      for (std::size_t v = 0; v < kGroupVectors; ++v) hn::Store(x[v], DF(), h + i + v * kLanes);
+    }
+    transform_block(h, blocks.size);
+
+    const VF step = set(blocks.step(bfloat16_to_float(norm)));
+    for_each_group(blocks.rotation, blocks.first + b * blocks.size, blocks.size,
+                   [&](std::size_t i, DrawWords& words) HWY_ATTR {
+                     VU signs[kGroupVectors];
+                     signs_of(words, signs);
+                     for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                       const VF scaled = hn::Mul(hn::Load(DF(), h + i + v * kLanes), step);
+                       x[v] = from_bits(hn::Xor(bits(scaled), signs[v]));
+                     }
+                     put_values<kAdd, kStream>(x, values + i);
+                   });
+  }
+  if (kStream) hwy::FlushStream();
+}
+
+void decode(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
+            float* values) {
+  const bool aligned = values_to_alignment(values, sizeof(float)) == 0;
+  if (aligned && streams(blocks.count * blocks.size * sizeof(float))) {
+    decode_to<false, true>(blocks, contributions, wire, values);
+  } else {
+    decode_to<false, false>(blocks, contributions, wire, values);
+  }
+}
+
+void decode_add(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
+                float* values) {
+  decode_to<true, false>(blocks, contributions, wire, values);
+}
+
+constexpr ThcKernels kThc = {norms, encode, greatest_code, decode, decode_add, decode_add_encode};
+
+}  // namespace
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nf {
+
+const ThcKernels& thc_simd(Isa isa) { return *NF_SELECT_TABLE(isa, kThc); }
+
+}  // namespace nf
+#endif
