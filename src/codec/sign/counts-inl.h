@@ -1,0 +1,175 @@
+// What the vector forms of g_binary and g_ternary share: codes of a group of 32 elements as lanes,
+// and sums in the order of docs/codecs/g_binary.md.
+#if defined(NF_CODEC_SIGN_COUNTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NF_CODEC_SIGN_COUNTS_INL_H_
+#undef NF_CODEC_SIGN_COUNTS_INL_H_
+#else
+#define NF_CODEC_SIGN_COUNTS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "codec/codes.h"
+#include "codec/sign/sign_format.h"
+#include "codec/simd/lanes-inl.h"
+#include "codec/simd/random-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+
+// Counts of up to 1023 ranks (g_ternary: 511) have vector forms; the reference does the rest.
+inline constexpr unsigned kMostVectorWidth = 10;
+
+inline constexpr std::size_t kSumVectors = 16 / kLanes;
+
+// Sixteen running sums; vectors come in the order of their elements.
+class RunningSums {
+ public:
+  HWY_INLINE RunningSums() {
+    for (VF& sum : sums_) sum = hn::Zero(DF());
+  }
+
+  // Vector `v` of a group.
+  HWY_INLINE VF& at(std::size_t v) { return sums_[v % kSumVectors]; }
+
+  HWY_INLINE float fold() const {
+    alignas(64) float sums[16];
+    for (std::size_t v = 0; v < kSumVectors; ++v) hn::Store(sums_[v], DF(), sums + v * kLanes);
+    for (std::size_t half = 8; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    return sums[0];
+  }
+
+ private:
+  VF sums_[kSumVectors];
+};
+
+using Masks = hn::Mask<DF>[kGroupVectors];
+
+// Decides signs by the lowest bit of each element's draw, for group `g` of block `block` of a
+// parameter: positive |= drawn, where undecided.
+HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::size_t g,
+                           const Masks& undecided, Masks& positive) {
+  constexpr std::size_t kGroups = kDrawBlock / kGroup;
+  constexpr std::size_t kHalf = kGroupVectors / 2;
+  DrawKey key(draws, block * (kSignBlock / kDrawBlock) + g / kGroups);
+  key.start += static_cast<std::uint32_t>(g % kGroups * 16) * kWordStride;
+  DrawWords words(key, DrawWords::strides());
+  for (std::size_t v = 0; v < kHalf; ++v) {
+    const VU word = words.next();
+    const auto low = hn::RebindMask(DF(), hn::TestBit(word, set_u(1)));
+    const auto high = hn::RebindMask(DF(), hn::TestBit(word, set_u(1u << 16)));
+    positive[v] = hn::Or(positive[v], hn::And(undecided[v], low));
+    positive[v + kHalf] = hn::Or(positive[v + kHalf], hn::And(undecided[v + kHalf], high));
+  }
+}
+
+// Digit i of a byte of trits is floor(byte / 3^i) % 3: the fraction of byte / 3^(i + 1) in 16 bits,
+// times 3. This reciprocal of 3^(i + 1) rounds the fraction up, but by too little to matter.
+constexpr std::uint32_t trit_reciprocal(std::size_t i) {
+  const std::uint32_t divisor = 3 * kPowersOf3[i];
+  return (0x10000 + divisor - 1) / divisor;
+}
+
+constexpr bool trit_reciprocals_are_exact() {
+  for (std::uint32_t byte = 0; byte <= kMostTritByte; ++byte) {
+    for (std::size_t i = 0; i < kTritsPerByte; ++i) {
+      const std::uint32_t fraction = byte * trit_reciprocal(i) & 0xffff;
+      if (fraction * 3 >> 16 != byte / kPowersOf3[i] % 3) return false;
+    }
+  }
+  return true;
+}
+static_assert(trit_reciprocals_are_exact());
+
+// The bytes of one unit, two in each lane so that 16-bit multiplications serve both: j and j + 16.
+class Trits {
+ public:
+  HWY_INLINE explicit Trits(const std::uint8_t* unit) {
+    for (std::size_t v = 0; v < kPairs; ++v) {
+      pairs_[v] = hn::Or(load_bytes(unit + v * kLanes),
+                         hn::ShiftLeft<16>(load_bytes(unit + 16 + v * kLanes)));
+    }
+  }
+
+  // The digits of group `i` of the unit.
+  HWY_INLINE void group(std::size_t i, VU (&digits)[kGroupVectors]) const {
+    const hn::Repartition<std::uint16_t, DU> d16;
+    const auto reciprocal = hn::Set(d16, static_cast<std::uint16_t>(trit_reciprocal(i)));
+    const auto three = hn::Set(d16, std::uint16_t{3});
+    for (std::size_t v = 0; v < kPairs; ++v) {
+      const auto fraction = hn::Mul(hn::BitCast(d16, pairs_[v]), reciprocal);
+      const VU both = hn::BitCast(DU(), hn::MulHigh(fraction, three));
+      digits[v] = hn::And(both, set_u(3));
+      digits[v + kPairs] = hn::ShiftRight<16>(both);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPairs = kGroupVectors / 2;
+
+  VU pairs_[kPairs];
+};
+
+// Hands out the codes of a block's groups in order.
+template <unsigned kWidth>
+class CountReader {
+ public:
+  static constexpr std::size_t kBlockBytes = kSignGroups * group_bytes(kWidth);
+
+  HWY_INLINE explicit CountReader(const std::byte* codes)
+      : codes_(reinterpret_cast<const std::uint8_t*>(codes)) {}
+
+  HWY_INLINE void read(std::size_t /*g*/, VU (&code)[kGroupVectors]) {
+    codes_ = unpack_codes(codes_, kWidth, code);
+  }
+
+ private:
+  const std::uint8_t* codes_;
+};
+
+class TritReader {
+ public:
+  static constexpr std::size_t kBlockBytes = kTritUnits * kTritUnitBytes;
+
+  HWY_INLINE explicit TritReader(const std::byte* codes)
+      : codes_(reinterpret_cast<const std::uint8_t*>(codes)) {}
+
+  HWY_INLINE void read(std::size_t g, VU (&code)[kGroupVectors]) {
+    Trits(codes_ + g / kTritsPerByte * kTritUnitBytes).group(g % kTritsPerByte, code);
+  }
+
+ private:
+  const std::uint8_t* codes_;
+};
+
+// Calls work(std::integral_constant of the width), 1 <= width <= kMostVectorWidth.
+template <class Work>
+HWY_INLINE void with_width(unsigned width, Work work) {
+  switch (width) {
+    case 1: work(std::integral_constant<unsigned, 1>()); break;
+    case 2: work(std::integral_constant<unsigned, 2>()); break;
+    case 3: work(std::integral_constant<unsigned, 3>()); break;
+    case 4: work(std::integral_constant<unsigned, 4>()); break;
+    case 5: work(std::integral_constant<unsigned, 5>()); break;
+    case 6: work(std::integral_constant<unsigned, 6>()); break;
+    case 7: work(std::integral_constant<unsigned, 7>()); break;
+    case 8: work(std::integral_constant<unsigned, 8>()); break;
+    case 9: work(std::integral_constant<unsigned, 9>()); break;
+    default: work(std::integral_constant<unsigned, kMostVectorWidth>()); break;
+  }
+}
+
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,113 @@
+// Vector form of encoding g_binary: signs and the sum of magnitudes in one pass.
+#include "codec/sign/sign_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/sign/g_binary_simd.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/float16.h"
+#include "codec/sign/counts-inl.h"
+#include "codec/simd/lanes-inl.h"
+#include "codec/simd/select.h"
+#include "codec/simd/stream-inl.h"
+#include "codec/wire_bytes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+namespace {
+
+// The digits of block `b`: calls sink(positive) for every group. Returns the scale.
+template <class Sink>
+HWY_INLINE float binary_digits(const SignBlocks& blocks, std::size_t b, const float* values,
+                               Sink sink) {
+  RunningSums sums;
+  for (std::size_t g = 0; g < kSignGroups; ++g, values += kGroup) {
+    Masks positive;
+    VU least = set_u(kMagnitudeMask);
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      if (v * kLanes % 16 == 0) prefetch_ahead(values + v * kLanes);
+      const VF x = load(values + v * kLanes);
+      const VF size = hn::Abs(x);
+      sums.at(v) = hn::Add(sums.at(v), size);
+      least = hn::Min(least, bits(size));
+      positive[v] = hn::Gt(x, hn::Zero(DF()));
+    }
+    if (HWY_UNLIKELY(!hn::AllFalse(DU(), hn::Eq(least, hn::Zero(DU()))))) {
+      Masks zero;
+      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        zero[v] = hn::Eq(load(values + v * kLanes), hn::Zero(DF()));
+      }
+      draw_signs(blocks.draws, blocks.first + b, g, zero, positive);
+    }
+    sink(positive);
+  }
+  return poison_unless_finite(sums.fold() / static_cast<float>(blocks.held));
+}
+
+void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
+  auto* codes = reinterpret_cast<std::uint8_t*>(wire.codes);
+  const auto put_bits = [&codes](const Masks& positive) HWY_ATTR {
+    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      hn::StoreMaskBits(DF(), positive[v], codes + v * kLanes / 8);
+    }
+    codes += group_bytes(1);
+  };
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    put_float(binary_digits(blocks, b, values + b * kSignBlock, put_bits), wire.scales + 4 * b);
+  }
+}
+
+template <unsigned kIn, unsigned kOut>
+void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
+  auto* to = reinterpret_cast<std::uint8_t*>(out.codes);
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    CountReader<kIn> reader(wire.codes + b * CountReader<kIn>::kBlockBytes);
+    const auto add = [&reader, &to](const Masks& positive) HWY_ATTR {
+      VU code[kGroupVectors];
+      reader.read(0, code);
+      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        // A true lane is -1.
+        code[v] = hn::Sub(code[v], bits(hn::VecFromMask(DF(), positive[v])));
+      }
+      to = pack_codes(code, kOut, to);
+    };
+    const float own = binary_digits(blocks, b, values + b * kSignBlock, add);
+    put_float(poison_unless_finite(own + get_float(wire.scales + 4 * b)), out.scales + 4 * b);
+  }
+}
+
+void decode_add_encode(const SignBlocks& blocks, const SignFormat& in, SignIn wire,
+                       const float* values, SignOut out) {
+  const unsigned width = in.plus_one().width();
+  if (width > kMostVectorWidth) {
+    g_binary_reference().decode_add_encode(blocks, in, wire, values, out);
+    return;
+  }
+  with_width(in.width(), [&](auto constant) HWY_ATTR {
+    constexpr unsigned kIn = decltype(constant)::value;
+    if (width == kIn) {
+      count_up<kIn, kIn>(blocks, wire, values, out);
+    } else {
+      count_up<kIn, kIn + 1>(blocks, wire, values, out);
+    }
+  });
+}
+
+constexpr SignKernels kBinaryTable = {encode, decode_add_encode};
+
+}  // namespace
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nf {
+
+const SignKernels& g_binary_simd(Isa isa) { return *NF_SELECT_TABLE(isa, kBinaryTable); }
+
+}  // namespace nf
+#endif

@@ -1,0 +1,160 @@
+// Vector form of encoding g_ternary. The threshold needs the sum of the whole block: a first pass
+// finds it, and the second, which reads from cache, meanwhile fetches the next block from memory.
+#include "codec/sign/sign_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/sign/g_ternary_simd.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "codec/sign/counts-inl.h"
+#include "codec/simd/lanes-inl.h"
+#include "codec/simd/select.h"
+#include "codec/simd/stream-inl.h"
+#include "codec/wire_bytes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nf {
+namespace HWY_NAMESPACE {
+#if HWY_NATIVE_FMA
+namespace {
+
+// A byte of five closed gates, 1 + 3 + 9 + 27 + 81. Adding 2^23 leaves integers in the low bits.
+constexpr float kAllClosed = 0x1p23f + 121.0f;
+
+HWY_INLINE VF add_where(hn::Mask<DF> where, VF a, VF b) {
+#if HWY_TARGET == HWY_AVX3
+  return VF{_mm512_mask_add_ps(a.raw, where.raw, a.raw, b.raw)};
+#else
+  return hn::Add(a, hn::IfThenElseZero(where, b));
+#endif
+}
+
+HWY_INLINE float mean_magnitude(const float* values, std::size_t held) {
+  RunningSums sums;
+  for (std::size_t g = 0; g < kSignGroups; ++g) {
+    for (std::size_t v = 0; v < kGroupVectors; ++v, values += kLanes) {
+      sums.at(v) = hn::Add(sums.at(v), hn::Abs(load(values)));
+    }
+  }
+  return sums.fold() / static_cast<float>(held);
+}
+
+// The gates of one block: which are open, and the scale that follows.
+class Gates {
+ public:
+  HWY_INLINE Gates(const SignBlocks& blocks, const float* values)
+      : mean_(mean_magnitude(values, blocks.held)), threshold_(set(blocks.tau * mean_)), sums_() {}
+
+  // The open ones of vector `v` of a group. Every vector of the block passes once, in order.
+  HWY_INLINE hn::Mask<DF> pass(std::size_t v, VF x) {
+    const VF size = hn::Abs(x);
+    const auto open = hn::Gt(size, threshold_);
+    sums_.at(v) = add_where(open, sums_.at(v), size);
+    count_ += hn::CountTrue(DF(), open);
+    return open;
+  }
+
+  HWY_INLINE float scale() const {
+    if (!std::isfinite(mean_)) return poison_unless_finite(mean_);
+    return count_ == 0 ? 0.0f : sums_.fold() / static_cast<float>(count_);
+  }
+
+ private:
+  float mean_;
+  VF threshold_;
+  RunningSums sums_;
+  std::size_t count_ = 0;
+};
+
+// A group of the next block, by that of the current one.
+HWY_INLINE void prefetch_next_block(const float* group) {
+  hwy::Prefetch(group + kSignBlock);
+  hwy::Prefetch(group + kSignBlock + 16);
+}
+
+void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
+  auto* to = reinterpret_cast<std::uint8_t*>(wire.codes);
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    const float* from = values + b * kSignBlock;
+    Gates gates(blocks, from);
+    for (std::size_t u = 0; u < kTritUnits; ++u, to += kTritUnitBytes) {
+      VF byte[kGroupVectors];
+      for (VF& lanes : byte) lanes = set(kAllClosed);
+      for (std::size_t i = 0; i < kTritsPerByte; ++i, from += kGroup) {
+        prefetch_next_block(from);
+        const VF power = set(static_cast<float>(kPowersOf3[i]));
+        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+          const VF x = load(from + v * kLanes);
+          byte[v] = add_where(gates.pass(v, x), byte[v], hn::CopySignToAbs(power, x));
+        }
+      }
+      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        store_low_bytes(bits(byte[v]), to + v * kLanes);
+      }
+    }
+    put_float(gates.scale(), wire.scales + 4 * b);
+  }
+}
+
+template <class Reader, unsigned kOut>
+void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
+  auto* to = reinterpret_cast<std::uint8_t*>(out.codes);
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    const float* from = values + b * kSignBlock;
+    Gates gates(blocks, from);
+    Reader reader(wire.codes + b * Reader::kBlockBytes);
+    for (std::size_t g = 0; g < kSignGroups; ++g, from += kGroup) {
+      prefetch_next_block(from);
+      VU code[kGroupVectors];
+      reader.read(g, code);
+      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        const VF x = load(from + v * kLanes);
+        const VU negative = hn::ShiftRight<31>(bits(x));
+        const VU sign = hn::Sub(set_u(2), hn::Add(negative, negative));
+        const auto open = hn::RebindMask(DU(), gates.pass(v, x));
+        code[v] = hn::Add(code[v], hn::IfThenElse(open, sign, set_u(kClosedTrit)));
+      }
+      to = pack_codes(code, kOut, to);
+    }
+    const float scale = gates.scale() + get_float(wire.scales + 4 * b);
+    put_float(poison_unless_finite(scale), out.scales + 4 * b);
+  }
+}
+
+void decode_add_encode(const SignBlocks& blocks, const SignFormat& in, SignIn wire,
+                       const float* values, SignOut out) {
+  const unsigned width = in.plus_one().width();
+  if (width > kMostVectorWidth) {
+    g_ternary_reference().decode_add_encode(blocks, in, wire, values, out);
+    return;
+  }
+  if (in.has_trits()) {
+    count_up<TritReader, 3>(blocks, wire, values, out);
+    return;
+  }
+  with_width(in.width(), [&](auto constant) HWY_ATTR {
+    constexpr unsigned kIn = decltype(constant)::value;
+    if (width == kIn) {
+      count_up<CountReader<kIn>, kIn>(blocks, wire, values, out);
+    } else {
+      count_up<CountReader<kIn>, kIn + 1>(blocks, wire, values, out);
+    }
+  });
+}
+
+constexpr SignKernels kTernaryTable = {encode, decode_add_encode};
+
+}  // namespace
+#endif  // HWY_NATIVE_FMA
+}  // namespace HWY_NAMESPACE
+}  // namespace nf
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nf {
+
+const SignKernels& g_ternary_simd(Isa isa) { return *NF_SELECT_TABLE(isa, kTernaryTable); }
+
+}  // namespace nf
+#endif

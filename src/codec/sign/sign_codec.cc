@@ -1,0 +1,223 @@
+// g_binary and g_ternary: signs that add by counting (docs/codecs/g_binary.md, g_ternary.md).
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "codec/block_codec.h"
+#include "codec/make_codecs.h"
+#include "codec/sign/sign_kernels.h"
+#include "codec/wire_bytes.h"
+
+namespace nf {
+namespace {
+
+constexpr std::uint32_t kLargestFiniteBits = 0x7f7fffffu;
+
+struct Settings {
+  std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
+  float tau = 0;
+  bool majority = false;
+};
+
+const SignKernels& sign_kernels(std::uint32_t most_digit, Isa isa) {
+  if (isa == Isa::kScalar) return most_digit == 1 ? g_binary_reference() : g_ternary_reference();
+  return most_digit == 1 ? g_binary_simd(isa) : g_ternary_simd(isa);
+}
+
+class SignCodec final : public BlockCodec {
+ public:
+  SignCodec(const CodecSpec& spec, Settings settings, Isa isa)
+      : BlockCodec(spec, kSignBlock, isa),
+        settings_(settings),
+        kernels_(sign_kernels(settings.most_digit, isa)),
+        counts_(isa == Isa::kScalar ? count_reference() : count_simd(isa)) {}
+
+  CodecKind kind() const override { return CodecKind::kCounting; }
+
+  std::uint32_t most_ranks() const override {
+    return ((1u << kGreatestWidth) - 1) / settings_.most_digit;
+  }
+
+  std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
+    return codes_at(slice.count) + format(contributions).code_bytes(slice.count);
+  }
+
+ protected:
+  Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override {
+    NF_RETURN_IF_ERROR(validate_scales(slice, wire));
+    const SignFormat in = format(origin.contributions);
+    const std::byte* codes = wire + codes_at(slice.count);
+    if (!counts_.valid(in, codes, slice.count) || !is_padded(in, slice.count, codes)) {
+      return {ErrorCode::kCorruptFrame,
+              fmt::format("codes that no sum of {} contributions has", origin.contributions)};
+    }
+    return {};
+  }
+
+  void do_encode(const Slice& slice, Origin origin, ConstValues values,
+                 std::byte* wire) const override {
+    clear_gap(slice.count, wire);
+    for_each_run(values, [&](Run run, const float* from) {
+      const SignBlocks blocks = blocks_of_run(slice, run, origin.encoder);
+      with_whole_blocks(format(1), slice, run, wire,
+                        [&](SignOut at) { kernels_.encode(blocks, from, at); });
+    });
+  }
+
+  void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
+                 Values values) const override {
+    const SignFormat in = format(origin.contributions);
+    for_each_run(values, false, [&](Run run, float* to) {
+      const SignBlocks blocks = blocks_of_run(slice, run, kSharedEncoder);
+      with_whole_blocks(in, slice, run, wire,
+                        [&](SignIn at) { counts_.decode(blocks, in, at, to); });
+    });
+  }
+
+  void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
+                     Values values) const override {
+    const SignFormat in = format(origin.contributions);
+    for_each_run(values, true, [&](Run run, float* to) {
+      const SignBlocks blocks = blocks_of_run(slice, run, kSharedEncoder);
+      with_whole_blocks(in, slice, run, wire,
+                        [&](SignIn at) { counts_.decode_add(blocks, in, at, to); });
+    });
+  }
+
+  void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
+                            ConstValues values, std::uint32_t encoder,
+                            std::byte* out) const override {
+    clear_gap(slice.count, out);
+    const SignFormat in = format(origin.contributions);
+    for_each_run(values, [&](Run run, const float* from) {
+      const SignBlocks blocks = blocks_of_run(slice, run, encoder);
+      with_whole_blocks(in, slice, run, wire, [&](SignIn at) {
+        with_whole_blocks(in.plus_one(), slice, run, out, [&](SignOut to) {
+          kernels_.decode_add_encode(blocks, in, at, from, to);
+        });
+      });
+    });
+  }
+
+ private:
+  SignFormat format(std::uint32_t contributions) const {
+    return {settings_.most_digit, contributions};
+  }
+
+  SignBlocks blocks_of_run(const Slice& slice, Run run, std::uint32_t encoder) const {
+    return {.count = run.blocks,
+            .first = slice.first / kSignBlock + run.block,
+            .held = run.values / run.blocks,
+            .draws = {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kSign},
+            .tau = settings_.tau,
+            .majority = settings_.majority};
+  }
+
+  // Where the codes of a message of `count` values start: after the scales, at a multiple of 16
+  // bytes.
+  std::size_t codes_at(std::size_t count) const { return (4 * blocks_of(count) + 15) / 16 * 16; }
+
+  void clear_gap(std::size_t count, std::byte* wire) const {
+    std::memset(wire + 4 * blocks_of(count), 0, codes_at(count) - 4 * blocks_of(count));
+  }
+
+  Status validate_scales(const Slice& slice, const std::byte* wire) const {
+    const std::size_t blocks = blocks_of(slice.count);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const auto bits = std::bit_cast<std::uint32_t>(get_float(wire + 4 * b));
+      if (bits > kLargestFiniteBits && bits != kPoisonScaleBits) {
+        return {ErrorCode::kCorruptFrame, fmt::format("scale {:#010x} of block {}", bits, b)};
+      }
+    }
+    for (std::size_t i = 4 * blocks; i < codes_at(slice.count); ++i) {
+      if (wire[i] != std::byte{0}) {
+        return {ErrorCode::kCorruptFrame, "a byte between scales and codes is not zero"};
+      }
+    }
+    return {};
+  }
+
+  // Whether the elements after the last one have the codes that encoders give them: closed gates
+  // among trits, else zero.
+  static bool is_padded(const SignFormat& in, std::size_t count, const std::byte* codes) {
+    const std::size_t unit = in.has_trits() ? kTritUnit : kGroup;
+    const std::size_t held = count % unit;
+    if (held == 0) return true;
+    if (!in.has_trits()) {
+      std::uint32_t group[kGroup];
+      unpack_group(codes + count / kGroup * group_bytes(in.width()), in.width(), group);
+      return std::all_of(group + held, group + kGroup, [](std::uint32_t c) { return c == 0; });
+    }
+    const std::byte* last = codes + count / kTritUnit * kTritUnitBytes;
+    for (std::size_t e = held; e < kTritUnit; ++e) {
+      const auto byte = std::to_integer<std::uint32_t>(last[e % kTritUnitBytes]);
+      if (byte / kPowersOf3[e / kTritUnitBytes] % 3 != kClosedTrit) return false;
+    }
+    return true;
+  }
+
+  // Kernels see zeros after a slice's last value. Their digits already are those of closed gates
+  // among trits; other codes become zero.
+  static void clear_padding(const SignFormat& in, std::size_t held, std::byte* codes) {
+    if (in.has_trits() || held % kGroup == 0) return;
+    std::byte* last = codes + held / kGroup * group_bytes(in.width());
+    std::uint32_t group[kGroup];
+    unpack_group(last, in.width(), group);
+    std::fill(group + held % kGroup, group + kGroup, 0u);
+    pack_group(group, in.width(), last);
+  }
+
+  // Calls work(place of the run's blocks); a partial block is worked on in a whole one of its own.
+  template <typename Byte, typename Work>
+  void with_whole_blocks(const SignFormat& in, const Slice& slice, Run run, Byte* wire,
+                         Work work) const {
+    Byte* scales = wire + 4 * run.block;
+    Byte* codes = wire + codes_at(slice.count) + in.code_bytes(run.block * kSignBlock);
+    if (run.values == run.blocks * kSignBlock) {
+      work(SignWire<Byte>{scales, codes});
+      return;
+    }
+    const std::size_t size = in.code_bytes(run.values);
+    std::array<std::byte, kSignGroups * group_bytes(kGreatestWidth)> whole;
+    if constexpr (std::is_const_v<Byte>) {
+      std::memcpy(whole.data(), codes, size);
+      std::memset(whole.data() + size, 0, in.code_bytes(kSignBlock) - size);
+      work(SignIn{scales, whole.data()});
+    } else {
+      work(SignOut{scales, whole.data()});
+      clear_padding(in, run.values, whole.data());
+      std::memcpy(codes, whole.data(), size);
+    }
+  }
+
+  const Settings settings_;
+  const SignKernels& kernels_;
+  const CountKernels& counts_;
+};
+
+CodecResult make_sign_codec(const CodecSpec& spec, Settings settings) {
+  const Expected<Isa> isa = active_isa();
+  if (!isa) return isa.status();
+  return std::unique_ptr<Codec>(std::make_unique<SignCodec>(spec, settings, *isa));
+}
+
+}  // namespace
+
+CodecResult make_g_binary(const CodecSpec& spec) {
+  static constexpr std::array<std::string_view, 1> kOptions = {"majority"};
+  NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
+  const Expected<bool> majority = spec.flag("majority");
+  if (!majority) return majority.status();
+  return make_sign_codec(spec, {.most_digit = 1, .majority = *majority});
+}
+
+CodecResult make_g_ternary(const CodecSpec& spec) {
+  static constexpr std::array<std::string_view, 1> kOptions = {"tau"};
+  NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
+  const Expected<double> tau = spec.number("tau", 0.7, 0, 10);
+  if (!tau) return tau.status();
+  return make_sign_codec(spec, {.most_digit = 2, .tau = static_cast<float>(*tau)});
+}
+
+}  // namespace nf

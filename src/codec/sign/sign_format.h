@@ -1,0 +1,60 @@
+// The bytes of g_binary and g_ternary (docs/codecs/g_binary.md, docs/codecs/g_ternary.md).
+//
+// Both give every value a digit: 0 or 1, and 0, 1 or 2. The code of an element in a message of k
+// contributions is the sum of its k digits, so messages add by adding codes.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "base/random.h"
+#include "codec/codes.h"
+
+namespace nf {
+
+// Values that share a scale. Two passes over so many FP32 values stay in a first-level cache.
+inline constexpr std::size_t kSignBlock = 5120;
+
+// Digits of one g_ternary rank: five a byte, byte j of a unit holding elements j, j + 32, ...
+inline constexpr std::size_t kTritsPerByte = 5;
+inline constexpr std::size_t kTritUnitBytes = 32;
+inline constexpr std::size_t kTritUnit = kTritsPerByte * kTritUnitBytes;
+inline constexpr std::uint32_t kPowersOf3[kTritsPerByte] = {1, 3, 9, 27, 81};
+inline constexpr std::uint32_t kMostTritByte = 242;  // 3^5 - 1
+inline constexpr std::uint32_t kClosedTrit = 1;
+
+static_assert(kSignBlock % kTritUnit == 0 && kSignBlock % kDrawBlock == 0);
+static_assert(kSignBlock % kGroup == 0 && kTritUnitBytes == kGroup);
+
+inline constexpr std::size_t kSignGroups = kSignBlock / kGroup;
+inline constexpr std::size_t kTritUnits = kSignBlock / kTritUnit;
+
+// Every scale that is not finite is this NaN, on the wire too.
+inline constexpr std::uint32_t kPoisonScaleBits = 0x7fc00000u;
+
+inline float poison_unless_finite(float scale) {
+  return std::isfinite(scale) ? scale : std::bit_cast<float>(kPoisonScaleBits);
+}
+
+// How the codes of a message of `contributions` are laid out and what they say: an element with
+// code c is worth (step() * c - contributions) times the mean scale.
+struct SignFormat {
+  std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
+  std::uint32_t contributions = 1;
+
+  constexpr std::uint64_t most_code() const { return std::uint64_t{most_digit} * contributions; }
+  constexpr unsigned width() const { return static_cast<unsigned>(std::bit_width(most_code())); }
+  constexpr bool has_trits() const { return most_digit == 2 && contributions == 1; }
+  constexpr float step() const { return most_digit == 1 ? 2.0f : 1.0f; }
+
+  constexpr std::size_t code_bytes(std::size_t count) const {
+    if (has_trits()) return (count + kTritUnit - 1) / kTritUnit * kTritUnitBytes;
+    return groups_of(count) * group_bytes(width());
+  }
+  constexpr SignFormat plus_one() const { return {most_digit, contributions + 1}; }
+};
+
+}  // namespace nf
