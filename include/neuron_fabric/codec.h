@@ -77,6 +77,9 @@ class Codec {
   // Slices start at multiples of this many values within their parameter.
   virtual std::size_t granule() const = 0;
 
+  // The most ranks that one sum can have.
+  virtual std::uint32_t most_ranks() const;
+
   // First phase. Sizes are 0 where the codec has none.
   virtual std::size_t statistics_size(std::size_t count) const;
   virtual std::size_t width_count(std::size_t count) const;
@@ -141,6 +144,7 @@ class Codec {
                                     std::byte* out) const = 0;
 
  private:
+  Status check_ranks(std::size_t ranks) const;
   Status check_slice(const Slice& slice, std::uint32_t contributions, std::size_t count) const;
   Status check_message(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                        std::size_t count) const;

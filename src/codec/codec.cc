@@ -7,6 +7,8 @@ namespace {
 
 // Beyond any parameter; keeps sums of sizes far from overflow.
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
+// Numbers of contributions are exact as FP32.
+constexpr std::uint32_t kMostRanks = 1u << 24;
 
 Status mismatch(std::string_view what, std::size_t actual, std::size_t expected) {
   return {ErrorCode::kInvalidArgument,
@@ -23,6 +25,8 @@ std::string_view to_string(CodecKind kind) {
   }
   return "unknown";
 }
+
+std::uint32_t Codec::most_ranks() const { return kMostRanks; }
 
 std::size_t Codec::statistics_size(std::size_t /*count*/) const { return 0; }
 std::size_t Codec::width_count(std::size_t /*count*/) const { return 0; }
@@ -66,6 +70,7 @@ Status Codec::combine_statistics(std::size_t count,
                                  std::span<std::byte> combined) const {
   const std::size_t size = statistics_size(count);
   if (by_rank.empty()) return {ErrorCode::kInvalidArgument, "statistics of no rank at all"};
+  NF_RETURN_IF_ERROR(check_ranks(by_rank.size()));
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (by_rank[rank].size() != size) {
       return mismatch(fmt::format("size of rank {}'s statistics", rank), by_rank[rank].size(),
@@ -91,6 +96,12 @@ Status Codec::choose_widths(std::span<const WidthRequest> parameters, std::uint3
   return do_choose_widths(parameters, ranks);
 }
 
+Status Codec::check_ranks(std::size_t ranks) const {
+  if (ranks <= most_ranks()) return {};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{} adds up at most {} ranks, not {}", spec_.name, most_ranks(), ranks)};
+}
+
 Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
                           std::size_t count) const {
   if (count != slice.count) return mismatch("number of values", count, slice.count);
@@ -103,6 +114,7 @@ Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
     return {ErrorCode::kInvalidArgument, fmt::format("a message of {} contributions among {} ranks",
                                                      contributions, slice.ranks)};
   }
+  NF_RETURN_IF_ERROR(check_ranks(slice.ranks));
   if (slice.first > kMostElements || slice.count > kMostElements) {
     return {ErrorCode::kInvalidArgument, "a slice beyond 2^48 elements"};
   }

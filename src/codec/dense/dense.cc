@@ -26,7 +26,8 @@ class Dense final : public BlockCodec {
       std::memcpy(wire, values.data, values.count * sizeof(float));
       return;
     }
-    for_each_run(values, [&](Run run, const float* from) { narrow(from, run.values, at(wire, run)); });
+    for_each_run(values,
+                 [&](Run run, const float* from) { narrow(from, run.values, at(wire, run)); });
   }
 
   void do_decode(const Slice& /*slice*/, Origin /*origin*/, const std::byte* wire,
