@@ -10,10 +10,12 @@ if [[ ! -x $nf ]]; then
 fi
 
 show() {  # sentence, arguments of nf
-  local sentence=$1 words
+  local sentence=$1 line='$ nf' word
   shift
-  printf -v words ' %q' "$@"
-  printf '\n==> %s\n\n$ nf%s\n' "$sentence" "${words//\\/}"
+  for word; do
+    if [[ $word == *'*'* ]]; then line+=" '$word'"; else line+=" $word"; fi
+  done
+  printf '\n==> %s\n\n%s\n' "$sentence" "$line"
   "$nf" "$@"
 }
 

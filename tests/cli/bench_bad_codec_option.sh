@@ -1,0 +1,1 @@
+nf bench codec --codec waterfill+wdith=4 --count 10

@@ -1,0 +1,1 @@
+nf bench codec --codec waterfill:many --count 10

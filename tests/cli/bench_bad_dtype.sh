@@ -1,0 +1,1 @@
+nf bench codec --dtype fp8

@@ -1,0 +1,1 @@
+nf bench codec --isa mmx --count 10

@@ -1,0 +1,1 @@
+nf: no ISA 'mmx' on this machine; there are: .*scalar

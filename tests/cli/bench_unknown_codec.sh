@@ -1,0 +1,1 @@
+nf bench codec --codec bf16,waterfil:4 --count 10

@@ -1,0 +1,1 @@
+nf info > /dev/full

@@ -1,0 +1,3 @@
+nf --help
+nf help > same
+nf --help | diff - same

@@ -1,0 +1,1 @@
+NF_FORCE_ISA=mmx nf info

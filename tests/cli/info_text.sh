@@ -1,0 +1,1 @@
+nf info | grep -E "^(NEURON|instructions|codec|fp32)"

@@ -1,0 +1,2 @@
+echo "{\"name\": \"tiny\", \"parameters\": [" > shapes.json
+nf plan --shapes shapes.json

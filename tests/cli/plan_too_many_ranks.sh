@@ -1,0 +1,1 @@
+nf plan --shapes "$CASES/tiny.json" --route "*=thc" --ranks 5000

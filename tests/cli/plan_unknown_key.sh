@@ -1,0 +1,2 @@
+echo "{\"name\": \"tiny\", \"paramters\": []}" > shapes.json
+nf plan --shapes shapes.json

@@ -1,0 +1,1 @@
+nf bench cdoec

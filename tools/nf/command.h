@@ -1,0 +1,19 @@
+// How a sub-command joins the program. It adds itself to the parser and, where the user chose it,
+// sets the action; main() runs the action and turns its Status into an exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "neuron_fabric/status.h"
+
+namespace nf::cli {
+
+using Action = std::function<Status()>;
+
+void add_info(CLI::App& parent, Action& action);
+void add_bench(CLI::App& parent, Action& action);
+void add_plan(CLI::App& parent, Action& action);
+void add_help(CLI::App& parent, Action& action);
+
+}  // namespace nf::cli

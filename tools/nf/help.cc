@@ -1,0 +1,36 @@
+// nf help bench codec: the same as nf bench codec --help.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nf/command.h"
+#include "nf/usage.h"
+
+namespace nf::cli {
+namespace {
+
+Status run(const CLI::App& root, const std::vector<std::string>& words) {
+  const CLI::App* at = &root;
+  for (const std::string& word : words) {
+    const Expected<const CLI::App*> command = find_command(*at, word);
+    if (!command) return command.status();
+    at = *command;
+  }
+  // App::help() would give the help of `nf help`, the command that was chosen.
+  fmt::print("{}", at->get_formatter()->make_help(at, full_name(*at), CLI::AppFormatMode::Normal));
+  return {};
+}
+
+}  // namespace
+
+void add_help(CLI::App& parent, Action& action) {
+  auto* command = parent.add_subcommand("help", "show the help of a command");
+  auto words = std::make_shared<std::vector<std::string>>();
+  command->add_option("command", *words, "as in `nf help bench codec`")->type_name("COMMAND");
+  command->callback(
+      [&parent, &action, words] { action = [&parent, words] { return run(parent, *words); }; });
+}
+
+}  // namespace nf::cli

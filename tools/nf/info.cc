@@ -1,0 +1,76 @@
+// nf info: what this build can do on this machine.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "codec/isa.h"
+#include "neuron_fabric/codec.h"
+#include "neuron_fabric/version.h"
+#include "nf/command.h"
+#include "nf/table.h"
+
+namespace nf::cli {
+namespace {
+
+struct Info {
+  std::string_view isa;
+  std::vector<std::string_view> isas;
+};
+
+Status print_json(const Info& info) {
+  std::vector<std::string_view> codecs;
+  for (const CodecEntry& entry : builtin_codecs()) codecs.push_back(entry.name);
+  const nlohmann::ordered_json json{{"version", kVersion},
+                                    {"isa", info.isa},
+                                    {"isas", info.isas},
+                                    {"codecs", codecs},
+                                    {"transports", nlohmann::json::array()},
+                                    {"cuda", false},
+                                    {"mpi", false},
+                                    {"torch", false}};
+  fmt::print("{}\n", json.dump());
+  return {};
+}
+
+Status print_table(const Info& info) {
+  Table codecs({{.title = "codec", .is_text = true},
+                {.title = "example", .is_text = true},
+                {.title = "kind", .is_text = true},
+                {.title = "what it is", .is_text = true}});
+  for (const CodecEntry& entry : builtin_codecs()) {
+    const Expected<std::unique_ptr<Codec>> codec = make_codec(entry.example);
+    if (!codec) return codec.status();
+    codecs.add({std::string(entry.name), std::string(entry.example),
+                std::string(to_string((*codec)->kind())), std::string(entry.summary)});
+  }
+  fmt::print("NEURON-Fabric {}\n\n", kVersion);
+  fmt::print("instructions  {} (this machine runs: {}; NF_FORCE_ISA chooses)\n", info.isa,
+             fmt::join(info.isas, ", "));
+  fmt::print("transports    none in this build\n");
+  fmt::print("without       cuda, mpi, torch\n\n");
+  fmt::print("{}", codecs.text());
+  return {};
+}
+
+Status run(bool as_json) {
+  const Expected<Isa> isa = active_isa();
+  if (!isa) return isa.status();
+  Info info{.isa = to_string(*isa), .isas = {}};
+  for (const Isa available : available_isas()) info.isas.push_back(to_string(available));
+  return as_json ? print_json(info) : print_table(info);
+}
+
+}  // namespace
+
+void add_info(CLI::App& parent, Action& action) {
+  auto* command = parent.add_subcommand("info", "what this build can do on this machine");
+  auto as_json = std::make_shared<bool>(false);
+  command->add_flag("--json", *as_json, "one JSON object instead of text");
+  command->callback([&action, as_json] { action = [as_json] { return run(*as_json); }; });
+}
+
+}  // namespace nf::cli

@@ -1,0 +1,71 @@
+// The nf command. The only place where a Status becomes an exit code: 0 for success, 2 for a
+// command line or an input that cannot be served, 1 for whatever else went wrong.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "neuron_fabric/version.h"
+#include "nf/command.h"
+#include "nf/usage.h"
+
+namespace nf::cli {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kBadUsage = 2;
+
+int exit_code(const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::kOk: return 0;
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kBadConfig:
+    case ErrorCode::kUnsupported: return kBadUsage;
+    case ErrorCode::kCorruptFrame:
+    case ErrorCode::kForeignFrame: return kFailure;
+  }
+  return kFailure;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("NEURON-Fabric: gradient communication at 1 to 8 bits an element.", "nf");
+  app.set_help_flag("-h,--help", "show this help");
+  app.set_version_flag("--version", fmt::format("nf {}", kVersion), "show the version");
+  app.require_subcommand(1);
+  Action action;
+  add_info(app, action);
+  add_bench(app, action);
+  add_plan(app, action);
+  add_help(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    fmt::print(stderr, "nf: {}\n`{} --help` says more\n", usage_error(app, error),
+               full_name(deepest_chosen(app)));
+    return kBadUsage;
+  }
+  const Status status = action();
+  if (!status.ok()) fmt::print(stderr, "nf: {}\n", status.message());
+  return exit_code(status);
+}
+
+}  // namespace
+}  // namespace nf::cli
+
+int main(int argc, char** argv) {
+  int code = nf::cli::kFailure;
+  try {
+    code = nf::cli::run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("nf: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "nf: %s\n", error.what());
+  }
+  if (std::fflush(stdout) != 0) {
+    std::perror("nf: cannot write the output");
+    code = nf::cli::kFailure;
+  }
+  return code;
+}

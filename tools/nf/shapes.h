@@ -1,0 +1,31 @@
+// The parameters of a model, by name and shape, from a JSON file:
+//   {"name": "tiny", "parameters": [{"name": "fc.weight", "shape": [10, 64]}, ...]}
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/status.h"
+
+namespace nf::cli {
+
+struct ParameterShape {
+  std::string name;
+  std::uint64_t count = 0;  // values
+};
+
+struct ModelShapes {
+  std::string name;
+  std::vector<ParameterShape> parameters;
+
+  std::uint64_t count() const;
+};
+
+// Fails, naming the file and the place, where it cannot be read, is no JSON, has an unknown key, or
+// describes parameters that cannot be: two of one name, or more values than kMostModelValues.
+Expected<ModelShapes> read_shapes(const std::string& path);
+
+inline constexpr std::uint64_t kMostModelValues = std::uint64_t{1} << 40;
+
+}  // namespace nf::cli
