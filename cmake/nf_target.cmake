@@ -2,7 +2,8 @@
 #
 #   nf_library(name sources...)   a static library nf_<name> in the layer of that name
 #   nf_flags(target)              the flags alone, for executables
-#   nf_test(name libraries...)    <name>.cc as a GoogleTest binary, run by ctest
+#   nf_test(name libraries... [LABELS labels...])
+#                                 <name>.cc as a GoogleTest binary, run by ctest
 
 function(nf_flags target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -37,10 +38,12 @@ function(nf_library name)
 endfunction()
 
 function(nf_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" LABELS)
   add_executable(${name} ${name}.cc)
   nf_flags(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src
                                              ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${arg_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
 endfunction()

@@ -1,0 +1,121 @@
+// Every decoder on bytes of a hostile peer: statistics, widths and message are whatever the input
+// says. Nothing may be read or written out of bounds, a refusal leaves the output untouched, and
+// the forms of all ISAs agree.
+#include <string>
+
+#include "check.h"
+#include "codec_forms.h"
+#include "input.h"
+
+namespace nf::fuzz {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kMostValues = 700;
+constexpr std::byte kFill{0xa5};
+
+struct Case {
+  Slice slice;
+  Origin origin;
+  Bytes wire;
+  DataType type = DataType::kFloat32;
+};
+
+struct Outcome {
+  ErrorCode decoded = ErrorCode::kOk;
+  ErrorCode hopped = ErrorCode::kOk;
+  Bytes values;
+  Bytes sum;
+  Bytes hop;
+};
+
+Outcome run(const Codec& codec, const Case& c) {
+  Outcome out;
+  const std::size_t size = c.slice.count * size_of(c.type);
+  out.values.assign(size, kFill);
+  out.sum.assign(size, kFill);
+  out.decoded =
+      codec.decode(c.slice, c.origin, c.wire, Values(out.values.data(), c.slice.count, c.type))
+          .code();
+  const ErrorCode added =
+      codec.decode_add(c.slice, c.origin, c.wire, Values(out.sum.data(), c.slice.count, c.type))
+          .code();
+  NF_FUZZ_CHECK(added == out.decoded, "decode_add disagrees with decode");
+  if (out.decoded != ErrorCode::kOk) {
+    NF_FUZZ_CHECK(out.values == Bytes(size, kFill), "touched by a decode that failed");
+    NF_FUZZ_CHECK(out.sum == Bytes(size, kFill), "touched by a decode_add that failed");
+  }
+  // Sizes may be asked only of what decoded; then there is room for one more rank or there is not.
+  out.hop.assign(
+      out.decoded == ErrorCode::kOk ? codec.encoded_size(c.slice, c.origin.contributions + 1) : 64,
+      kFill);
+  const Bytes values(size, std::byte{0x3c});
+  out.hopped = codec
+                   .decode_add_encode(c.slice, c.origin, c.wire,
+                                      ConstValues(values.data(), c.slice.count, c.type), 5, out.hop)
+                   .code();
+  if (out.hopped != ErrorCode::kOk) {
+    NF_FUZZ_CHECK(out.hop == Bytes(out.hop.size(), kFill), "touched by a hop that failed");
+  }
+  return out;
+}
+
+void check(const Forms& forms, const Case& c) {
+  const char* name = forms.spelling.c_str();
+  const Outcome expected = run(*forms.forms.front().codec, c);
+  for (const Form& form : forms.forms) {
+    const Outcome actual = run(*form.codec, c);
+    const std::string isa(to_string(form.isa));
+    NF_FUZZ_CHECK(actual.decoded == expected.decoded, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.hopped == expected.hopped, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(same_values(actual.values, expected.values, c.type), "%s on %s", name,
+                  isa.c_str());
+    NF_FUZZ_CHECK(same_values(actual.sum, expected.sum, c.type), "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.hop == expected.hop, "%s on %s", name, isa.c_str());
+  }
+}
+
+// The first bytes of an input, in this order; make_corpus.cc writes them.
+void fuzz(Input input) {
+  const auto codecs = all_forms();
+  const Forms& forms = codecs[input.number<std::uint8_t>() % codecs.size()];
+  const Codec& codec = *forms.forms.front().codec;
+  const auto flags = input.number<std::uint8_t>();
+  Case c;
+  c.type = static_cast<DataType>(flags % 3);
+  c.slice.count = input.number<std::uint16_t>() % (kMostValues + 1);
+  c.slice.first = input.number<std::uint8_t>() % 4 * codec.granule();
+  c.slice.ranks = input.number<std::uint16_t>();
+  c.origin.contributions = input.number<std::uint16_t>();
+  c.origin.encoder = input.number<std::uint8_t>();
+  const std::size_t end = static_cast<std::size_t>(c.slice.first) + c.slice.count;
+
+  const Bytes statistics = input.bytes(codec.statistics_size(end));
+  c.slice.statistics = statistics;
+  std::vector<std::uint8_t> widths(codec.width_count(end));
+  if ((flags & 0x80) != 0) {
+    for (std::uint8_t& width : widths) width = input.number<std::uint8_t>();
+  } else {
+    const WidthRequest request{end, statistics, widths};
+    NF_FUZZ_CHECK(codec.choose_widths({&request, 1}, 2).ok(), "%s", forms.spelling.c_str());
+  }
+  c.slice.widths = widths;
+
+  // Mostly a message of the right size: the wrong ones are refused early. Where the widths are not
+  // known to be sound the size cannot be asked for.
+  const std::size_t size =
+      (flags & 0x80) == 0 && c.origin.contributions > 0 && c.origin.contributions <= c.slice.ranks
+          ? codec.encoded_size(c.slice, c.origin.contributions)
+          : input.size();
+  c.wire = input.bytes((flags & 0x40) != 0 ? size / 2 : size);
+  check(forms, c);
+}
+
+}  // namespace
+}  // namespace nf::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  nf::fuzz::fuzz(nf::fuzz::Input(data, size));
+  return 0;
+}

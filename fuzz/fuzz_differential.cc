@@ -1,0 +1,121 @@
+// Every codec on arbitrary bit patterns: all ISAs write the bytes of the scalar form and decode to
+// its bits.
+#include <string>
+
+#include "check.h"
+#include "codec_forms.h"
+#include "input.h"
+
+namespace nf::fuzz {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kMostValues = 600;
+
+struct Case {
+  DataType type = DataType::kFloat32;
+  std::size_t count = 0;
+  std::uint32_t encoder = 0;
+  Bytes first;  // the values of two ranks
+  Bytes second;
+
+  ConstValues values(const Bytes& bytes) const { return {bytes.data(), count, type}; }
+};
+
+struct Outcome {
+  Bytes statistics;  // of the first rank
+  Bytes combined;
+  std::vector<std::uint8_t> widths;
+  Bytes message;
+  Bytes hop;
+  Bytes decoded;
+  Bytes added;
+  Bytes sum;
+};
+
+void must(const Status& status, const Codec& codec) {
+  NF_FUZZ_CHECK(status.ok(), "%s: %s", codec.spec().to_string().c_str(), to_string(status).c_str());
+}
+
+Outcome run(const Codec& codec, const Case& c) {
+  Outcome out;
+  out.statistics.resize(codec.statistics_size(c.count));
+  out.combined.resize(out.statistics.size());
+  out.widths.resize(codec.width_count(c.count));
+  Bytes other(out.statistics.size());
+  must(codec.statistics(c.values(c.first), out.statistics), codec);
+  must(codec.statistics(c.values(c.second), other), codec);
+  const std::span<const std::byte> by_rank[] = {out.statistics, other};
+  must(codec.combine_statistics(c.count, by_rank, out.combined), codec);
+  const WidthRequest request{c.count, out.combined, out.widths};
+  must(codec.choose_widths({&request, 1}, 2), codec);
+
+  const Slice slice{.seed = 1,
+                    .step = 2,
+                    .parameter = 3,
+                    .count = c.count,
+                    .ranks = 2,
+                    .statistics = out.combined,
+                    .widths = out.widths};
+  const Origin one{.encoder = c.encoder, .contributions = 1};
+  const Origin two{.encoder = c.encoder + 1, .contributions = 2};
+  out.message.resize(codec.encoded_size(slice, 1));
+  out.hop.resize(codec.encoded_size(slice, 2));
+  out.decoded.resize(c.first.size());
+  out.sum.resize(c.first.size());
+  out.added = c.second;
+  const auto to = [&](Bytes& bytes) { return Values(bytes.data(), c.count, c.type); };
+  must(codec.encode(slice, one, c.values(c.first), out.message), codec);
+  must(codec.decode(slice, one, out.message, to(out.decoded)), codec);
+  must(codec.decode_add(slice, one, out.message, to(out.added)), codec);
+  must(codec.decode_add_encode(slice, one, out.message, c.values(c.second), two.encoder, out.hop),
+       codec);
+  must(codec.decode(slice, two, out.hop, to(out.sum)), codec);
+  return out;
+}
+
+void check(const Forms& forms, const Case& c) {
+  const char* name = forms.spelling.c_str();
+  const Outcome expected = run(*forms.forms.front().codec, c);
+  for (const Form& form : std::span(forms.forms).subspan(1)) {
+    const Outcome actual = run(*form.codec, c);
+    const std::string isa(to_string(form.isa));
+    const auto same = [&](const Bytes& a, const Bytes& b) { return same_values(a, b, c.type); };
+    NF_FUZZ_CHECK(actual.statistics == expected.statistics, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.combined == expected.combined, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.widths == expected.widths, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.message == expected.message, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(same(actual.decoded, expected.decoded), "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(same(actual.added, expected.added), "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.hop == expected.hop, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(same(actual.sum, expected.sum), "%s on %s", name, isa.c_str());
+  }
+}
+
+// The input's values, again and again where there are too few, so that short inputs fill whole
+// blocks.
+void fuzz(Input input) {
+  const auto codecs = all_forms();
+  const Forms& forms = codecs[input.number<std::uint8_t>() % codecs.size()];
+  Case c;
+  c.type = static_cast<DataType>(input.number<std::uint8_t>() % 3);
+  c.count = input.number<std::uint16_t>() % (kMostValues + 1);
+  c.encoder = input.number<std::uint8_t>();
+  const std::size_t skew = input.number<std::uint8_t>();
+  const std::size_t size = c.count * size_of(c.type);
+  const Bytes given = input.bytes(std::max<std::size_t>(input.size(), 1));
+  for (std::size_t i = 0; i < size; ++i) {
+    c.first.push_back(given[i % given.size()]);
+    c.second.push_back(given[(i + skew * size_of(c.type)) % given.size()]);
+  }
+  check(forms, c);
+}
+
+}  // namespace
+}  // namespace nf::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  nf::fuzz::fuzz(nf::fuzz::Input(data, size));
+  return 0;
+}

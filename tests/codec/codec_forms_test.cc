@@ -1,0 +1,144 @@
+// One truth: every ISA writes the bytes of the scalar reference and decodes to its bits.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/isa.h"
+#include "neuron_fabric/codec.h"
+#include "support/codec_cases.h"
+#include "support/exchange.h"
+#include "support/generator.h"
+#include "support/typed_values.h"
+
+namespace nf::test {
+namespace {
+
+// Everything a codec makes of two ranks' values.
+struct Outcome {
+  Message statistics;
+  std::vector<std::uint8_t> widths;
+  Message message;
+  Message hop;
+  std::vector<float> decoded;
+  std::vector<float> added;
+  std::vector<float> sum;
+};
+
+Outcome outcome_of(const Codec& codec, const std::vector<TypedValues>& by_rank) {
+  const Exchange exchange(codec, by_rank);
+  const Slice slice = exchange.whole();
+  const DataType type = by_rank[0].type();
+  Outcome out;
+  out.statistics.assign(exchange.statistics().begin(), exchange.statistics().end());
+  out.widths.assign(exchange.widths().begin(), exchange.widths().end());
+  out.message = encode(codec, slice, {0, 1}, by_rank[0].view());
+  out.hop = decode_add_encode(codec, slice, {0, 1}, out.message, by_rank[1].view(), 1);
+  out.decoded = decode(codec, slice, {0, 1}, out.message, type);
+  out.added = decode_add(codec, slice, {0, 1}, out.message, by_rank[1]);
+  out.sum = decode(codec, slice, {1, 2}, out.hop, type);
+  return out;
+}
+
+class EveryVectorForm : public testing::TestWithParam<std::string> {
+ protected:
+  void expect_one_truth(const std::vector<TypedValues>& by_rank) const {
+    const Outcome expected = outcome_of(*make_for(Isa::kScalar, GetParam()), by_rank);
+    for (const Isa isa : available_isas()) {
+      SCOPED_TRACE(to_string(isa));
+      if (isa == Isa::kScalar) continue;
+      const Outcome actual = outcome_of(*make_for(isa, GetParam()), by_rank);
+      EXPECT_TRUE(same_bytes(actual.statistics, expected.statistics)) << "statistics";
+      EXPECT_EQ(actual.widths, expected.widths);
+      EXPECT_TRUE(same_bytes(actual.message, expected.message)) << "encode";
+      EXPECT_TRUE(same_bits(actual.decoded, expected.decoded)) << "decode";
+      EXPECT_TRUE(same_bits(actual.added, expected.added)) << "decode_add";
+      EXPECT_TRUE(same_bytes(actual.hop, expected.hop)) << "decode_add_encode";
+      EXPECT_TRUE(same_bits(actual.sum, expected.sum)) << "decode of a sum";
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryVectorForm, testing::ValuesIn(codec_spellings()),
+                         [](const auto& param) { return test_name(param.param); });
+
+TEST_P(EveryVectorForm, EqualsTheScalarOneOnGradients) {
+  for (const DataType type : kAllTypes) {
+    SCOPED_TRACE(to_string(type));
+    Generator random(31);
+    for (const std::size_t count : kCounts) {
+      SCOPED_TRACE(count);
+      const TypedValues first(type, random.mixture(count), 4 * (count % 5));
+      const TypedValues second(type, random.normal(count, 1e-3f), 4);
+      expect_one_truth({first, second});
+    }
+  }
+}
+
+TEST_P(EveryVectorForm, EqualsTheScalarOneOnHostileValues) {
+  for (int round = 0; round < rounds_of(12); ++round) {
+    Generator random(32 + static_cast<std::uint64_t>(round));
+    const std::size_t count = random.below(6000);
+    const DataType type = kAllTypes[random.below(3)];
+    SCOPED_TRACE(testing::Message() << count << " values of " << to_string(type));
+    expect_one_truth(
+        {TypedValues(type, random.hostile(count)), TypedValues(type, random.hostile(count), 4)});
+    expect_one_truth({TypedValues(type, random.hostile_finite(count)),
+                      TypedValues(type, random.hostile_finite(count))});
+  }
+}
+
+// Outputs of 4 MiB and more take another way through the vector forms.
+TEST_P(EveryVectorForm, EqualsTheScalarOneOnLargeParameters) {
+  Generator random(33);
+  const std::vector<float> values = random.normal(64 * 1024);
+  std::vector<float> large;
+  while (large.size() < (std::size_t{1} << 20)) {
+    large.insert(large.end(), values.begin(), values.end());
+  }
+  large.resize(large.size() + 77, 0.5f);
+  expect_one_truth(
+      {TypedValues(DataType::kFloat32, large), TypedValues(DataType::kFloat32, large)});
+}
+
+// Bytes that no encoder wrote: either all forms refuse them or all agree on what they mean.
+TEST_P(EveryVectorForm, AgreesWithTheScalarOneOnRubbish) {
+  const std::unique_ptr<Codec> reference = make_for(Isa::kScalar, GetParam());
+  for (int round = 0; round < rounds_of(20); ++round) {
+    Generator random(34 + static_cast<std::uint64_t>(round));
+    const std::size_t count = random.below(1500);
+    const TypedValues values(DataType::kFloat32, random.mixture(count));
+    const std::vector<TypedValues> by_rank = {values, values};
+    const Exchange exchange(*reference, by_rank);
+    const Slice slice = exchange.whole();
+    Message wire = encode(*reference, slice, {0, 1}, values.view());
+    if (round % 2 == 0) {
+      wire = random.bytes(wire.size());
+    } else if (!wire.empty()) {
+      for (int flip = 0; flip < 8; ++flip) {
+        wire[random.below(wire.size())] ^= static_cast<std::byte>(1u << random.below(8));
+      }
+    }
+    std::vector<float> expected(count, -7.0f);
+    const Status status = reference->decode(slice, {0, 1}, wire, Values(expected));
+    if (!status.ok()) {
+      EXPECT_TRUE(same_bits(expected, std::vector<float>(count, -7.0f))) << "touched on failure";
+    }
+    for (const Isa isa : available_isas()) {
+      SCOPED_TRACE(to_string(isa));
+      const std::unique_ptr<Codec> codec = make_for(isa, GetParam());
+      std::vector<float> actual(count, -7.0f);
+      EXPECT_EQ(codec->decode(slice, {0, 1}, wire, Values(actual)).code(), status.code());
+      EXPECT_TRUE(same_bits(actual, expected));
+      if (!status.ok()) continue;
+      EXPECT_TRUE(same_bits(decode_add(*codec, slice, {0, 1}, wire, values),
+                            decode_add(*reference, slice, {0, 1}, wire, values)));
+      EXPECT_TRUE(same_bytes(decode_add_encode(*codec, slice, {0, 1}, wire, values.view(), 1),
+                             decode_add_encode(*reference, slice, {0, 1}, wire, values.view(), 1)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nf::test

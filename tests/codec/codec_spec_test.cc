@@ -1,0 +1,144 @@
+#include "neuron_fabric/codec_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "support/generator.h"
+
+namespace nf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::Pair;
+
+TEST(CodecSpec, ParsesANameAlone) {
+  const Expected<CodecSpec> spec = CodecSpec::parse("fp32");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->name, "fp32");
+  EXPECT_FALSE(spec->value);
+  EXPECT_TRUE(spec->options.empty());
+}
+
+TEST(CodecSpec, ParsesAValueAndOptions) {
+  const Expected<CodecSpec> spec = CodecSpec::parse("waterfill:2.5+width=4+ef");
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->name, "waterfill");
+  EXPECT_EQ(spec->value, 2.5);
+  EXPECT_THAT(spec->options, ElementsAre(Pair("ef", ""), Pair("width", "4")));
+}
+
+TEST(CodecSpec, RefusesWhatIsNotASpelling) {
+  for (const char* text :
+       {"", ":4", "+ef", "water fill", "waterfill:", "waterfill:four", "waterfill:4x", "a+", "a+=1",
+        "a+b=", "a++b", "a+b+b", "a+b=1+b=2", "a:1:2", "a-b", "waterfill: 4", "waterfill:4 "}) {
+    const Expected<CodecSpec> spec = CodecSpec::parse(text);
+    ASSERT_FALSE(spec) << text;
+    EXPECT_EQ(spec.status().code(), ErrorCode::kBadConfig) << text;
+    EXPECT_THAT(spec.status().message(), HasSubstr("name[:value][+option[=value]]"));
+  }
+}
+
+TEST(CodecSpec, RefusesValuesThatAreNotFinite) {
+  for (const char* text : {"a:nan", "a:inf", "a:-inf", "a:1e999"}) {
+    EXPECT_FALSE(CodecSpec::parse(text)) << text;
+  }
+}
+
+TEST(CodecSpec, RefusesAnythingVeryLongWithoutRepeatingItAll) {
+  const Expected<CodecSpec> spec = CodecSpec::parse(std::string(100000, 'a'));
+  ASSERT_FALSE(spec);
+  EXPECT_LT(spec.status().message().size(), 500u);
+}
+
+TEST(CodecSpec, HasOneSpelling) {
+  for (const char* text : {"fp32", "waterfill:4", "waterfill:2.5", "g_binary+majority",
+                           "waterfill+alpha=0.5+width=4", "x:-3", "x:0.1", "x:1e-07"}) {
+    EXPECT_EQ(CodecSpec::parse(text)->to_string(), text);
+  }
+  EXPECT_EQ(CodecSpec::parse("a+z=1+b")->to_string(), "a+b+z=1");
+  EXPECT_EQ(CodecSpec::parse("a:4.0")->to_string(), "a:4");
+}
+
+TEST(CodecSpec, ReadsBackWhatItPrints) {
+  test::Generator random(1);
+  const auto word = [&] {
+    std::string text;
+    for (std::uint64_t i = 0; i <= random.below(6); ++i) text += "abcxyz_0129"[random.below(11)];
+    return text;
+  };
+  for (int round = 0; round < 2000; ++round) {
+    CodecSpec spec;
+    spec.name = word();
+    if (random.below(2) != 0) {
+      spec.value = std::ldexp(random.normal(), static_cast<int>(random.below(140)) - 70);
+    }
+    for (std::uint64_t i = 0; i < random.below(4); ++i) {
+      spec.options[word()] = random.below(2) != 0 ? word() : "";
+    }
+    const Expected<CodecSpec> again = CodecSpec::parse(spec.to_string());
+    ASSERT_TRUE(again) << spec.to_string() << ": " << to_string(again.status());
+    ASSERT_EQ(*again, spec) << spec.to_string();
+  }
+}
+
+constexpr std::array<std::string_view, 2> kKnown = {"width", "alpha"};
+
+TEST(CodecSpecAllow, PassesWhatIsKnown) {
+  EXPECT_TRUE(CodecSpec::parse("w:4+width=3+alpha=1")->allow(true, kKnown).ok());
+  EXPECT_TRUE(CodecSpec::parse("w")->allow(false, {}).ok());
+}
+
+TEST(CodecSpecAllow, RefusesAValueWhereNoneIsTaken) {
+  const Status status = CodecSpec::parse("fp32:4")->allow(false, {});
+  EXPECT_EQ(status.code(), ErrorCode::kBadConfig);
+  EXPECT_THAT(status.message(), HasSubstr("takes no value"));
+}
+
+TEST(CodecSpecAllow, NamesTheNearestOption) {
+  const Status near = CodecSpec::parse("w+widht=3")->allow(true, kKnown);
+  EXPECT_EQ(near.code(), ErrorCode::kBadConfig);
+  EXPECT_THAT(near.message(), HasSubstr("did you mean 'width'?"));
+  const Status far = CodecSpec::parse("w+zzzzzzzzz=3")->allow(true, kKnown);
+  EXPECT_THAT(far.message(), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(far.message(), HasSubstr("zzzzzzzzz"));
+}
+
+TEST(CodecSpecNumber, ReadsNumbersInTheirRange) {
+  const CodecSpec spec = *CodecSpec::parse("w+width=3+bad=x+empty+nan=nan");
+  EXPECT_EQ(*spec.number("width", 7, 1, 10), 3);
+  EXPECT_EQ(*spec.number("absent", 7, 1, 10), 7);
+  EXPECT_EQ(*spec.number("width", 7, 3, 3), 3);
+  for (const char* option : {"bad", "empty", "nan"}) {
+    EXPECT_EQ(spec.number(option, 7, 1, 10).status().code(), ErrorCode::kBadConfig) << option;
+  }
+  const Expected<double> outside = spec.number("width", 7, 4, 10);
+  ASSERT_FALSE(outside);
+  EXPECT_THAT(outside.status().message(), HasSubstr("width=3"));
+  EXPECT_THAT(outside.status().message(), HasSubstr("from 4 to 10"));
+}
+
+TEST(CodecSpecFlag, IsThereOrNotAndHasNoValue) {
+  const CodecSpec spec = *CodecSpec::parse("w+ef+width=3");
+  EXPECT_TRUE(*spec.flag("ef"));
+  EXPECT_FALSE(*spec.flag("absent"));
+  EXPECT_EQ(spec.flag("width").status().code(), ErrorCode::kBadConfig);
+}
+
+TEST(Nearest, IsByEditDistanceAndNotTooFar) {
+  constexpr std::array<std::string_view, 3> kWords = {"waterfill", "dynamiq", "fp32"};
+  EXPECT_EQ(nearest("waterfil", kWords), "waterfill");
+  EXPECT_EQ(nearest("watrefill", kWords), "waterfill");
+  EXPECT_EQ(nearest("fp3", kWords), "fp32");
+  EXPECT_EQ(nearest("dynamic", kWords), "dynamiq");
+  EXPECT_EQ(nearest("powersgd", kWords), "");
+  EXPECT_EQ(nearest("anything", {}), "");
+}
+
+}  // namespace
+}  // namespace nf

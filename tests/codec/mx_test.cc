@@ -1,0 +1,165 @@
+// mxfp8, mxfp6 and mxfp4 against the element formats of the OCP Microscaling specification, written
+// out here from sign, exponent, mantissa and bias.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/codec.h"
+#include "support/codec_cases.h"
+#include "support/exchange.h"
+#include "support/generator.h"
+
+namespace nf::test {
+namespace {
+
+constexpr std::size_t kBlock = 32;
+
+struct Element {
+  std::string codec;
+  int exponent_bits;
+  int mantissa_bits;
+  int bias;
+  double greatest;  // as the specification's table has it
+  double smallest;  // above zero
+
+  // Every magnitude, smallest first; even positions are even codes.
+  std::vector<double> magnitudes() const {
+    std::vector<double> all;
+    for (int exponent = 0; exponent < 1 << exponent_bits; ++exponent) {
+      for (int mantissa = 0; mantissa < 1 << mantissa_bits; ++mantissa) {
+        const double fraction = std::ldexp(mantissa, -mantissa_bits);
+        const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias)
+                                               : std::ldexp(1 + fraction, exponent - bias);
+        if (magnitude <= greatest) all.push_back(magnitude);  // E4M3's last code is NaN
+      }
+    }
+    return all;
+  }
+  int greatest_exponent() const { return std::ilogb(greatest); }
+};
+
+const Element kElements[] = {
+    {"mxfp8", 4, 3, 7, 448, 0x1p-9}, {"mxfp6", 3, 2, 3, 28, 0x1p-4}, {"mxfp4", 2, 1, 1, 6, 0.5}};
+
+std::vector<Element> registered_elements() {
+  std::vector<Element> found;
+  for (const Element& element : kElements) {
+    if (make_codec(element.codec)) found.push_back(element);
+  }
+  return found;
+}
+
+class EveryElement : public testing::TestWithParam<Element> {
+ protected:
+  // Encodes and decodes alone, so that there is no room for growth.
+  std::vector<float> round_trip(const std::vector<float>& values) const {
+    const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
+    const Exchange exchange(*codec_, by_rank);
+    const Message message = encode(*codec_, exchange.whole(), {0, 1}, by_rank[0].view());
+    return decode(*codec_, exchange.whole(), {0, 1}, message);
+  }
+
+  // The nearest magnitude times its scale; of two as near the one of the even code; the greatest
+  // for all beyond it.
+  static double nearest(double value, double scale) {
+    const std::vector<double> magnitudes = GetParam().magnitudes();
+    std::size_t best = 0;
+    for (std::size_t code = 1; code < magnitudes.size(); ++code) {
+      const double off = std::abs(std::abs(value) / scale - magnitudes[code]);
+      const double best_off = std::abs(std::abs(value) / scale - magnitudes[best]);
+      if (off < best_off || (off == best_off && code % 2 == 0)) best = code;
+    }
+    return std::copysign(magnitudes[best] * scale, value);
+  }
+
+  // 2^k such that the greatest exponent of the format meets that of the block's peak.
+  static double scale_of(std::span<const float> block) {
+    double peak = 0;
+    for (const float value : block) peak = std::max<double>(peak, std::abs(value));
+    return std::ldexp(1, std::ilogb(peak) - GetParam().greatest_exponent());
+  }
+
+  const std::unique_ptr<Codec> codec_ = make_for(available_isas().front(), GetParam().codec);
+};
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryElement);
+INSTANTIATE_TEST_SUITE_P(Mx, EveryElement, testing::ValuesIn(registered_elements()),
+                         [](const auto& param) { return param.param.codec; });
+
+TEST_P(EveryElement, HasTheLimitsOfTheSpecification) {
+  const std::vector<double> magnitudes = GetParam().magnitudes();
+  EXPECT_EQ(magnitudes.back(), GetParam().greatest);
+  EXPECT_EQ(magnitudes[1], GetParam().smallest);
+  const std::size_t codes = std::size_t{1} << (GetParam().exponent_bits + GetParam().mantissa_bits);
+  EXPECT_EQ(magnitudes.size(), GetParam().codec == "mxfp8" ? codes - 1 : codes);
+}
+
+TEST_P(EveryElement, HoldsEveryValueOfItsFormatExactly) {
+  for (const int power : {-90, -20, 0, 3, 80}) {
+    std::vector<float> values;
+    for (const double magnitude : GetParam().magnitudes()) {
+      for (const double sign : {1.0, -1.0}) {
+        if (values.size() % kBlock == 0) {  // a peak that fixes the scale
+          values.push_back(static_cast<float>(std::ldexp(GetParam().greatest, power)));
+        }
+        const auto value = static_cast<float>(std::ldexp(sign * magnitude, power));
+        values.push_back(magnitude == 0 ? 0.0f : value);
+      }
+    }
+    EXPECT_TRUE(same_bits(round_trip(values), values)) << "scale 2^" << power;
+  }
+}
+
+TEST_P(EveryElement, RoundsToTheNearestAndTiesToEven) {
+  Generator random(1);
+  std::vector<float> values;
+  const std::vector<double> magnitudes = GetParam().magnitudes();
+  for (std::size_t code = 0; code + 1 < magnitudes.size(); ++code) {
+    const auto tie = static_cast<float>((magnitudes[code] + magnitudes[code + 1]) / 2);
+    for (const float value : {std::nextafter(tie, 0.0f), tie, std::nextafter(tie, 1e9f)}) {
+      if (values.size() % kBlock == 0) values.push_back(static_cast<float>(GetParam().greatest));
+      values.push_back(random.below(2) != 0 ? value : -value);
+    }
+  }
+  values.resize((values.size() + kBlock - 1) / kBlock * kBlock);
+  const std::vector<float> more = random.mixture(50 * kBlock);
+  values.insert(values.end(), more.begin(), more.end());
+  const std::vector<float> decoded = round_trip(values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t block = i / kBlock * kBlock;
+    const double expected = nearest(values[i], scale_of(std::span(values).subspan(block, kBlock)));
+    ASSERT_EQ(static_cast<double>(decoded[i]), expected) << "value " << i << ": " << values[i];
+  }
+}
+
+TEST_P(EveryElement, SaturatesBetweenItsGreatestValueAndTheNextPowerOfTwo) {
+  const auto next_power = static_cast<float>(std::ldexp(2, GetParam().greatest_exponent()));
+  std::vector<float> values(kBlock, 1.0f);
+  values[0] = std::nextafter(next_power, 0.0f);
+  values[1] = -values[0];
+  const std::vector<float> decoded = round_trip(values);
+  EXPECT_EQ(decoded[0], static_cast<float>(GetParam().greatest));
+  EXPECT_EQ(decoded[1], -static_cast<float>(GetParam().greatest));
+}
+
+TEST_P(EveryElement, LeavesRoomForTheSumOfItsRanks) {
+  // Four equal ranks under one scale: the sum of four values that need no rounding is exact.
+  const std::vector<float> values(kBlock, 1.0f);
+  const std::vector<TypedValues> by_rank(4, TypedValues(DataType::kFloat32, values));
+  const std::unique_ptr<Codec> roomy =
+      make_for(available_isas().front(), GetParam().codec + "+headroom=2");
+  const Exchange exchange(*roomy, by_rank);
+  const std::uint32_t order[] = {0, 1, 2, 3};
+  const Message message = chain(*roomy, exchange.whole(), by_rank, order);
+  for (const float value : decode(*roomy, exchange.whole(), {3, 4}, message)) {
+    EXPECT_EQ(value, 4.0f);
+  }
+}
+
+}  // namespace
+}  // namespace nf::test

@@ -1,0 +1,120 @@
+// Small cases of g_binary and g_ternary, worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codec/wire_bytes.h"
+#include "neuron_fabric/codec.h"
+#include "support/codec_cases.h"
+#include "support/exchange.h"
+
+namespace nf::test {
+namespace {
+
+constexpr std::size_t kCodesAt = 16;  // one scale, padded
+
+// g_binary and its kin where this build has them, on every ISA.
+class Sign : public testing::TestWithParam<Isa> {
+ protected:
+  void make(const std::string& spelling) {
+    if (!make_codec(spelling)) GTEST_SKIP() << "this build has no " << spelling;
+    codec_ = make_for(GetParam(), spelling);
+  }
+
+  // Lets every rank add its values in order.
+  void exchange(const std::vector<std::vector<float>>& ranks) {
+    std::vector<std::uint32_t> order;
+    for (const std::vector<float>& values : ranks) {
+      order.push_back(static_cast<std::uint32_t>(by_rank_.size()));
+      by_rank_.emplace_back(DataType::kFloat32, values);
+    }
+    const Exchange exchange(*codec_, by_rank_);
+    message_ = chain(*codec_, exchange.whole(), by_rank_, order);
+    decoded_ = decode(*codec_, exchange.whole(),
+                      {order.back(), static_cast<std::uint32_t>(order.size())}, message_);
+  }
+
+  int byte(std::size_t at) const { return std::to_integer<int>(message_[at]); }
+
+  std::unique_ptr<Codec> codec_;
+  std::vector<TypedValues> by_rank_;
+  Message message_;
+  std::vector<float> decoded_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Codec, Sign, testing::ValuesIn(available_isas()),
+                         [](const auto& param) { return std::string(to_string(param.param)); });
+
+TEST_P(Sign, BinarySendsABitAnElementAndTheMeanMagnitude) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary"));
+  if (IsSkipped()) return;
+  exchange({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
+  ASSERT_EQ(message_.size(), kCodesAt + 4);
+  EXPECT_EQ(get_float(message_.data()), 1.7f);
+  for (std::size_t i = 4; i < kCodesAt; ++i) EXPECT_EQ(byte(i), 0);
+  EXPECT_EQ(byte(kCodesAt), 0b11110101);
+  EXPECT_EQ(byte(kCodesAt + 1), 0b10);
+  EXPECT_EQ(byte(kCodesAt + 2), 0);  // padding
+  EXPECT_EQ(decoded_, (std::vector{1.7f, -1.7f, 1.7f, -1.7f, 1.7f, 1.7f, 1.7f, 1.7f, -1.7f, 1.7f}));
+}
+
+TEST_P(Sign, BinaryAddsUpEqualMagnitudesExactly) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary"));
+  if (IsSkipped()) return;
+  exchange({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
+  EXPECT_EQ(get_float(message_.data()), 3.0f);
+  ASSERT_EQ(message_.size(), kCodesAt + 8);  // counts of 0 to 3 in two bits
+  EXPECT_EQ(decoded_, (std::vector{3.0f, 1.0f, 1.0f, -3.0f}));
+}
+
+TEST_P(Sign, BinaryMajorityGivesEveryElementTheFullScale) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
+  if (IsSkipped()) return;
+  exchange({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
+  ASSERT_EQ(decoded_.size(), 4u);
+  EXPECT_GT(decoded_[0], 0);
+  EXPECT_EQ(decoded_[1], decoded_[0]);
+  EXPECT_EQ(decoded_[2], decoded_[0]);
+  EXPECT_EQ(decoded_[3], -decoded_[0]);
+}
+
+TEST_P(Sign, BinaryDrawsTheSignOfZerosAndOfTies) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary"));
+  if (IsSkipped()) return;
+  std::vector<float> values(5120, 0.0f);
+  values[0] = 5120;  // mean magnitude 1
+  exchange({values});
+  double sum = 0;
+  for (const float value : decoded_) {
+    EXPECT_EQ(std::abs(value), 1.0f);
+    sum += value;
+  }
+  EXPECT_LT(std::abs(sum), 5 * std::sqrt(5120));
+}
+
+TEST_P(Sign, TernaryOpensTheGateOfWhatIsLarge) {
+  ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
+  if (IsSkipped()) return;
+  // Mean magnitude 2, so gates open beyond 1.4; the mean of 4, 3 and 2 is 3.
+  exchange({{4, -3, 2, 1, -1, 1}});
+  EXPECT_EQ(get_float(message_.data()), 3.0f);
+  EXPECT_EQ(decoded_, (std::vector{3.0f, -3.0f, 3.0f, 0.0f, 0.0f, 0.0f}));
+  // Byte j holds elements j, j + 32, ...: one open digit and four closed ones, base 3.
+  ASSERT_EQ(message_.size(), kCodesAt + 32);
+  EXPECT_EQ(byte(kCodesAt), 2 + 3 + 9 + 27 + 81);
+  EXPECT_EQ(byte(kCodesAt + 1), 0 + 3 + 9 + 27 + 81);
+  EXPECT_EQ(byte(kCodesAt + 3), 1 + 3 + 9 + 27 + 81);
+}
+
+TEST_P(Sign, TernaryAddsUpEqualMagnitudesExactly) {
+  ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
+  if (IsSkipped()) return;
+  exchange({{1, 1, -1, 0}, {1, 0, -1, 1}, {1, -1, -1, 1}});
+  EXPECT_EQ(decoded_, (std::vector{3.0f, 0.0f, -3.0f, 2.0f}));
+}
+
+}  // namespace
+}  // namespace nf::test

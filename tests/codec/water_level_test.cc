@@ -1,0 +1,174 @@
+#include "codec/waterfill/water_level.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "support/generator.h"
+
+namespace nf {
+namespace {
+
+using test::Generator;
+
+constexpr unsigned kLeast = 2;
+constexpr unsigned kMost = 10;
+constexpr std::size_t kOneBit = 4 * 8;  // bytes of a bit more for a whole super-group
+
+double error_of(unsigned width) { return std::pow((1u << width) - 1, -2); }
+
+std::vector<WidthDemand> demands_of(Generator& random, std::size_t count) {
+  std::vector<WidthDemand> demands(count);
+  for (WidthDemand& demand : demands) {
+    demand.need = static_cast<float>(std::exp(-4 + 3 * random.normal()));
+    demand.groups = 8;
+  }
+  return demands;
+}
+
+std::size_t bytes_of(std::span<const WidthDemand> demands) {
+  std::size_t bytes = 0;
+  for (const WidthDemand& demand : demands) bytes += std::size_t{4} * demand.groups * demand.width;
+  return bytes;
+}
+
+double error_of(std::span<const WidthDemand> demands) {
+  double error = 0;
+  for (const WidthDemand& demand : demands) error += demand.need * error_of(demand.width);
+  return error;
+}
+
+// What no choice of widths within the budget can stay below, by Lagrange's bound.
+double least_error(std::span<const WidthDemand> demands, std::size_t code_bytes) {
+  double best = 0;
+  for (double level = 1e-10; level < 1; level *= 1.05) {
+    double bound = -level * static_cast<double>(code_bytes);
+    for (const WidthDemand& demand : demands) {
+      double least = std::numeric_limits<double>::infinity();
+      for (unsigned b = kLeast; b <= kMost; ++b) {
+        least = std::min(least, demand.need * error_of(b) + level * 4.0 * demand.groups * b);
+      }
+      bound += least;
+    }
+    best = std::max(best, bound);
+  }
+  return best;
+}
+
+TEST(FillToLevel, SpendsItsBudgetToTheLastBitAndNoMore) {
+  for (int round = 0; round < test::rounds_of(200); ++round) {
+    Generator random(1 + static_cast<std::uint64_t>(round));
+    std::vector<WidthDemand> demands = demands_of(random, 1 + random.below(300));
+    for (WidthDemand& demand : demands) {
+      if (random.below(20) == 0) demand.groups = static_cast<std::uint8_t>(1 + random.below(8));
+      if (random.below(20) == 0) demand.need = 0;
+    }
+    std::size_t group_count = 0;
+    for (const WidthDemand& demand : demands) group_count += demand.groups;
+    const std::size_t least = 4 * kLeast * group_count;
+    const std::size_t most = 4 * kMost * group_count;
+    const std::size_t budget = least + random.below(most - least + 100);
+    fill_to_level(demands, kLeast, kMost, budget);
+    EXPECT_LE(bytes_of(demands), budget);
+    if (budget < most) {
+      EXPECT_LT(budget - bytes_of(demands), kOneBit) << demands.size() << " super-groups";
+    } else {
+      EXPECT_EQ(bytes_of(demands), most);
+    }
+    for (const WidthDemand& demand : demands) {
+      EXPECT_GE(demand.width, kLeast);
+      EXPECT_LE(demand.width, kMost);
+    }
+  }
+}
+
+TEST(FillToLevel, GivesTheLeastWidthEvenWhereThatIsTooMuch) {
+  Generator random(2);
+  std::vector<WidthDemand> demands = demands_of(random, 10);
+  fill_to_level(demands, kLeast, kMost, 1);
+  for (const WidthDemand& demand : demands) EXPECT_EQ(demand.width, kLeast);
+  fill_to_level({}, kLeast, kMost, 1);
+}
+
+TEST(FillToLevel, GivesMoreToThoseWhoNeedMore) {
+  Generator random(3);
+  std::vector<WidthDemand> demands = demands_of(random, 2000);
+  fill_to_level(demands, kLeast, kMost, demands.size() * 4 * kOneBit);
+  std::sort(demands.begin(), demands.end(),
+            [](const auto& a, const auto& b) { return a.need < b.need; });
+  unsigned widest = 0;
+  std::size_t below = 0;
+  for (const WidthDemand& demand : demands) {
+    // A bin spans at most an eighth; within one, needs count as equal.
+    for (; demands[below].need * 1.126f < demand.need; ++below) {
+      widest = std::max<unsigned>(widest, demands[below].width);
+    }
+    EXPECT_GE(demand.width, widest) << demand.need;
+  }
+}
+
+TEST(FillToLevel, IsWithinAPercentOfTheOptimum) {
+  for (const double bits : {2.3, 3.0, 3.5, 4.0, 5.0, 6.5}) {
+    Generator random(4);
+    std::vector<WidthDemand> demands = demands_of(random, 1000);
+    const auto budget =
+        static_cast<std::size_t>(bits * static_cast<double>(kOneBit * demands.size()));
+    fill_to_level(demands, kLeast, kMost, budget);
+    EXPECT_LE(error_of(demands), 1.01 * least_error(demands, budget)) << bits << " bits";
+  }
+}
+
+// With one super-group in every bin and a budget that one level uses up exactly, the widths are
+// those that the thresholds of the page give at that level.
+TEST(FillToLevel, SwitchesWidthsWhereTheirErrorsSay) {
+  constexpr unsigned kAllBins = 256 * 8;
+  for (const int level : {-40, 0, 300, 1000, 1700, 2000}) {
+    std::vector<WidthDemand> demands(kAllBins);
+    std::size_t budget = 0;
+    std::vector<unsigned> expected(kAllBins);
+    for (unsigned bin = 0; bin < kAllBins; ++bin) {
+      demands[bin] = {.need = std::bit_cast<float>(bin << 20), .groups = 8};
+      if (std::isnan(demands[bin].need)) demands[bin].need = std::numeric_limits<float>::infinity();
+      expected[bin] = 1;
+      // Infinity is the lowest of the bins that NaNs share with it.
+      const auto effective = static_cast<int>(std::min(bin, 255u * 8));
+      for (unsigned b = 1; b < 16; ++b) {
+        const double threshold = -8 * std::log2(error_of(b) - error_of(b + 1));
+        if (effective >= level + static_cast<int>(std::lround(threshold))) expected[bin] = b + 1;
+      }
+      budget += kOneBit * expected[bin];
+    }
+    fill_to_level(demands, 1, 16, budget);
+    for (unsigned bin = 0; bin < kAllBins; ++bin) {
+      ASSERT_EQ(demands[bin].width, expected[bin]) << "bin " << bin << ", level " << level;
+    }
+  }
+}
+
+TEST(FillToLevel, TreatsNanAsTheLoudestAndNothingAsTheQuietest) {
+  std::vector<WidthDemand> demands(3);
+  demands[0] = {.need = 0, .groups = 8};
+  demands[1] = {.need = std::numeric_limits<float>::quiet_NaN(), .groups = 8};
+  demands[2] = {.need = 1, .groups = 8};
+  fill_to_level(demands, kLeast, kMost, kOneBit * (2 + 10 + 5));
+  EXPECT_EQ(demands[0].width, 2);
+  EXPECT_EQ(demands[1].width, 10);
+  EXPECT_EQ(demands[2].width, 5);
+}
+
+TEST(FillToLevel, IsAFunctionOfItsDemands) {
+  Generator random(5);
+  std::vector<WidthDemand> first = demands_of(random, 500);
+  std::vector<WidthDemand> second = first;
+  for (WidthDemand& demand : second) demand.width = 99;  // not an input
+  fill_to_level(first, kLeast, kMost, 60000);
+  fill_to_level(second, kLeast, kMost, 60000);
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].width, second[i].width);
+}
+
+}  // namespace
+}  // namespace nf

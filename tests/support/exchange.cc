@@ -1,0 +1,129 @@
+#include "support/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+namespace nf::test {
+namespace {
+
+void expect_ok(const Status& status) { EXPECT_TRUE(status.ok()) << to_string(status); }
+
+// Runs `write` into fenced bytes.
+template <typename Write>
+Message written(std::size_t size, std::size_t offset, Write write) {
+  FencedBytes out(size, offset);
+  expect_ok(write(out.bytes()));
+  EXPECT_TRUE(out.fences_stand()) << "wrote beside its " << size << " bytes";
+  return out.copy();
+}
+
+// The same for values, from `initial`.
+template <typename Write>
+std::vector<float> updated(const TypedValues& initial, std::size_t offset, Write write) {
+  const std::size_t size = initial.count() * size_of(initial.type());
+  FencedBytes memory(size, offset);
+  if (size > 0) std::memcpy(memory.bytes().data(), initial.data(), size);
+  expect_ok(write(Values(memory.bytes().data(), initial.count(), initial.type())));
+  EXPECT_TRUE(memory.fences_stand()) << "wrote beside its " << initial.count() << " values";
+  TypedValues result = initial;
+  if (size > 0) std::memcpy(result.view().data, memory.bytes().data(), size);
+  return result.widened();
+}
+
+}  // namespace
+
+Exchange::Exchange(const Codec& codec, std::span<const TypedValues> by_rank) {
+  combine(codec, by_rank);
+  const WidthRequest request{.count = count_, .statistics = statistics_, .widths = widths_};
+  expect_ok(codec.choose_widths({&request, 1}, ranks_));
+}
+
+std::vector<Exchange> Exchange::of_several(const Codec& codec,
+                                           std::span<const std::vector<TypedValues>> parameters) {
+  std::vector<Exchange> exchanges;
+  for (const std::vector<TypedValues>& by_rank : parameters) {
+    Exchange exchange;
+    exchange.parameter += exchanges.size();
+    exchange.combine(codec, by_rank);
+    exchanges.push_back(std::move(exchange));
+  }
+  std::vector<WidthRequest> requests;
+  for (Exchange& exchange : exchanges) {
+    requests.push_back({exchange.count_, exchange.statistics_, exchange.widths_});
+  }
+  if (!exchanges.empty()) expect_ok(codec.choose_widths(requests, exchanges.front().ranks_));
+  return exchanges;
+}
+
+void Exchange::combine(const Codec& codec, std::span<const TypedValues> by_rank) {
+  count_ = by_rank.front().count();
+  ranks_ = static_cast<std::uint32_t>(by_rank.size());
+  statistics_.resize(codec.statistics_size(count_));
+  widths_.resize(codec.width_count(count_));
+  std::vector<Message> local;
+  for (const TypedValues& values : by_rank) local.push_back(statistics_of(codec, values.view()));
+  const std::vector<std::span<const std::byte>> spans(local.begin(), local.end());
+  expect_ok(codec.combine_statistics(count_, spans, statistics_));
+}
+
+Slice Exchange::part(std::size_t first, std::size_t count) const {
+  return {.seed = seed,
+          .step = step,
+          .parameter = parameter,
+          .first = first,
+          .count = count,
+          .ranks = ranks_,
+          .statistics = statistics_,
+          .widths = widths_};
+}
+
+Message statistics_of(const Codec& codec, ConstValues values, std::size_t offset) {
+  return written(codec.statistics_size(values.count), offset,
+                 [&](std::span<std::byte> out) { return codec.statistics(values, out); });
+}
+
+Message encode(const Codec& codec, const Slice& slice, Origin origin, ConstValues values,
+               std::size_t offset) {
+  return written(
+      codec.encoded_size(slice, origin.contributions), offset,
+      [&](std::span<std::byte> out) { return codec.encode(slice, origin, values, out); });
+}
+
+std::vector<float> decode(const Codec& codec, const Slice& slice, Origin origin,
+                          std::span<const std::byte> wire, DataType type, std::size_t offset) {
+  // What is there before must not matter: NaN would survive any use of it.
+  const std::vector<float> rubbish(slice.count, std::numeric_limits<float>::quiet_NaN());
+  return updated(TypedValues(type, rubbish), offset,
+                 [&](Values values) { return codec.decode(slice, origin, wire, values); });
+}
+
+std::vector<float> decode_add(const Codec& codec, const Slice& slice, Origin origin,
+                              std::span<const std::byte> wire, const TypedValues& values,
+                              std::size_t offset) {
+  return updated(values, offset,
+                 [&](Values sum) { return codec.decode_add(slice, origin, wire, sum); });
+}
+
+Message decode_add_encode(const Codec& codec, const Slice& slice, Origin origin,
+                          std::span<const std::byte> wire, ConstValues values,
+                          std::uint32_t encoder, std::size_t offset) {
+  return written(codec.encoded_size(slice, origin.contributions + 1), offset,
+                 [&](std::span<std::byte> out) {
+                   return codec.decode_add_encode(slice, origin, wire, values, encoder, out);
+                 });
+}
+
+Message chain(const Codec& codec, const Slice& slice, std::span<const TypedValues> by_rank,
+              std::span<const std::uint32_t> order) {
+  Origin origin{.encoder = order.front(), .contributions = 1};
+  Message message = encode(codec, slice, origin, by_rank[origin.encoder].view());
+  for (const std::uint32_t rank : order.subspan(1)) {
+    message = decode_add_encode(codec, slice, origin, message, by_rank[rank].view(), rank);
+    origin = {.encoder = rank, .contributions = origin.contributions + 1};
+  }
+  return message;
+}
+
+}  // namespace nf::test

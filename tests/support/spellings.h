@@ -1,0 +1,13 @@
+// The codecs that tests and fuzzers of all codecs run over: the table of the library and variants
+// of its entries, so that a new line of the table is tested without a line here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nf::test {
+
+// The example of every entry, and those variants that this build has.
+std::vector<std::string> codec_spellings();
+
+}  // namespace nf::test

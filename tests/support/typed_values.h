@@ -1,0 +1,64 @@
+// Memory of tests: values of any type and wire bytes, fenced so that a stray write shows. What ends
+// at the end of its allocation lets the address sanitizer see a stray read.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "neuron_fabric/data_type.h"
+
+namespace nf::test {
+
+inline constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kBfloat16,
+                                         DataType::kFloat16};
+
+// `size` bytes, `offset` bytes after a multiple of 64, between fences, all filled with `fill`.
+class FencedBytes {
+ public:
+  explicit FencedBytes(std::size_t size, std::size_t offset = 0, unsigned char fill = 0xa5);
+
+  std::span<std::byte> bytes() { return {start_, size_}; }
+  std::vector<std::byte> copy() const { return {start_, start_ + size_}; }
+  bool fences_stand() const;
+  // Neither the bytes nor the fences have changed.
+  bool untouched() const;
+
+ private:
+  std::vector<std::byte> memory_;
+  std::size_t size_;
+  std::byte fill_;
+  std::byte* start_;
+};
+
+// Values of one type, `offset` bytes after the start of an allocation that ends with them.
+class TypedValues {
+ public:
+  TypedValues(DataType type, std::span<const float> values, std::size_t offset = 0);
+
+  ConstValues view() const { return {data(), count_, type_}; }
+  Values view() { return {memory_.data() + start_, count_, type_}; }
+  const std::byte* data() const { return memory_.data() + start_; }
+  std::size_t count() const { return count_; }
+  DataType type() const { return type_; }
+  // As FP32.
+  std::vector<float> widened() const;
+
+ private:
+  DataType type_;
+  std::size_t count_;
+  std::size_t start_;
+  std::vector<std::byte> memory_;
+};
+
+// `values` rounded to `type` and back to FP32.
+std::vector<float> rounded_to(DataType type, std::span<const float> values);
+
+// Equal to the bit, where a NaN equals any other.
+testing::AssertionResult same_bits(std::span<const float> actual, std::span<const float> expected);
+testing::AssertionResult same_bytes(std::span<const std::byte> actual,
+                                    std::span<const std::byte> expected);
+
+}  // namespace nf::test
