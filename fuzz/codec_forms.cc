@@ -9,10 +9,24 @@
 namespace nf::fuzz {
 namespace {
 
+std::vector<std::uint8_t> widths_of(const Codec& codec) {
+  std::vector<std::uint8_t> widths;
+  const std::vector<std::byte> statistics(codec.statistics_size(1));
+  const float value = 0;
+  for (std::uint8_t width = 1; width <= 16 && codec.width_count(1) > 0; ++width) {
+    const Slice slice{.count = 1, .statistics = statistics, .widths = {&width, 1}};
+    std::vector<std::byte> message(codec.encoded_size(slice, 1));
+    if (codec.encode(slice, {}, {&value, 1, DataType::kFloat32}, message).ok()) {
+      widths.push_back(width);
+    }
+  }
+  return widths;
+}
+
 std::vector<Forms> make_all() {
   std::vector<Forms> all;
   for (const std::string& spelling : test::codec_spellings()) {
-    Forms forms{spelling, {}};
+    Forms forms{spelling, {}, {}};
     const std::span<const Isa> isas = available_isas();
     for (auto isa = isas.rbegin(); isa != isas.rend(); ++isa) {
       set_isa(*isa);
@@ -20,6 +34,7 @@ std::vector<Forms> make_all() {
       NF_FUZZ_CHECK(codec, "%s: %s", spelling.c_str(), to_string(codec.status()).c_str());
       forms.forms.push_back({*isa, std::move(*codec)});
     }
+    forms.widths = widths_of(*forms.forms.front().codec);
     all.push_back(std::move(forms));
   }
   return all;

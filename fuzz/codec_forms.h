@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,7 +20,8 @@ struct Form {
 
 struct Forms {
   std::string spelling;
-  std::vector<Form> forms;  // the scalar one first
+  std::vector<Form> forms;           // the scalar one first
+  std::vector<std::uint8_t> widths;  // that its super-groups may have; none where it chooses none
 };
 
 std::span<const Forms> all_forms();

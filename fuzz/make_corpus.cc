@@ -89,14 +89,16 @@ void write_decode_seeds(const std::filesystem::path& folder) {
 void write_differential_seeds(const std::filesystem::path& folder) {
   const auto codecs = all_forms();
   for (std::size_t index = 0; index < codecs.size(); ++index) {
+    const auto count = static_cast<std::uint16_t>(290 + 31 * index % 300);
     std::vector<float> values = values_of(64);
     values[index % 64] = index % 3 == 0 ? NAN : index % 3 == 1 ? INFINITY : 1e-40f;
     Seed()
         .add(static_cast<std::uint8_t>(index))
-        .add(static_cast<std::uint8_t>(index % 3))  // type
-        .add(static_cast<std::uint16_t>(290 + 31 * index % 300))
+        .add(static_cast<std::uint8_t>(index % 3))  // flags: type, widths by the input
+        .add(count)
         .add(std::uint8_t{7})  // encoder
         .add(std::uint8_t{5})  // skew
+        .add(Bytes(codecs[index].forms.front().codec->width_count(count), std::byte{3}))
         .add(std::as_bytes(std::span(values)))
         .write(folder, file_name(codecs[index].spelling));
   }

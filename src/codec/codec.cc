@@ -99,7 +99,7 @@ Status Codec::choose_widths(std::span<const WidthRequest> parameters, std::uint3
 Status Codec::check_ranks(std::size_t ranks) const {
   if (ranks <= most_ranks()) return {};
   return {ErrorCode::kInvalidArgument,
-          fmt::format("{} adds up at most {} ranks, not {}", spec_.name, most_ranks(), ranks)};
+          fmt::format("sums of at most {} ranks, not {}", most_ranks(), ranks)};
 }
 
 Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,

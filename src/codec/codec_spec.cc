@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 namespace nf {
@@ -22,6 +23,7 @@ std::optional<double> parse_number(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (!std::isfinite(number)) return std::nullopt;
   return number;
 }
 
@@ -94,7 +96,10 @@ Expected<CodecSpec> CodecSpec::parse(std::string_view text) {
 
 std::string CodecSpec::to_string() const {
   std::string text = name;
-  if (value) text += fmt::format(":{}", *value);
+  if (value) {
+    text += fmt::format(":{}", *value);
+    std::erase(text, '+');  // of 1e+20: a plus starts an option
+  }
   for (const auto& [key, option] : options) {
     text += '+' + key;
     if (!option.empty()) text += '=' + option;

@@ -38,7 +38,7 @@ struct Bfloat16 {
     const VU x = bits(v);
     const VU odd = hn::And(hn::ShiftRight<16>(x), set_u(1));
     const VU rounded = hn::ShiftRight<16>(hn::Add(x, hn::Add(odd, set_u(0x7fff))));
-    const auto nan = hn::RebindMask(DU(), hn::Ne(v, v));
+    const auto nan = hn::RebindMask(DU(), hn::IsNaN(v));
     const VU chosen = hn::IfThenElse(nan, set_u(kBfloat16Nan), rounded);
     return low_halves(chosen);
   }
@@ -63,7 +63,7 @@ struct Float16 {
   }
   static HWY_INLINE V16 narrow(VF v) {
     // One canonical NaN; the conversion itself would keep payload and sign.
-    const VF canonical = hn::IfThenElse(hn::Ne(v, v), from_bits(set_u(0x7fc00000u)), v);
+    const VF canonical = hn::IfThenElse(hn::IsNaN(v), from_bits(set_u(0x7fc00000u)), v);
     return hn::BitCast(D16(), hn::DemoteTo(DH(), canonical));
   }
   static HWY_INLINE void write(VF v, std::byte* p) {

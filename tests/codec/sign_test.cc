@@ -70,15 +70,11 @@ TEST_P(Sign, BinaryAddsUpEqualMagnitudesExactly) {
   EXPECT_EQ(decoded_, (std::vector{3.0f, 1.0f, 1.0f, -3.0f}));
 }
 
-TEST_P(Sign, BinaryMajorityGivesEveryElementTheFullScale) {
+TEST_P(Sign, BinaryMajorityCountsAllAsVotingWithTheMajority) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
   if (IsSkipped()) return;
   exchange({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
-  ASSERT_EQ(decoded_.size(), 4u);
-  EXPECT_GT(decoded_[0], 0);
-  EXPECT_EQ(decoded_[1], decoded_[0]);
-  EXPECT_EQ(decoded_[2], decoded_[0]);
-  EXPECT_EQ(decoded_[3], -decoded_[0]);
+  EXPECT_EQ(decoded_, (std::vector{3.0f, 3.0f, 3.0f, -3.0f}));
 }
 
 TEST_P(Sign, BinaryDrawsTheSignOfZerosAndOfTies) {

@@ -50,11 +50,18 @@ class Mean {
 // Four standard errors: by chance once in 16,000, and the seeds are fixed.
 constexpr double kMostDeviations = 4;
 
+bool is_correlated(const CodecSpec& spec) {
+  return spec.name == "dynamiq" && !spec.options.contains("independent");
+}
+
 TEST_P(EveryUnbiasedCodec, LeavesNoErrorOnAverage) {
   constexpr std::size_t kCount = 1024;
   constexpr int kSteps = 600;
   const std::unique_ptr<Codec> codec = make_for(available_isas().front(), GetParam());
   for (const std::size_t ranks : {1u, 3u}) {
+    // Draws that are correlated between ranks are unbiased in one encode only: in a chain, a later
+    // rounding depends on what the earlier ones left (docs/codecs/dynamiq.md).
+    if (ranks > 1 && is_correlated(codec->spec())) continue;
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
     Generator random(1);
     std::vector<TypedValues> by_rank;

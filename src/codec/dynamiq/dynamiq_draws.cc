@@ -4,6 +4,14 @@
 #include <numeric>
 
 namespace nf {
+namespace {
+
+// Shares of n, in 65536ths, whose multiples spread evenly over n however few are taken: the ranks
+// that follow each other in a ring then round differently. (Numbers whose continued fractions have
+// but small terms: those of all 1; all 2; 1 and 2 in turn; all 3.)
+constexpr std::uint32_t kShares[] = {40503, 27146, 47976, 19843};
+
+}  // namespace
 
 DynamiqDraws::DynamiqDraws(const Slice& slice, std::uint32_t encoder, bool correlated)
     : rounding(slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kRounding),
@@ -13,9 +21,11 @@ DynamiqDraws::DynamiqDraws(const Slice& slice, std::uint32_t encoder, bool corre
   index = encoder % strata;
   // A little less than 2^-16 / n, so that even the greatest draw stays below 1.
   slope = 0x1p-16f * ((1.0f - 0x1p-22f) / static_cast<float>(strata));
-  const std::uint32_t most = std::clamp(strata - 1, 1u, kMostFactor);
-  for (std::uint32_t a = 1; a <= most; ++a) {
-    if (std::gcd(a, strata) == 1) factors[factor_count++] = static_cast<std::uint8_t>(a);
+  for (std::size_t k = 0; k < kFactors; k += 2) {
+    std::uint32_t a = std::max(1u, strata * kShares[k / 2] >> 16);
+    while (std::gcd(a, strata) != 1) ++a;  // n - 1 at the latest
+    factors[k] = a;
+    factors[k + 1] = strata - a;
   }
 }
 

@@ -17,9 +17,8 @@ namespace nf {
 
 struct DynamiqDraws {
   static constexpr std::uint32_t kMostStrata = 1u << 15;  // so that 16 bits hold twice as many
-  static constexpr std::uint32_t kMostFactor = 255;
-  static constexpr std::uint32_t kFactorElement =
-      kDrawBlock;  // of the shared draws: beyond them all
+  static constexpr std::size_t kFactors = 8;
+  static constexpr std::uint32_t kFactorElement = kDrawBlock;  // after those of the elements
 
   // For one message by `encoder`; all strata are one unless `correlated`.
   DynamiqDraws(const Slice& slice, std::uint32_t encoder, bool correlated);
@@ -33,7 +32,7 @@ struct DynamiqDraws {
 
   // (a i) mod n for a super-group, from the key of its shared draws.
   std::uint32_t shift(DrawKey shared_key) const {
-    const std::uint32_t pick = draw16(shared_key, kFactorElement) * factor_count >> 16;
+    const std::size_t pick = draw16(shared_key, kFactorElement) * kFactors >> 16;
     return factors[pick] * index % strata;
   }
 
@@ -44,8 +43,7 @@ struct DynamiqDraws {
   std::uint32_t index = 0;   // i
   // (65536 stratum + draw + 1/2) * slope lies in (0, 1).
   float slope = 0;
-  std::array<std::uint8_t, kMostFactor> factors{};  // what a may be
-  std::uint32_t factor_count = 0;
+  std::array<std::uint32_t, kFactors> factors{};  // what a may be
 };
 
 }  // namespace nf

@@ -1,5 +1,5 @@
-// Vector form of dynamiq. Scales of the next super-group are found before the current one is
-// quantised: the long chain from peaks to reciprocals then runs in the shadow of other work.
+// Vector form of dynamiq. Peaks and scales of the next super-group are found before the current one
+// is quantised: the long chain from values to reciprocals then runs in the shadow of other work.
 #include "codec/dynamiq/dynamiq_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,6 +9,7 @@
 
 #include "base/float16.h"
 #include "codec/codes.h"
+#include "codec/dynamiq/draws-inl.h"
 #include "codec/dynamiq/lattice-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/random-inl.h"
@@ -25,7 +26,7 @@ constexpr std::size_t kScales = kSuperGroup / kDynamiqGroup;
 constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
 constexpr std::size_t kRowVectors = kDynamiqGroup / kLanes;  // vectors in a group of 16
 
-// Groups of 32 whose draws are made side by side.
+// Groups of 32 whose draws are made, and that are rounded, side by side.
 constexpr std::size_t kDrawGroups = kLanes == 16 ? 4 : 2;
 constexpr std::size_t kRoundGroups = kLanes == 16 ? 4 : 1;
 
@@ -37,20 +38,12 @@ struct Scales {
   bool has_codes;
 };
 
-// x - mean, or x where the mean is known to be 0: the usual case, and one instruction less.
-template <bool kCentre>
-HWY_INLINE VF centre(VF x, VF mean) {
-  return kCentre ? hn::Sub(x, mean) : x;
-}
-
-// The greatest magnitude of each of the 16 groups, from values less `mean`.
-template <bool kCentre>
-HWY_INLINE void find_peaks(const float* values, VF mean, std::uint32_t* peaks) {
+// The greatest magnitude of each of the 16 groups.
+HWY_INLINE void find_peaks(const float* centred, std::uint32_t* peaks) {
   VU rows[kScales][kRowVectors];
   for (std::size_t g = 0; g < kScales; ++g) {
     for (std::size_t v = 0; v < kRowVectors; ++v) {
-      const VF x = load(values + g * kDynamiqGroup + v * kLanes);
-      rows[g][v] = magnitude(centre<kCentre>(x, mean));
+      rows[g][v] = magnitude(load(centred + g * kDynamiqGroup + v * kLanes));
     }
   }
   reduce16(MaxOp(), rows, peaks);
@@ -94,8 +87,8 @@ HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* 
   }
 }
 
-// All draws of a super-group, to `to`. It also prefetches what comes after `values`: spread out
-// among these long chains, loads from memory do not queue up.
+// All draws of a super-group, to `to`. It also prefetches what follows `values`: spread out among
+// these long chains, loads from memory do not queue up.
 template <bool kCorrelated>
 HWY_INLINE void make_draws(RoundingDraws<kCorrelated> draws, const float* values, float* to) {
   for (std::size_t g = 0; g < kCodeGroups; g += kDrawGroups) {
@@ -106,33 +99,44 @@ HWY_INLINE void make_draws(RoundingDraws<kCorrelated> draws, const float* values
   }
 }
 
-template <unsigned kWidth, bool kUniform, bool kCentre>
-HWY_INLINE void quantise(const Scales& scales, const float* draws, float slope, float mean,
-                         const float* values, std::uint8_t* codes) {
-  if (HWY_UNLIKELY(!scales.has_codes)) {
-    std::memset(codes, 0, kCodeGroups * group_bytes(kWidth));
-    return;
-  }
+template <unsigned kWidth, bool kUniform>
+HWY_INLINE void quantise(const Scales& scales, const float* draws, float slope,
+                         const float* centred, std::uint8_t* codes) {
   const Rounder<kWidth, kUniform> round(dynamiq_lattice(kWidth, kUniform), slope);
-  const VF means = set(mean);
   constexpr std::size_t kVectors = kRoundGroups * kGroupVectors;
   for (std::size_t g = 0; g < kCodeGroups; g += kRoundGroups) {
     VF position[kVectors];
-    VF drawn[kVectors];
+    VF draw[kVectors];
     for (std::size_t v = 0; v < kVectors; ++v) {
       const std::size_t at = g * kGroup + v * kLanes;
-      const VF inverse = set(scales.inverse[2 * g + v / kRowVectors]);
-      position[v] = hn::Mul(centre<kCentre>(load(values + at), means), inverse);
-      drawn[v] = hn::Load(DF(), draws + at);
+      position[v] = hn::Mul(load(centred + at), set(scales.inverse[2 * g + v / kRowVectors]));
+      draw[v] = hn::Load(DF(), draws + at);
     }
     VU code[kVectors];
-    round(position, drawn, code);
+    round(position, draw, code);
     for (std::size_t r = 0; r < kRoundGroups; ++r) {
       VU group[kGroupVectors];
       for (std::size_t v = 0; v < kGroupVectors; ++v) group[v] = code[r * kGroupVectors + v];
       codes = pack_codes(group, kWidth, codes);
     }
   }
+}
+
+// At a width known only at run time; returns the end of the codes.
+template <bool kUniform>
+HWY_INLINE std::uint8_t* quantise_at(unsigned width, const Scales& scales, const float* draws,
+                                     float slope, const float* centred, std::uint8_t* codes) {
+  const std::size_t bytes = kCodeGroups * group_bytes(width);
+  if (HWY_UNLIKELY(!scales.has_codes)) {
+    std::memset(codes, 0, bytes);
+    return codes + bytes;
+  }
+  switch (width) {
+    case 2: quantise<2, kUniform>(scales, draws, slope, centred, codes); break;
+    case 4: quantise<4, kUniform>(scales, draws, slope, centred, codes); break;
+    default: quantise<8, kUniform>(scales, draws, slope, centred, codes); break;
+  }
+  return codes + bytes;
 }
 
 // Reads the codes of one super-group, hands out its decoded values 32 at a time. A poisoned one has
@@ -161,24 +165,7 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
   }
 }
 
-HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
-  return contributions * bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
-}
-
-// Quantises one super-group at a width known only at run time; returns the end of its codes.
-template <bool kUniform, bool kCentre>
-HWY_INLINE std::uint8_t* quantise_at(unsigned width, const Scales& scales, const float* draws,
-                                     float slope, float mean, const float* values,
-                                     std::uint8_t* codes) {
-  switch (width) {
-    case 2: quantise<2, kUniform, kCentre>(scales, draws, slope, mean, values, codes); break;
-    case 4: quantise<4, kUniform, kCentre>(scales, draws, slope, mean, values, codes); break;
-    default: quantise<8, kUniform, kCentre>(scales, draws, slope, mean, values, codes); break;
-  }
-  return codes + kCodeGroups * group_bytes(width);
-}
-
-// The reverse.
+// At a width known only at run time; returns the end of the codes.
 template <bool kUniform, typename Sink>
 HWY_INLINE const std::byte* dequantise_at(unsigned width, const std::byte* unit,
                                           const std::byte* scales, const std::byte* codes,
@@ -191,99 +178,86 @@ HWY_INLINE const std::byte* dequantise_at(unsigned width, const std::byte* unit,
   return codes + kCodeGroups * group_bytes(width);
 }
 
-template <bool kUniform, bool kCorrelated>
-void encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
-               const float* values, DynamiqKernels::Out wire) {
+HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
+  return contributions * bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
+}
+
+// Encodes what prepare(i, room) returns for super-group i: its centred values, written to `room` if
+// they lie nowhere else.
+template <bool kUniform, bool kCorrelated, typename Prepare>
+HWY_INLINE void encode_prepared(const SuperGroups& groups, const DynamiqDraws& draws,
+                                const float* values, DynamiqKernels::Out wire, Prepare prepare) {
   const VU strides = DrawWords::strides();
-  Scales scales[2];  // of the current super-group and of the next one
+  // Of the current super-group and of the next one.
+  alignas(64) float rooms[2][kSuperGroup];
+  const float* centred[2];
+  Scales scales[2];
   alignas(64) std::uint32_t peaks[kScales];
   alignas(64) float drawn[kSuperGroup];
   auto* codes = reinterpret_cast<std::uint8_t*>(wire.codes);
   for (std::size_t next = 0; next <= groups.count; ++next) {
     const std::size_t i = next - 1;
-    const float* from = values + next * kSuperGroup;
     if (next < groups.count) {
-      const float mean = mean_of(groups, next, contributions);
-      if (mean != 0) {
-        find_peaks<true>(from, set(mean), peaks);
-      } else {
-        find_peaks<false>(from, set(mean), peaks);
-      }
+      centred[next % 2] = prepare(next, rooms[next % 2]);
+      find_peaks(centred[next % 2], peaks);
     }
     if (next > 0) {
-      make_draws(RoundingDraws<kCorrelated>(draws, groups.first + i, strides), from, drawn);
+      make_draws(RoundingDraws<kCorrelated>(draws, groups.first + i, strides),
+                 values + next * kSuperGroup, drawn);
     }
     if (next < groups.count) {
-      find_scales(peaks, groups.width_of(next),
-                  DrawWords(DrawKey(draws.group_scale, groups.first + next), strides),
-                  scales[next % 2]);
+      const DrawKey key(draws.group_scale, groups.first + next);
+      find_scales(peaks, groups.width_of(next), DrawWords(key, strides), scales[next % 2]);
     }
     if (next > 0) {
-      const Scales& current = scales[i % 2];
-      const float mean = mean_of(groups, i, contributions);
-      const unsigned width = groups.width_of(i);
-      put_scales(current, wire.units + 2 * i, wire.scales + kScales * i);
-      codes = mean != 0 ? quantise_at<kUniform, true>(width, current, drawn, draws.slope, mean,
-                                                      from - kSuperGroup, codes)
-                        : quantise_at<kUniform, false>(width, current, drawn, draws.slope, mean,
-                                                       from - kSuperGroup, codes);
+      put_scales(scales[i % 2], wire.units + 2 * i, wire.scales + kScales * i);
+      codes = quantise_at<kUniform>(groups.width_of(i), scales[i % 2], drawn, draws.slope,
+                                    centred[i % 2], codes);
     }
   }
 }
 
 template <bool kUniform, bool kCorrelated>
+void encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
+               const float* values, DynamiqKernels::Out wire) {
+  const auto prepare = [&](std::size_t i, float* room) HWY_ATTR -> const float* {
+    const float* from = values + i * kSuperGroup;
+    const float mean = mean_of(groups, i, contributions);
+    if (mean == 0) return from;  // the usual case
+    for (std::size_t e = 0; e < kSuperGroup; e += kLanes) {
+      hn::Store(hn::Sub(load(from + e), set(mean)), DF(), room + e);
+    }
+    return room;
+  };
+  encode_prepared<kUniform, kCorrelated>(groups, draws, values, wire, prepare);
+}
+
+template <bool kUniform, bool kCorrelated>
 void decode_add_encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
                           DynamiqKernels::In wire, const float* values, DynamiqKernels::Out out) {
-  const VU strides = DrawWords::strides();
-  // Centred sums of the current super-group and of the next one, and what their peaks lead to.
-  alignas(64) float sums[2][kSuperGroup];
-  Scales scales[2];
-  alignas(64) std::uint32_t peaks[kScales];
-  alignas(64) float drawn[kSuperGroup];
-  const std::byte* codes_in = wire.codes;
-  auto* codes_out = reinterpret_cast<std::uint8_t*>(out.codes);
-  for (std::size_t next = 0; next <= groups.count; ++next) {
-    const std::size_t i = next - 1;
-    const float* from = values + next * kSuperGroup;
-    if (next < groups.count) {
-      const float mean_out = mean_of(groups, next, contributions + 1.0f);
-      float* sum = sums[next % 2];
-      const auto add_up = [&]<bool kCentre>() HWY_ATTR {
-        const VF means = set(mean_out);
-        const auto sink = [from, sum, means](std::size_t g, const VF(&value)[kGroupVectors])
-                              HWY_ATTR {
-                                for (std::size_t v = 0; v < kGroupVectors; ++v) {
-                                  const std::size_t at = g * kGroup + v * kLanes;
-                                  const VF total = hn::Add(load(from + at), value[v]);
-                                  hn::Store(centre<kCentre>(total, means), DF(), sum + at);
-                                }
-                              };
-        codes_in = dequantise_at<kUniform>(groups.width_of(next), wire.units + 2 * next,
-                                           wire.scales + kScales * next, codes_in,
-                                           mean_of(groups, next, contributions), sink);
+  const std::byte* codes = wire.codes;
+  const auto prepare = [&](std::size_t i, float* room) HWY_ATTR -> const float* {
+    const float* from = values + i * kSuperGroup;
+    const float mean_out = mean_of(groups, i, contributions + 1.0f);
+    const auto add_decoded = [&](auto centre) HWY_ATTR {
+      const auto sink = [=](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
+        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+          const std::size_t at = g * kGroup + v * kLanes;
+          hn::Store(centre(hn::Add(load(from + at), value[v])), DF(), room + at);
+        }
       };
-      if (mean_out != 0) {
-        add_up.template operator()<true>();
-      } else {
-        add_up.template operator()<false>();
-      }
-      find_peaks<false>(sum, hn::Zero(DF()), peaks);
+      codes =
+          dequantise_at<kUniform>(groups.width_of(i), wire.units + 2 * i, wire.scales + kScales * i,
+                                  codes, mean_of(groups, i, contributions), sink);
+    };
+    if (mean_out == 0) {
+      add_decoded([](VF sum) HWY_ATTR { return sum; });
+    } else {
+      add_decoded([mean = set(mean_out)](VF sum) HWY_ATTR { return hn::Sub(sum, mean); });
     }
-    if (next > 0) {
-      make_draws(RoundingDraws<kCorrelated>(draws, groups.first + i, strides), from, drawn);
-    }
-    if (next < groups.count) {
-      find_scales(peaks, groups.width_of(next),
-                  DrawWords(DrawKey(draws.group_scale, groups.first + next), strides),
-                  scales[next % 2]);
-    }
-    if (next > 0) {
-      const Scales& current = scales[i % 2];
-      put_scales(current, out.units + 2 * i, out.scales + kScales * i);
-      codes_out = quantise_at<kUniform, false>(groups.width_of(i), current, drawn, draws.slope,
-                                               0.0f, sums[i % 2], codes_out);
-    }
-  }
+    return room;
+  };
+  encode_prepared<kUniform, kCorrelated>(groups, draws, values, out, prepare);
 }
 
 template <bool kUniform, bool kAdd, bool kStream>

@@ -1,4 +1,5 @@
-// Vector form of dynamiq's lattices and of its draws. Included once per target.
+// Vector form of dynamiq's lattices: from codes to values and from positions to codes. Included
+// once per target.
 #if defined(NF_CODEC_DYNAMIQ_LATTICE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_DYNAMIQ_LATTICE_INL_H_
 #undef NF_CODEC_DYNAMIQ_LATTICE_INL_H_
@@ -8,11 +9,11 @@
 
 #include <hwy/highway.h>
 
+#include <cstring>
+
 #include "codec/codes.h"
-#include "codec/dynamiq/dynamiq_draws.h"
 #include "codec/dynamiq/dynamiq_lattice.h"
 #include "codec/simd/lanes-inl.h"
-#include "codec/simd/random-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nf {
@@ -43,13 +44,15 @@ class Table {
   VF lower_;
   VF upper_;
 #else
-  HWY_INLINE explicit Table(const float* numbers) : numbers_(numbers) {}
+  HWY_INLINE explicit Table(const float* numbers) {
+    std::memcpy(numbers_, numbers, sizeof numbers_);
+  }
   HWY_INLINE VF operator[](VU index) const {
     return hn::GatherIndex(DF(), numbers_, hn::BitCast(DI(), hn::And(index, set_u(15))));
   }
 
  private:
-  const float* numbers_;
+  float numbers_[16];
 #endif
 };
 
@@ -119,82 +122,6 @@ class CodeValues<8, kUniform> {
   Levels8<kUniform> levels_;
 };
 
-// The draws of one super-group, a few groups of 32 elements at a time.
-template <bool kCorrelated>
-class RoundingDraws {
- public:
-  HWY_INLINE RoundingDraws(const DynamiqDraws& draws, std::uint64_t super_group, VU strides)
-      : RoundingDraws(draws, DrawKey(draws.rounding, super_group),
-                      DrawKey(draws.shared, super_group), strides) {}
-
-  // `kGroups` is even.
-  template <std::size_t kGroups>
-  HWY_INLINE void next(float* to) {
-    constexpr std::size_t kHalf = kGroupVectors / 2;  // vectors of words a group
-    VU words[kGroups * kHalf];
-    rounding_.next(words);
-    if constexpr (kCorrelated) {
-      VU strata[kGroups * kHalf];
-      next_strata(strata);
-      for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
-        float* at = to + v / kHalf * kGroup + v % kHalf * kLanes;
-        const VU low = and_or(words[v], set_u(0xffffu), hn::ShiftLeft<16>(strata[v]));
-        const VU high = and_or(strata[v], set_u(0xffff0000u), hn::ShiftRight<16>(words[v]));
-        hn::Store(to_float(low), DF(), at);
-        hn::Store(to_float(high), DF(), at + kGroup / 2);
-      }
-    } else {
-      for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
-        float* at = to + v / kHalf * kGroup + v % kHalf * kLanes;
-        hn::Store(to_float(hn::And(words[v], set_u(0xffffu))), DF(), at);
-        hn::Store(to_float(hn::ShiftRight<16>(words[v])), DF(), at + kGroup / 2);
-      }
-    }
-  }
-
- private:
-  using D16 = hn::Repartition<std::uint16_t, DU>;
-
-  HWY_INLINE RoundingDraws(const DynamiqDraws& draws, DrawKey rounding, DrawKey shared, VU strides)
-      : rounding_(rounding, strides),
-        shared_(shared, strides),
-        count_(hn::Set(D16(), static_cast<std::uint16_t>(draws.strata))),
-        shift_(hn::Set(D16(), static_cast<std::uint16_t>(kCorrelated ? draws.shift(shared) : 0))) {}
-
-  // The strata of two elements a lane, 16 bits each; of an even number of groups of 32.
-  template <std::size_t kCount>
-  HWY_INLINE void next_strata(VU (&strata)[kCount]) {
-    constexpr std::size_t kHalf = kGroupVectors / 2;  // vectors of words a group
-    VU words[kCount / 2];
-    shared_.next(words);
-    for (std::size_t v = 0; v < kCount / 2; ++v) {
-      const std::size_t at = v / kHalf * 2 * kHalf + v % kHalf;
-      strata[at] = words[v];
-      strata[at + kHalf] = exchange_bytes(words[v]);
-    }
-    for (VU& s : strata) {
-      s = hn::BitCast(DU(), hn::Add(hn::MulHigh(hn::BitCast(D16(), s), count_), shift_));
-    }
-    for (VU& s : strata) {
-      const auto sum = hn::BitCast(D16(), s);
-      s = hn::BitCast(DU(), hn::Min(sum, hn::Sub(sum, count_)));  // sum mod count
-    }
-  }
-
-  // Of every 16 bits.
-  static HWY_INLINE VU exchange_bytes(VU v) {
-    alignas(16) static constexpr std::uint8_t kOrder[16] = {1, 0, 3,  2,  5,  4,  7,  6,
-                                                            9, 8, 11, 10, 13, 12, 15, 14};
-    const hn::Repartition<std::uint8_t, DU> d8;
-    return hn::BitCast(DU(), hn::TableLookupBytes(hn::BitCast(d8, v), hn::LoadDup128(d8, kOrder)));
-  }
-
-  DrawWords rounding_;
-  DrawWords shared_;
-  hn::Vec<D16> count_;
-  hn::Vec<D16> shift_;
-};
-
 // number + 1 in the lanes where the threshold is below the position.
 HWY_INLINE VU step_up(VU number, VF threshold, VF position) {
 #if HWY_TARGET == HWY_AVX3
@@ -206,8 +133,9 @@ HWY_INLINE VU step_up(VU number, VF threshold, VF position) {
 #endif
 }
 
-// Rounds positions to codes: an estimate of the number that is right or one too low, and the one
-// threshold that tells which.
+// Rounds positions to codes: an estimate of the value's number that is right or one too low, and
+// the one threshold that tells which. Several vectors go side by side, stage by stage, because each
+// is a long chain of instructions.
 template <unsigned kWidth, bool kUniform>
 class Rounder;
 
@@ -220,16 +148,15 @@ class Rounder<2, kUniform> {
   template <std::size_t kCount>
   HWY_INLINE void operator()(const VF (&position)[kCount], const VF (&draw)[kCount],
                              VU (&code)[kCount]) const {
-    for (std::size_t v = 0; v < kCount; ++v) code[v] = one(position[v], draw[v]);
+    for (std::size_t v = 0; v < kCount; ++v) {
+      const auto up = hn::Lt(hn::MulAdd(draw[v], slope_, up_), position[v]);
+      const auto down = hn::Le(position[v], hn::MulAdd(draw[v], slope_, down_));
+      code[v] = hn::IfThenElse(hn::RebindMask(DU(), down), set_u(3),
+                               hn::IfThenElseZero(hn::RebindMask(DU(), up), set_u(1)));
+    }
   }
 
  private:
-  HWY_INLINE VU one(VF position, VF draw) const {
-    const auto up = hn::RebindMask(DU(), hn::Lt(hn::MulAdd(draw, slope_, up_), position));
-    const auto down = hn::RebindMask(DU(), hn::Le(position, hn::MulAdd(draw, slope_, down_)));
-    return hn::IfThenElse(down, set_u(3), hn::IfThenElseZero(up, set_u(1)));
-  }
-
   VF slope_;
   VF up_;
   VF down_;
@@ -244,23 +171,23 @@ class Rounder<4, kUniform> {
   template <std::size_t kCount>
   HWY_INLINE void operator()(const VF (&position)[kCount], const VF (&draw)[kCount],
                              VU (&code)[kCount]) const {
-    // Values lie up to 0.47 of a step off a straight line. The sum leaves the number in the low
-    // bits.
-    VF about[kCount];
+    VF about[kCount];  // values lie within 0.47 of a step of a straight line
+
     for (std::size_t v = 0; v < kCount; ++v) {
       about[v] = hn::NegMulAdd(draw[v], slope_, position[v]);
     }
+    VU number[kCount];  // in the low bits, once rounded by the sum
     for (std::size_t v = 0; v < kCount; ++v) {
-      code[v] = bits(hn::Add(about[v], set(0x1.8p23f + 7.0f)));
+      number[v] = bits(hn::Add(about[v], set(0x1.8p23f + 7.0f)));
     }
     VF threshold[kCount];
     for (std::size_t v = 0; v < kCount; ++v) {
-      threshold[v] = hn::MulAdd(draw[v], height_[code[v]], base_[code[v]]);
+      threshold[v] = hn::MulAdd(draw[v], height_[number[v]], base_[number[v]]);
     }
     for (std::size_t v = 0; v < kCount; ++v) {
-      code[v] = step_up(code[v], threshold[v], position[v]);
+      number[v] = step_up(number[v], threshold[v], position[v]);
     }
-    for (std::size_t v = 0; v < kCount; ++v) code[v] = bits(code_[code[v]]);
+    for (std::size_t v = 0; v < kCount; ++v) code[v] = bits(code_[number[v]]);
   }
 
  private:

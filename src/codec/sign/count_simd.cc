@@ -70,18 +70,19 @@ void decode_trits(const SignBlocks& blocks, SignIn wire, float* to) {
   }
 }
 
-// The sign of each level; ties are drawn.
-HWY_INLINE void vote(const SignBlocks& blocks, std::size_t b, std::size_t g, bool may_tie,
-                     VF (&level)[kGroupVectors]) {
+// What each level would be if all had voted with the majority; ties are drawn.
+HWY_INLINE void vote(const SignBlocks& blocks, std::size_t b, std::size_t g,
+                     std::uint32_t contributions, VF (&level)[kGroupVectors]) {
   Masks positive;
   Masks tie;
   for (std::size_t v = 0; v < kGroupVectors; ++v) {
     positive[v] = hn::Gt(level[v], hn::Zero(DF()));
     tie[v] = hn::Eq(level[v], hn::Zero(DF()));
   }
-  if (may_tie) draw_signs(blocks.draws, blocks.first + b, g, tie, positive);
+  if (contributions % 2 == 0) draw_signs(blocks.draws, blocks.first + b, g, tie, positive);
+  const VF all = set(static_cast<float>(contributions));
   for (std::size_t v = 0; v < kGroupVectors; ++v) {
-    level[v] = hn::IfThenElse(positive[v], set(1.0f), set(-1.0f));
+    level[v] = hn::IfThenElse(positive[v], all, hn::Neg(all));
   }
 }
 
@@ -100,7 +101,7 @@ void decode_counts(const SignBlocks& blocks, const SignFormat& format, SignIn wi
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
         level[v] = hn::MulAdd(to_float(code[v]), step, offset);
       }
-      if (blocks.majority) vote(blocks, b, g, format.contributions % 2 == 0, level);
+      if (blocks.majority) vote(blocks, b, g, format.contributions, level);
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
         // Adding zero turns -0 into +0.
         const VF value = hn::MulAdd(factor, level[v], hn::Zero(DF()));

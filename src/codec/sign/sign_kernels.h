@@ -17,7 +17,7 @@ struct SignBlocks {
       kSignBlock;         // real values of each, then zeros; fewer only in a lone last block
   DrawStream draws;       // g_binary: zeros when encoding, ties when decoding
   float tau = 0;          // g_ternary: gates open above tau times the mean magnitude
-  bool majority = false;  // g_binary: decode to the sign of the sum
+  bool majority = false;  // g_binary: all count as voting with the majority
 };
 
 // The arrays of a message, at the first of these blocks.

@@ -131,7 +131,7 @@ void for_each_value(const SignBlocks& blocks, const SignFormat& format, SignIn w
       float level = static_cast<float>(codes[e]) * format.step() - contributions;
       if (blocks.majority) {
         if (level == 0) level = draw_bit(blocks, b, e) != 0 ? 1.0f : -1.0f;
-        level = level > 0 ? 1.0f : -1.0f;
+        level = level > 0 ? contributions : -contributions;
       }
       // Adding zero changes no value but turns -0, as in 0 * -1, into +0.
       sink(b * kSignBlock + e, factor * level + 0.0f);
