@@ -48,15 +48,18 @@ stage_asan() {
   run_ctest asan
 }
 
-# Only the tests labelled `threads`; nf_test gives test and target the same name.
-stage_tsan() {
-  scripts/build.sh tsan nf_base  # configures, so that ctest knows the labels
+# Builds and runs only the tests whose label the test preset names; nf_test gives test and target the
+# same name.
+run_labelled() {
+  scripts/build.sh "$1" nf_base  # configures, so that ctest knows the labels
   local targets
-  targets=$(ctest --preset tsan --show-only | sed -n 's/^ *Test *#[0-9]*: //p')
+  targets=$(ctest --preset "$1" --show-only | sed -n 's/^ *Test *#[0-9]*: //p')
   # shellcheck disable=SC2086  # a list of words
-  scripts/build.sh tsan $targets
-  run_ctest tsan
+  scripts/build.sh "$1" $targets
+  run_ctest "$1"
 }
+
+stage_tsan() { run_labelled tsan; }
 
 # Seeds in fuzz/corpus/<target> are read only; what a run discovers stays in the build folder.
 stage_fuzz() {
@@ -99,9 +102,10 @@ stage_examples() {
   done
 }
 
+# Compiles and links; the tests themselves skip where there is no device.
 stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
-  scripts/build.sh cuda
+  run_labelled cuda
 }
 
 stages=("$@")
