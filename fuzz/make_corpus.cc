@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <type_traits>
 
 #include "check.h"
 #include "codec_forms.h"
@@ -18,7 +19,7 @@ using Bytes = std::vector<std::byte>;
 class Seed {
  public:
   template <typename Number>
-  Seed& add(Number number) {
+  requires std::is_arithmetic_v<Number> Seed& add(Number number) {
     return add(std::as_bytes(std::span(&number, 1)));
   }
   Seed& add(std::span<const std::byte> bytes) {

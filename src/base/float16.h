@@ -34,8 +34,9 @@ constexpr std::uint16_t float_to_bfloat16_up(float x) {
 constexpr float float16_to_float(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) {  // infinity and NaN
-    return std::bit_cast<float>(sign | kInfinityBits | ((magnitude & 0x3ffu) << 13));
+  if (magnitude >= 0x7c00u) {  // infinity, or a NaN, which becomes quiet as conversions do
+    const std::uint32_t quiet = magnitude > 0x7c00u ? 0x00400000u : 0u;
+    return std::bit_cast<float>(sign | kInfinityBits | quiet | ((magnitude & 0x3ffu) << 13));
   }
   if (magnitude >= 0x0400u) {  // normal: move the exponent's bias from 15 to 127
     return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));

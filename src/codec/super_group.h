@@ -25,6 +25,9 @@ inline constexpr std::uint32_t kPoisonBits = 0x7e800000u;  // 2^126
 // A super-group whose magnitudes all lie below is sent as zeros: reciprocals would overflow.
 inline constexpr std::uint32_t kLeastPeakBits = 0x0d800000u;  // 2^-100
 
+// From a super-group's peak to its unit: scales are at most 255 units.
+inline constexpr float kPeakToUnit = 1.0f / 255.0f;
+
 // Consecutive super-groups of a slice, as the kernels of waterfill and dynamiq see them.
 struct SuperGroups {
   std::size_t count = 0;

@@ -9,6 +9,7 @@
 
 #include "base/float16.h"
 #include "codec/simd/lanes-inl.h"
+#include "codec/simd/reduce-inl.h"
 #include "codec/simd/select.h"
 #include "codec/simd/stream-inl.h"
 #include "codec/wire_bytes.h"

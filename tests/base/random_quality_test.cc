@@ -20,16 +20,19 @@ namespace {
 
 constexpr double kMostDeviations = 5;
 
-// How many standard deviations the counts lie from equal ones, by the chi-square statistic.
-double deviations(std::span<const std::uint32_t> counts) {
+double chi_square(std::span<const std::uint32_t> counts) {
   double sum = 0;
   for (const std::uint32_t count : counts) sum += count;
   const double expected = sum / static_cast<double>(counts.size());
-  double chi_square = 0;
-  for (const std::uint32_t count : counts) chi_square += (count - expected) * (count - expected);
-  chi_square /= expected;
+  double squares = 0;
+  for (const std::uint32_t count : counts) squares += (count - expected) * (count - expected);
+  return squares / expected;
+}
+
+// How many standard deviations the counts lie from equal ones.
+double deviations(std::span<const std::uint32_t> counts) {
   const auto freedom = static_cast<double>(counts.size() - 1);
-  return (chi_square - freedom) / std::sqrt(2 * freedom);
+  return (chi_square(counts) - freedom) / std::sqrt(2 * freedom);
 }
 
 DrawKey key_of(std::uint64_t block, std::uint64_t step = 3) {
@@ -101,6 +104,34 @@ TEST(DrawQuality, BitsOfEightNeighboursTakeAllPatterns) {
       if (e % 8 == 7) ++counts[pattern];
     });
     EXPECT_LT(std::abs(deviations(counts)), kMostDeviations) << "bit " << bit;
+  }
+}
+
+// Not a question of chance: how much the four bits at one place of a word say about the same bits
+// of another word of its block, as the mean square contingency. The bound of 0.002 means a
+// correlation below 0.045 even if all of it were linear; what there is lies in the lower bits of a
+// draw.
+TEST(DrawQuality, NoTwoWordsOfABlockShareMuch) {
+  constexpr std::size_t kBlocks = 1 << 12;
+  constexpr std::size_t kWords = kDrawBlock / 2;
+  constexpr double kMostContingency = 0.002;
+  std::vector<std::array<std::uint32_t, kWords>> blocks(kBlocks);
+  for (std::size_t b = 0; b < kBlocks; ++b) {
+    for (std::uint32_t w = 0; w < kWords; ++w) blocks[b][w] = draw_word(key_of(b), w);
+  }
+  for (unsigned place = 0; place < 32; place += 4) {
+    for (std::size_t distance = 1; distance < kWords - 8; ++distance) {
+      std::array<std::uint32_t, 256> counts{};
+      for (const auto& words : blocks) {
+        for (std::size_t w = 0; w + distance < kWords; ++w) {
+          ++counts[(words[w] >> place & 15) << 4 | (words[w + distance] >> place & 15)];
+        }
+      }
+      const double pairs = static_cast<double>(kBlocks * (kWords - distance));
+      const double contingency = (chi_square(counts) - 255) / pairs;
+      EXPECT_LT(contingency, kMostContingency + kMostDeviations * std::sqrt(510) / pairs)
+          << "bits from " << place << " of words " << distance << " apart";
+    }
   }
 }
 

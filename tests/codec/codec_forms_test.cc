@@ -89,6 +89,18 @@ TEST_P(EveryVectorForm, EqualsTheScalarOneOnHostileValues) {
   }
 }
 
+// All of them, signalling NaNs too.
+TEST_P(EveryVectorForm, EqualsTheScalarOneOnEvery16BitValue) {
+  std::vector<std::uint16_t> bits(0x10000);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);
+  std::vector<std::uint16_t> shifted(bits.begin() + 77, bits.end());
+  shifted.resize(bits.size());
+  for (const DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
+    SCOPED_TRACE(to_string(type));
+    expect_one_truth({TypedValues(type, bits), TypedValues(type, shifted)});
+  }
+}
+
 // Outputs of 4 MiB and more take another way through the vector forms.
 TEST_P(EveryVectorForm, EqualsTheScalarOneOnLargeParameters) {
   Generator random(33);

@@ -64,6 +64,11 @@ TypedValues::TypedValues(DataType type, std::span<const float> values, std::size
   }
 }
 
+TypedValues::TypedValues(DataType type, std::span<const std::uint16_t> bits)
+    : type_(type), count_(bits.size()), start_(0), memory_(bits.size_bytes()) {
+  std::memcpy(memory_.data(), bits.data(), bits.size_bytes());
+}
+
 std::vector<float> TypedValues::widened() const {
   std::vector<float> values(count_);
   for (std::size_t i = 0; i < count_; ++i) {

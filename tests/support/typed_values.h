@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,8 @@ class FencedBytes {
 class TypedValues {
  public:
   TypedValues(DataType type, std::span<const float> values, std::size_t offset = 0);
+  // Of a 16-bit type, by their bits.
+  TypedValues(DataType type, std::span<const std::uint16_t> bits);
 
   ConstValues view() const { return {data(), count_, type_}; }
   Values view() { return {memory_.data() + start_, count_, type_}; }

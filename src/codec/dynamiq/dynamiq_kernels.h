@@ -32,7 +32,5 @@ const DynamiqKernels& dynamiq_reference();
 // Precondition: isa is one of available_isas() other than kScalar.
 const DynamiqKernels& dynamiq_simd(Isa isa);
 
-// From the peak of a super-group to its unit, before rounding up.
-inline constexpr float kDynamiqPeakToUnit = 1.0f / 255.0f;
 
 }  // namespace nf

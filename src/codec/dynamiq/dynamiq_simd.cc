@@ -11,8 +11,10 @@
 #include "codec/codes.h"
 #include "codec/dynamiq/draws-inl.h"
 #include "codec/dynamiq/lattice-inl.h"
+#include "codec/simd/codes-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/random-inl.h"
+#include "codec/simd/reduce-inl.h"
 #include "codec/simd/select.h"
 #include "codec/simd/stream-inl.h"
 #include "codec/wire_bytes.h"
@@ -62,7 +64,7 @@ HWY_INLINE void find_scales(const std::uint32_t* group_peaks, unsigned width, Dr
     out.unit = peak >= kPoisonBits ? kBfloat16Nan : 0;
     return;
   }
-  const VF raw_unit = hn::Mul(from_bits(greatest), set(kDynamiqPeakToUnit));
+  const VF raw_unit = hn::Mul(from_bits(greatest), set(kPeakToUnit));
   const VU rounded_up = hn::Add(bits(raw_unit), set_u(0xffffu));
   const VF unit = from_bits(hn::And(rounded_up, set_u(0xffff0000u)));
   out.unit = static_cast<std::uint16_t>(hn::GetLane(rounded_up) >> 16);

@@ -13,6 +13,7 @@
 
 #include "codec/codes.h"
 #include "codec/dynamiq/dynamiq_lattice.h"
+#include "codec/simd/codes-inl.h"
 #include "codec/simd/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -16,6 +16,7 @@
 
 #include "codec/codes.h"
 #include "codec/sign/sign_format.h"
+#include "codec/simd/codes-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/random-inl.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/float16.h"
 #include "codec/sign/counts-inl.h"
+#include "codec/simd/codes-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/select.h"
 #include "codec/simd/stream-inl.h"

@@ -12,6 +12,7 @@
 
 #include "base/float16.h"
 #include "codec/codes.h"
+#include "codec/simd/codes-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/random-inl.h"
 #include "codec/simd/select.h"

@@ -49,6 +49,5 @@ struct WaterfillGrid {
 
 // A draw of 16 bits becomes a dither in (1, 2): these bits, with the draw in bits 7 to 22.
 inline constexpr std::uint32_t kDitherBits = 0x3f800040u;  // 1 + 2^-17
-inline constexpr float kPeakToUnit = 1.0f / 255.0f;
 
 }  // namespace nf
