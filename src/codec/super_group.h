@@ -61,8 +61,8 @@ struct SuperGroupWire {
 // Mean and energy about it of `count` (at most 256) values, in the order of docs/wire_format.md.
 void super_group_statistics(const float* values, std::size_t count, std::byte* out);
 
-// Adds up the ranks' statistics of the super-groups of `count` values: the mean of means, the sum of
-// energies. A mean that would make up less than 1/32 of the energy of the sum, were the ranks
+// Adds up the ranks' statistics of the super-groups of `count` values: the mean of means, the sum
+// of energies. A mean that would make up less than 1/32 of the energy of the sum, were the ranks
 // independent, is not worth removing and becomes 0.
 void combine_super_group_statistics(std::size_t count,
                                     std::span<const std::span<const std::byte>> by_rank,

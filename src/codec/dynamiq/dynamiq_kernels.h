@@ -32,5 +32,4 @@ const DynamiqKernels& dynamiq_reference();
 // Precondition: isa is one of available_isas() other than kScalar.
 const DynamiqKernels& dynamiq_simd(Isa isa);
 
-
 }  // namespace nf

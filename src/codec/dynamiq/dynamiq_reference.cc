@@ -90,8 +90,7 @@ void encode_one(const DynamiqLattice& lattice, unsigned width, const SuperGroupD
     std::memset(wire.codes, 0, kCodeGroups * group_bytes(width));
     return;
   }
-  const std::uint16_t unit_bits =
-      float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToUnit);
+  const std::uint16_t unit_bits = float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToUnit);
   const float unit = bfloat16_to_float(unit_bits);
   put_u16(unit_bits, wire.units);
   std::uint32_t codes[kSuperGroup];
