@@ -10,10 +10,11 @@
 namespace nf {
 namespace {
 
+// Which of two NaN a sum takes after is the compiler's choice, so a sum has one NaN of its own.
 struct Float32 {
   using Bits = std::uint32_t;
   static float widen(Bits bits) { return std::bit_cast<float>(bits); }
-  static Bits narrow(float x) { return std::bit_cast<Bits>(x); }
+  static Bits narrow(float x) { return x != x ? 0x7fc00000u : std::bit_cast<Bits>(x); }
 };
 struct Bfloat16 {
   using Bits = std::uint16_t;

@@ -22,9 +22,11 @@ using V16 = hn::Vec<D16>;
 struct Float32 {
   static constexpr std::size_t kBytes = 4;
   static HWY_INLINE VF read(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }
-  static HWY_INLINE VF narrow(VF v) { return v; }
+  static HWY_INLINE VF narrow(VF v) {
+    return hn::IfThenElse(hn::IsNaN(v), from_bits(set_u(0x7fc00000u)), v);
+  }
   static HWY_INLINE void write(VF v, std::byte* p) {
-    hn::StoreU(v, DF(), reinterpret_cast<float*>(p));
+    hn::StoreU(narrow(v), DF(), reinterpret_cast<float*>(p));
   }
 };
 
