@@ -91,6 +91,8 @@ Expected<CodecSpec> CodecSpec::parse(std::string_view text) {
       return fail(fmt::format("option '{}' is given twice", key));
     }
   }
+  // A value may print longer than it was given, 1e3 as 1000: what is accepted must read back.
+  if (spec.to_string().size() > kLongestSpelling) return fail("too long");
   return spec;
 }
 
