@@ -53,7 +53,8 @@ Outcome run(const Codec& codec, const Case& c) {
   const Bytes values(size, std::byte{0x3c});
   out.hopped = codec
                    .decode_add_encode(c.slice, c.origin, c.wire,
-                                      ConstValues(values.data(), c.slice.count, c.type), 5, out.hop)
+                                      ConstValues(values.data(), c.slice.count, c.type),
+                                      {5, c.origin.contributions + 1}, out.hop)
                    .code();
   if (out.hopped != ErrorCode::kOk) {
     NF_FUZZ_CHECK(out.hop == Bytes(out.hop.size(), kFill), "touched by a hop that failed");
@@ -98,7 +99,8 @@ void fuzz(Input input) {
     for (std::uint8_t& width : widths) width = input.number<std::uint8_t>();
   } else {
     const WidthRequest request{end, statistics, widths};
-    NF_FUZZ_CHECK(codec.choose_widths({&request, 1}, 2).ok(), "%s", forms.spelling.c_str());
+    NF_FUZZ_CHECK(codec.choose_widths({&request, 1}, {.ranks = 2}).ok(), "%s",
+                  forms.spelling.c_str());
   }
   c.slice.widths = widths;
 

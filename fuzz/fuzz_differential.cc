@@ -51,7 +51,7 @@ Outcome run(const Codec& codec, Case& c) {
   if (c.widths.empty()) {
     c.widths.resize(codec.width_count(c.count));
     const WidthRequest request{c.count, out.combined, c.widths};
-    must(codec.choose_widths({&request, 1}, 2), codec);
+    must(codec.choose_widths({&request, 1}, {.ranks = 2}), codec);
   }
 
   const Slice slice{.seed = 1,
@@ -72,8 +72,7 @@ Outcome run(const Codec& codec, Case& c) {
   must(codec.encode(slice, one, c.values(c.first), out.message), codec);
   must(codec.decode(slice, one, out.message, to(out.decoded)), codec);
   must(codec.decode_add(slice, one, out.message, to(out.added)), codec);
-  must(codec.decode_add_encode(slice, one, out.message, c.values(c.second), two.encoder, out.hop),
-       codec);
+  must(codec.decode_add_encode(slice, one, out.message, c.values(c.second), two, out.hop), codec);
   must(codec.decode(slice, two, out.hop, to(out.sum)), codec);
   return out;
 }

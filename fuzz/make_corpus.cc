@@ -68,7 +68,7 @@ void write_decode_seeds(const std::filesystem::path& folder) {
     Bytes combined(statistics.size());
     NF_FUZZ_CHECK(codec.combine_statistics(kCount, by_rank, combined).ok(), "combine");
     const WidthRequest request{kCount, combined, widths};
-    NF_FUZZ_CHECK(codec.choose_widths({&request, 1}, 2).ok(), "widths");
+    NF_FUZZ_CHECK(codec.choose_widths({&request, 1}, {.ranks = 2}).ok(), "widths");
     const Slice slice{.count = kCount, .ranks = 2, .statistics = combined, .widths = widths};
     Bytes message(codec.encoded_size(slice, 1));
     NF_FUZZ_CHECK(codec.encode(slice, {7, 1}, ConstValues(values), message).ok(), "encode");

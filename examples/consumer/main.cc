@@ -55,7 +55,7 @@ nf::Expected<Result> round_trip(std::span<const float> values) {
       {.count = kCount, .statistics = combined, .widths = widths}};
   NF_RETURN_IF_ERROR(codec.statistics(values, own));
   NF_RETURN_IF_ERROR(codec.combine_statistics(kCount, by_rank, combined));
-  NF_RETURN_IF_ERROR(codec.choose_widths(parameters, 1));
+  NF_RETURN_IF_ERROR(codec.choose_widths(parameters, {.ranks = 1}));
 
   // Second phase: the payload.
   const nf::Slice slice{.seed = 1, .count = kCount, .statistics = combined, .widths = widths};

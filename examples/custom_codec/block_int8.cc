@@ -112,8 +112,8 @@ class BlockInt8 final : public nf::Codec {
   }
 
   void do_decode_add_encode(const nf::Slice& /*slice*/, nf::Origin /*origin*/,
-                            const std::byte* wire, nf::ConstValues values,
-                            std::uint32_t /*encoder*/, std::byte* out) const override {
+                            const std::byte* wire, nf::ConstValues values, nf::Origin /*total*/,
+                            std::byte* out) const override {
     encode_floats(sum(values, wire), out);
   }
 

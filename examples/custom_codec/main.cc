@@ -77,7 +77,10 @@ struct Link {
   Bytes decode_add_encode(nf::Origin origin, const Bytes& wire, const Floats& values,
                           std::uint32_t encoder) const {
     Bytes out(codec.encoded_size(slice, origin.contributions + 1), std::byte{0xa5});
-    check(codec.decode_add_encode(slice, origin, wire, std::span(values), encoder, out).ok(),
+    check(codec
+              .decode_add_encode(slice, origin, wire, std::span(values),
+                                 {encoder, origin.contributions + 1}, out)
+              .ok(),
           "decode_add_encode() succeeds");
     return out;
   }

@@ -1,8 +1,9 @@
 // Turns gradient values into wire bytes and back.
 //
 // A message holds the sum of the gradients of one or more ranks: it starts as one rank's encode()
-// and grows by one contribution at every decode_add_encode() on its way. The bytes are the same on
-// every CPU and GPU (docs/wire_format.md), so ranks of unlike hardware stay bit-identical.
+// and grows on its way, by values at a decode_add_encode() or by a whole message at a merge(). The
+// bytes are the same on every CPU and GPU (docs/wire_format.md), so ranks of unlike hardware stay
+// bit-identical.
 //
 // Some codecs first need figures that all ranks share. Then an exchange has two phases: every rank
 // takes statistics() of its values, one place combines them, everybody derives the same widths from
@@ -28,10 +29,32 @@ namespace nf {
 enum class CodecKind {
   kDense,         // values add as values
   kCounting,      // codes add exactly, and the sum needs more bits
+  kMerging,       // two codes make one of the same width, at random and unbiased
   kRequantising,  // decode, add, encode again
+  kSparse,        // values of agreed blocks add as values, the others are left out
 };
 
 std::string_view to_string(CodecKind kind);
+
+// Whether messages of this kind come together by merge(), never by way of values.
+constexpr bool merges_messages(CodecKind kind) {
+  return kind == CodecKind::kCounting || kind == CodecKind::kMerging;
+}
+
+// How the contributions of all ranks come together: what a choice of widths must know of the sum
+// to come, since every encode on the way adds its own error.
+enum class SumShape {
+  kChain,  // one rank after the other
+  kTree,   // in pairs, and pairs of pairs
+  kStar,   // all at one place
+};
+
+std::string_view to_string(SumShape shape);
+
+struct SumOrder {
+  std::uint32_t ranks = 1;
+  SumShape shape = SumShape::kChain;
+};
 
 // Consecutive values of one parameter, and what all ranks know about them. Everything random is a
 // function of (seed, step, parameter, element in the parameter, encoder), so neither buckets nor
@@ -93,7 +116,13 @@ class Codec {
 
   // Chooses the width of every super-group of all `parameters` together, so that their messages
   // fit payload_capacity(). The same combined statistics give the same widths everywhere.
-  Status choose_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks) const;
+  Status choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const;
+
+  // The most bytes that a granule of this width adds to a message. 0 where there are no widths.
+  virtual std::size_t granule_size(std::uint8_t width) const;
+
+  // Whether every rank should keep what its encodes lost and add it to its values the next time.
+  virtual bool keeps_residual() const;
 
   // The most bytes that the messages of whole parameters of these sizes take together, from the
   // sizes alone. Each further cut of a parameter into slices may add 15 bytes of padding.
@@ -103,8 +132,8 @@ class Codec {
   // has its widths.
   virtual std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const = 0;
 
-  // Writes the message that says: these values are the sum of origin.contributions ranks. A
-  // counting codec encodes one rank's values only; its sums grow by decode_add_encode().
+  // Writes the message that says: these values are the sum of origin.contributions ranks. Where
+  // messages merge, that is one rank.
   Status encode(const Slice& slice, Origin origin, ConstValues values,
                 std::span<std::byte> wire) const;
 
@@ -115,11 +144,16 @@ class Codec {
   // values += what decode() would give as FP32, to the bit; 16-bit values round that sum once.
   Status decode_add(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                     Values values) const;
-  // One inner hop: out = encode(values + decode(wire)), made by `encoder`. For a counting codec
-  // the codes add instead, exactly.
+  // One inner hop: out = encode(values + decode(wire)), the message of `total`. The values sum
+  // total.contributions - origin.contributions ranks; where messages merge, one rank, and the codes
+  // add instead.
   Status decode_add_encode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
-                           ConstValues values, std::uint32_t encoder,
-                           std::span<std::byte> out) const;
+                           ConstValues values, Origin total, std::span<std::byte> out) const;
+  // The message of all contributions of two others, made by `encoder`. Only where
+  // merges_messages(kind()).
+  Status merge(const Slice& slice, Origin first, std::span<const std::byte> first_wire,
+               Origin second, std::span<const std::byte> second_wire, std::uint32_t encoder,
+               std::span<std::byte> out) const;
 
  protected:
   // What a codec implements. Sizes have been checked.
@@ -127,8 +161,7 @@ class Codec {
   virtual Status do_combine_statistics(std::size_t count,
                                        std::span<const std::span<const std::byte>> by_rank,
                                        std::span<std::byte> combined) const;
-  virtual Status do_choose_widths(std::span<const WidthRequest> parameters,
-                                  std::uint32_t ranks) const;
+  virtual Status do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const;
   virtual void do_encode(const Slice& slice, Origin origin, ConstValues values,
                          std::byte* wire) const = 0;
   // Whether choose_widths() could have chosen this width.
@@ -140,8 +173,10 @@ class Codec {
   virtual void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
                              Values values) const = 0;
   virtual void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
-                                    ConstValues values, std::uint32_t encoder,
-                                    std::byte* out) const = 0;
+                                    ConstValues values, Origin total, std::byte* out) const = 0;
+  virtual void do_merge(const Slice& slice, Origin first, const std::byte* first_wire,
+                        Origin second, const std::byte* second_wire, std::uint32_t encoder,
+                        std::byte* out) const;
 
  private:
   Status check_ranks(std::size_t ranks) const;

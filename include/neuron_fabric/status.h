@@ -11,11 +11,15 @@ namespace nf {
 
 enum class ErrorCode {
   kOk,
-  kInvalidArgument,  // a caller's sizes or values do not fit together
-  kBadConfig,        // an unknown codec, option or key; the message names the nearest known one
-  kCorruptFrame,     // bytes that no encoder could have written, or that a checksum disowns
-  kForeignFrame,     // a sound frame, but of another codec, epoch or format version
-  kUnsupported,      // this machine or this build cannot do it
+  kInvalidArgument,   // a caller's sizes or values do not fit together
+  kBadConfig,         // an unknown codec, option or key; the message names the nearest known one
+  kCorruptFrame,      // bytes that no encoder could have written, or that a checksum disowns
+  kForeignFrame,      // a sound frame, but of another codec, epoch or format version
+  kUnsupported,       // this machine or this build cannot do it
+  kDisagreement,      // ranks were asked for different things; the message says what differs
+  kPeerLost,          // another rank is gone
+  kAborted,           // another rank gave up; the message has its reason
+  kDeadlineExceeded,  // somebody did not answer in time
 };
 
 std::string_view to_string(ErrorCode code);

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
-namespace nf {
+#include "neuron_fabric/time.h"
 
-using Duration = std::chrono::nanoseconds;
+namespace nf {
 
 class Clock {
  public:

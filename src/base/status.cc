@@ -10,6 +10,10 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kCorruptFrame: return "corrupt_frame";
     case ErrorCode::kForeignFrame: return "foreign_frame";
     case ErrorCode::kUnsupported: return "unsupported";
+    case ErrorCode::kDisagreement: return "disagreement";
+    case ErrorCode::kPeerLost: return "peer_lost";
+    case ErrorCode::kAborted: return "aborted";
+    case ErrorCode::kDeadlineExceeded: return "deadline_exceeded";
   }
   return "unknown";
 }

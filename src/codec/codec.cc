@@ -21,7 +21,18 @@ std::string_view to_string(CodecKind kind) {
   switch (kind) {
     case CodecKind::kDense: return "dense";
     case CodecKind::kCounting: return "counting";
+    case CodecKind::kMerging: return "merging";
     case CodecKind::kRequantising: return "requantising";
+    case CodecKind::kSparse: return "sparse";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(SumShape shape) {
+  switch (shape) {
+    case SumShape::kChain: return "chain";
+    case SumShape::kTree: return "tree";
+    case SumShape::kStar: return "star";
   }
   return "unknown";
 }
@@ -30,6 +41,8 @@ std::uint32_t Codec::most_ranks() const { return kMostRanks; }
 
 std::size_t Codec::statistics_size(std::size_t /*count*/) const { return 0; }
 std::size_t Codec::width_count(std::size_t /*count*/) const { return 0; }
+std::size_t Codec::granule_size(std::uint8_t /*width*/) const { return 0; }
+bool Codec::keeps_residual() const { return false; }
 
 std::size_t Codec::payload_capacity(std::span<const std::size_t> counts) const {
   std::size_t sum = 0;
@@ -46,7 +59,7 @@ Status Codec::do_combine_statistics(std::size_t /*count*/,
 }
 
 Status Codec::do_choose_widths(std::span<const WidthRequest> /*parameters*/,
-                               std::uint32_t /*ranks*/) const {
+                               SumOrder /*order*/) const {
   return {};
 }
 
@@ -56,6 +69,10 @@ Status Codec::do_validate(const Slice& /*slice*/, Origin /*origin*/,
                           const std::byte* /*wire*/) const {
   return {};
 }
+
+void Codec::do_merge(const Slice& /*slice*/, Origin /*first*/, const std::byte* /*first_wire*/,
+                     Origin /*second*/, const std::byte* /*second_wire*/, std::uint32_t /*encoder*/,
+                     std::byte* /*out*/) const {}
 
 Status Codec::statistics(ConstValues values, std::span<std::byte> out) const {
   if (out.size() != statistics_size(values.count)) {
@@ -82,8 +99,8 @@ Status Codec::combine_statistics(std::size_t count,
   return do_combine_statistics(count, by_rank, combined);
 }
 
-Status Codec::choose_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks) const {
-  if (ranks == 0) return {ErrorCode::kInvalidArgument, "widths for no rank at all"};
+Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const {
+  if (order.ranks == 0) return {ErrorCode::kInvalidArgument, "widths for no rank at all"};
   for (const WidthRequest& request : parameters) {
     if (request.statistics.size() != statistics_size(request.count)) {
       return mismatch("size of combined statistics", request.statistics.size(),
@@ -93,7 +110,7 @@ Status Codec::choose_widths(std::span<const WidthRequest> parameters, std::uint3
       return mismatch("number of widths", request.widths.size(), width_count(request.count));
     }
   }
-  return do_choose_widths(parameters, ranks);
+  return do_choose_widths(parameters, order);
 }
 
 Status Codec::check_ranks(std::size_t ranks) const {
@@ -147,10 +164,10 @@ Status Codec::check_message(const Slice& slice, Origin origin, std::span<const s
 Status Codec::encode(const Slice& slice, Origin origin, ConstValues values,
                      std::span<std::byte> wire) const {
   NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions, values.count));
-  if (kind() == CodecKind::kCounting && origin.contributions != 1) {
+  if (merges_messages(kind()) && origin.contributions != 1) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("{} counts contributions: it encodes one, not {}", spec_.name,
-                        origin.contributions)};
+            fmt::format("{} merges messages: it encodes one rank's values, not the sum of {}",
+                        spec_.name, origin.contributions)};
   }
   const std::size_t expected = encoded_size(slice, origin.contributions);
   if (wire.size() != expected) return mismatch("size of the message", wire.size(), expected);
@@ -173,14 +190,38 @@ Status Codec::decode_add(const Slice& slice, Origin origin, std::span<const std:
 }
 
 Status Codec::decode_add_encode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
-                                ConstValues values, std::uint32_t encoder,
-                                std::span<std::byte> out) const {
+                                ConstValues values, Origin total, std::span<std::byte> out) const {
   NF_RETURN_IF_ERROR(check_message(slice, origin, wire, values.count));
-  NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions + 1, values.count));
-  const std::size_t expected = encoded_size(slice, origin.contributions + 1);
+  NF_RETURN_IF_ERROR(check_slice(slice, total.contributions, values.count));
+  const bool adds_one = total.contributions == origin.contributions + 1;
+  if (total.contributions <= origin.contributions || (merges_messages(kind()) && !adds_one)) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("{} adds values to a message of {} contributions to make one of {}",
+                        spec_.name, origin.contributions, total.contributions)};
+  }
+  const std::size_t expected = encoded_size(slice, total.contributions);
   if (out.size() != expected) return mismatch("size of the outgoing message", out.size(), expected);
-  if (slice.count > 0)
-    do_decode_add_encode(slice, origin, wire.data(), values, encoder, out.data());
+  if (slice.count > 0) do_decode_add_encode(slice, origin, wire.data(), values, total, out.data());
+  return {};
+}
+
+Status Codec::merge(const Slice& slice, Origin first, std::span<const std::byte> first_wire,
+                    Origin second, std::span<const std::byte> second_wire, std::uint32_t encoder,
+                    std::span<std::byte> out) const {
+  if (!merges_messages(kind())) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("{} is {}: its messages do not merge", spec_.name, to_string(kind()))};
+  }
+  NF_RETURN_IF_ERROR(check_message(slice, first, first_wire, slice.count));
+  NF_RETURN_IF_ERROR(check_message(slice, second, second_wire, slice.count));
+  // Each is at most slice.ranks, so their sum does not overflow.
+  const std::uint32_t contributions = first.contributions + second.contributions;
+  NF_RETURN_IF_ERROR(check_slice(slice, contributions, slice.count));
+  const std::size_t expected = encoded_size(slice, contributions);
+  if (out.size() != expected) return mismatch("size of the outgoing message", out.size(), expected);
+  if (slice.count > 0) {
+    do_merge(slice, first, first_wire.data(), second, second_wire.data(), encoder, out.data());
+  }
   return {};
 }
 

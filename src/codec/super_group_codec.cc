@@ -164,7 +164,7 @@ Status SuperGroupCodec::do_combine_statistics(std::size_t count,
 }
 
 Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameters,
-                                         std::uint32_t ranks) const {
+                                         SumOrder order) const {
   if (format_.width != 0) return {};
   std::vector<std::size_t> counts;
   std::size_t metadata = 0;
@@ -172,7 +172,7 @@ Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameter
     counts.push_back(parameter.count);
     metadata += codes_at(parameter.count);
   }
-  fit_widths(parameters, ranks, payload_capacity(counts) - metadata);
+  fit_widths(parameters, order, payload_capacity(counts) - metadata);
   return {};
 }
 
@@ -218,8 +218,7 @@ void SuperGroupCodec::do_decode_add(const Slice& slice, Origin origin, const std
 }
 
 void SuperGroupCodec::do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
-                                           ConstValues values, std::uint32_t encoder,
-                                           std::byte* out) const {
+                                           ConstValues values, Origin total, std::byte* out) const {
   clear_padding(slice, out);
   Cursor cursor_in(*this, slice, wire);
   Cursor cursor_out(*this, slice, out);
@@ -227,7 +226,7 @@ void SuperGroupCodec::do_decode_add_encode(const Slice& slice, Origin origin, co
     const In at = cursor_in.at(run);
     const Out to = cursor_out.at(run);
     if (is_whole(run)) {
-      decode_add_encode_groups(slice, origin, super_groups(slice, run), at, from, encoder, to);
+      decode_add_encode_groups(slice, origin, super_groups(slice, run), at, from, total, to);
       return;
     }
     float sum[kSuperGroup];
@@ -235,7 +234,7 @@ void SuperGroupCodec::do_decode_add_encode(const Slice& slice, Origin origin, co
     with_whole_groups(slice, run, at, [&](const SuperGroups& groups, In whole) {
       decode_add_groups(slice, origin, groups, whole, sum);
     });
-    encode_run(slice, Origin{encoder, origin.contributions + 1}, run, sum, to);
+    encode_run(slice, total, run, sum, to);
   });
 }
 

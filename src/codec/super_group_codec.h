@@ -36,7 +36,7 @@ class SuperGroupCodec : public BlockCodec {
   SuperGroupCodec(const CodecSpec& spec, SuperGroupFormat format, Isa isa);
 
   // What a codec brings, over whole super-groups of the slice. `origin` is that of the message that
-  // is written (encode) or read (all others).
+  // is written (encode) or read (all others), `total` that of the outgoing one.
   virtual void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
                              const float* values, Out wire) const = 0;
   virtual void decode_groups(const Slice& slice, Origin origin, const SuperGroups& groups, In wire,
@@ -45,18 +45,17 @@ class SuperGroupCodec : public BlockCodec {
                                  In wire, float* values) const = 0;
   virtual void decode_add_encode_groups(const Slice& slice, Origin origin,
                                         const SuperGroups& groups, In wire, const float* values,
-                                        std::uint32_t encoder, Out out) const = 0;
+                                        Origin total, Out out) const = 0;
   // Chooses the widths so that all codes together take at most `code_bytes`, or all at the least
   // width if that is more.
-  virtual void fit_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks,
+  virtual void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
                           std::size_t code_bytes) const = 0;
 
   void do_statistics(ConstValues values, std::span<std::byte> out) const override;
   Status do_combine_statistics(std::size_t count,
                                std::span<const std::span<const std::byte>> by_rank,
                                std::span<std::byte> combined) const override;
-  Status do_choose_widths(std::span<const WidthRequest> parameters,
-                          std::uint32_t ranks) const override;
+  Status do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const override;
   Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override;
   void do_encode(const Slice& slice, Origin origin, ConstValues values,
                  std::byte* wire) const override;
@@ -65,8 +64,7 @@ class SuperGroupCodec : public BlockCodec {
   void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
                      Values values) const override;
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
-                            ConstValues values, std::uint32_t encoder,
-                            std::byte* out) const override;
+                            ConstValues values, Origin total, std::byte* out) const override;
 
  private:
   template <typename Byte>

@@ -30,6 +30,10 @@ TEST(ErrorCode, HasANameForEach) {
   EXPECT_EQ(to_string(ErrorCode::kCorruptFrame), "corrupt_frame");
   EXPECT_EQ(to_string(ErrorCode::kForeignFrame), "foreign_frame");
   EXPECT_EQ(to_string(ErrorCode::kUnsupported), "unsupported");
+  EXPECT_EQ(to_string(ErrorCode::kDisagreement), "disagreement");
+  EXPECT_EQ(to_string(ErrorCode::kPeerLost), "peer_lost");
+  EXPECT_EQ(to_string(ErrorCode::kAborted), "aborted");
+  EXPECT_EQ(to_string(ErrorCode::kDeadlineExceeded), "deadline_exceeded");
   EXPECT_EQ(to_string(static_cast<ErrorCode>(99)), "unknown");
 }
 

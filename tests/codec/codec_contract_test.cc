@@ -52,7 +52,8 @@ TEST_P(EveryCodec, WritesExactlyItsEncodedSizeAndTheSameBytesTwice) {
     const Message hop = decode_add_encode(*codec_, slice, {0, 1}, first, by_rank[1].view(), 1);
     FencedBytes again(codec_->encoded_size(slice, 2), 3, 0x5a);
     ASSERT_TRUE(
-        codec_->decode_add_encode(slice, {0, 1}, first, by_rank[1].view(), 1, again.bytes()).ok());
+        codec_->decode_add_encode(slice, {0, 1}, first, by_rank[1].view(), {1, 2}, again.bytes())
+            .ok());
     EXPECT_TRUE(again.fences_stand());
     EXPECT_TRUE(same_bytes(again.bytes(), hop));
   }

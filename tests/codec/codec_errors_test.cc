@@ -40,9 +40,11 @@ class EveryCodecRefuses : public testing::TestWithParam<CodecCase> {
     EXPECT_EQ(codec_->decode_add(slice, origin, wire, to).code(), code);
     EXPECT_TRUE(out.untouched());
     FencedBytes hop(codec_->encoded_size(slice_, 2));
-    EXPECT_EQ(
-        codec_->decode_add_encode(slice, origin, wire, ConstValues(values), 1, hop.bytes()).code(),
-        code);
+    EXPECT_EQ(codec_
+                  ->decode_add_encode(slice, origin, wire, ConstValues(values),
+                                      {1, origin.contributions + 1}, hop.bytes())
+                  .code(),
+              code);
     EXPECT_TRUE(hop.untouched());
   }
 
@@ -90,7 +92,8 @@ TEST_P(EveryCodecRefuses, AnOutgoingMessageOfAnotherSize) {
   for (const std::size_t wrong : {std::size_t{0}, size - 1, size + 1}) {
     FencedBytes out(wrong);
     EXPECT_EQ(
-        codec_->decode_add_encode(slice_, kOrigin, message_, by_rank_[1].view(), 1, out.bytes())
+        codec_
+            ->decode_add_encode(slice_, kOrigin, message_, by_rank_[1].view(), {1, 2}, out.bytes())
             .code(),
         ErrorCode::kInvalidArgument);
     EXPECT_TRUE(out.untouched());
@@ -106,9 +109,9 @@ TEST_P(EveryCodecRefuses, ContributionsOfNobodyOrOfTooMany) {
   const std::uint32_t order[] = {0, 1};
   const Message both = chain(*codec_, slice_, by_rank_, order);
   FencedBytes out(codec_->encoded_size(slice_, 2));
-  EXPECT_EQ(
-      codec_->decode_add_encode(slice_, {1, 2}, both, by_rank_[0].view(), 0, out.bytes()).code(),
-      ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codec_->decode_add_encode(slice_, {1, 2}, both, by_rank_[0].view(), {0, 3}, out.bytes())
+                .code(),
+            ErrorCode::kInvalidArgument);
   EXPECT_TRUE(out.untouched());
 }
 
@@ -193,7 +196,8 @@ TEST_P(EveryCodecRefuses, WidthRequestsOfAnotherSize) {
   std::vector<std::uint8_t> widths(codec_->width_count(kCount), 0xa5);
   std::vector<std::uint8_t> more(widths.size() + 1, 0xa5);
   const auto refused = [&](const WidthRequest& request, std::uint32_t ranks) {
-    return codec_->choose_widths({&request, 1}, ranks).code() == ErrorCode::kInvalidArgument;
+    return codec_->choose_widths({&request, 1}, {.ranks = ranks}).code() ==
+           ErrorCode::kInvalidArgument;
   };
   EXPECT_TRUE(refused({kCount, longer, widths}, 2));
   EXPECT_TRUE(refused({kCount, statistics, more}, 2));

@@ -49,8 +49,9 @@ TEST_P(EveryCodecShared, GivesEveryThreadTheSameBytes) {
       const std::span<float> decoded = out.as<float>().first(count);
       bool good = codec->encode(slice, {0, 1}, ConstValues(values), message).ok();
       good = good && codec->decode(slice, {0, 1}, message, Values(decoded)).ok();
-      good = good &&
-             codec->decode_add_encode(slice, {0, 1}, message, ConstValues(values), 1, sum).ok();
+      good =
+          good &&
+          codec->decode_add_encode(slice, {0, 1}, message, ConstValues(values), {1, 2}, sum).ok();
       good = good && std::ranges::equal(message, expected) && std::ranges::equal(sum, expected_hop);
       good = good && std::ranges::equal(decoded, expected_values);
       if (!good) ++wrong;

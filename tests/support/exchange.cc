@@ -37,7 +37,7 @@ std::vector<float> updated(const TypedValues& initial, std::size_t offset, Write
 Exchange::Exchange(const Codec& codec, std::span<const TypedValues> by_rank) {
   combine(codec, by_rank);
   const WidthRequest request{.count = count_, .statistics = statistics_, .widths = widths_};
-  expect_ok(codec.choose_widths({&request, 1}, ranks_));
+  expect_ok(codec.choose_widths({&request, 1}, {.ranks = ranks_}));
 }
 
 std::vector<Exchange> Exchange::of_several(const Codec& codec,
@@ -53,7 +53,8 @@ std::vector<Exchange> Exchange::of_several(const Codec& codec,
   for (Exchange& exchange : exchanges) {
     requests.push_back({exchange.count_, exchange.statistics_, exchange.widths_});
   }
-  if (!exchanges.empty()) expect_ok(codec.choose_widths(requests, exchanges.front().ranks_));
+  if (!exchanges.empty())
+    expect_ok(codec.choose_widths(requests, {.ranks = exchanges.front().ranks_}));
   return exchanges;
 }
 
@@ -111,7 +112,8 @@ Message decode_add_encode(const Codec& codec, const Slice& slice, Origin origin,
                           std::uint32_t encoder, std::size_t offset) {
   return written(codec.encoded_size(slice, origin.contributions + 1), offset,
                  [&](std::span<std::byte> out) {
-                   return codec.decode_add_encode(slice, origin, wire, values, encoder, out);
+                   return codec.decode_add_encode(slice, origin, wire, values,
+                                                  {encoder, origin.contributions + 1}, out);
                  });
 }
 

@@ -104,7 +104,7 @@ Status CodecOps::prepare() {
 Status CodecOps::choose_widths() {
   const WidthRequest request{
       .count = gradients_.count(), .statistics = statistics_.bytes(), .widths = widths_};
-  return codec_->choose_widths({&request, 1}, kRanks);
+  return codec_->choose_widths({&request, 1}, {.ranks = kRanks});
 }
 
 double CodecOps::bits_of(const Buffer& message) const {
@@ -156,7 +156,7 @@ void CodecOps::add_second_phase() {
                   .run =
                       [this] {
                         return codec_->decode_add_encode(slice_, kFirst, message_.bytes(),
-                                                         gradients_.values(1), kSecond.encoder,
+                                                         gradients_.values(1), kSecond,
                                                          sum_.bytes());
                       },
                   .vnmse = [this] { return hop_vnmse(); }});

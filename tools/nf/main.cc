@@ -23,7 +23,11 @@ int exit_code(const Status& status) {
     case ErrorCode::kBadConfig:
     case ErrorCode::kUnsupported: return kBadUsage;
     case ErrorCode::kCorruptFrame:
-    case ErrorCode::kForeignFrame: return kFailure;
+    case ErrorCode::kForeignFrame:
+    case ErrorCode::kDisagreement:
+    case ErrorCode::kPeerLost:
+    case ErrorCode::kAborted:
+    case ErrorCode::kDeadlineExceeded: return kFailure;
   }
   return kFailure;
 }

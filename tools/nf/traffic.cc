@@ -96,7 +96,7 @@ class RouteMeasurement {
           {.count = count, .statistics = passenger.statistics, .widths = passenger.widths});
       traffic_.statistics += own.size();
     }
-    return codec_.choose_widths(requests, ranks_);
+    return codec_.choose_widths(requests, {.ranks = ranks_});
   }
 
   Status second_phase(const Passenger& passenger) {

@@ -44,8 +44,7 @@ class Dense final : public BlockCodec {
   }
 
   void do_decode_add_encode(const Slice& /*slice*/, Origin /*origin*/, const std::byte* wire,
-                            ConstValues values, std::uint32_t /*encoder*/,
-                            std::byte* out) const override {
+                            ConstValues values, Origin /*total*/, std::byte* out) const override {
     const auto sum = type_ == DataType::kFloat32    ? convert_.sum_float32
                      : type_ == DataType::kBfloat16 ? convert_.sum_bfloat16
                                                     : convert_.sum_float16;

@@ -47,15 +47,15 @@ class Dynamiq final : public SuperGroupCodec {
   }
 
   void decode_add_encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
-                                In wire, const float* values, std::uint32_t encoder,
+                                In wire, const float* values, Origin total,
                                 Out out) const override {
-    kernels_.decode_add_encode(groups, draws(slice, encoder), options_.uniform,
-                               contributions(origin), wire, values, out);
+    kernels_.decode_add_encode(groups, draws(slice, total.encoder), options_.uniform,
+                               contributions(origin), contributions(total), wire, values, out);
   }
 
-  void fit_widths(std::span<const WidthRequest> parameters, std::uint32_t ranks,
+  void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
                   std::size_t code_bytes) const override {
-    fit_dynamiq_widths(parameters, ranks, code_bytes);
+    fit_dynamiq_widths(parameters, order.ranks, code_bytes);
   }
 
   bool is_width(std::uint8_t width) const override { return is_dynamiq_width(width); }

@@ -17,7 +17,8 @@ struct DynamiqKernels {
   using In = SuperGroupWire<const std::byte>;
   using Out = SuperGroupWire<std::byte>;
 
-  // `contributions` ranks are summed in the values; for decode_add_encode, in the incoming message.
+  // `contributions` ranks are summed in the values; for decode_add_encode, in the incoming
+  // message, and `total` in the outgoing one.
   void (*encode)(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
                  float contributions, const float* values, Out wire);
   void (*decode)(const SuperGroups& groups, bool uniform, float contributions, In wire,
@@ -25,7 +26,8 @@ struct DynamiqKernels {
   void (*decode_add)(const SuperGroups& groups, bool uniform, float contributions, In wire,
                      float* values);
   void (*decode_add_encode)(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
-                            float contributions, In wire, const float* values, Out out);
+                            float contributions, float total, In wire, const float* values,
+                            Out out);
 };
 
 const DynamiqKernels& dynamiq_reference();

@@ -172,15 +172,15 @@ void decode_add(const SuperGroups& groups, bool uniform, float contributions,
 }
 
 void decode_add_encode(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
-                       float contributions, DynamiqKernels::In wire, const float* values,
-                       DynamiqKernels::Out out) {
+                       float contributions, float total, DynamiqKernels::In wire,
+                       const float* values, DynamiqKernels::Out out) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     const DynamiqLattice& lattice = dynamiq_lattice(width, uniform);
     float sum[kSuperGroup];
     decode_one(lattice, width, contributions * mean_of(groups, i), at, sum);
     for (std::size_t e = 0; e < kSuperGroup; ++e) sum[e] = values[i * kSuperGroup + e] + sum[e];
-    encode_one(lattice, width, SuperGroupDraws(draws, groups.first + i),
-               (contributions + 1.0f) * mean_of(groups, i), sum, out);
+    encode_one(lattice, width, SuperGroupDraws(draws, groups.first + i), total * mean_of(groups, i),
+               sum, out);
     out.units += 2;
     out.scales += kScales;
     out.codes += kCodeGroups * group_bytes(width);

@@ -236,11 +236,12 @@ void encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contr
 
 template <bool kUniform, bool kCorrelated>
 void decode_add_encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
-                          DynamiqKernels::In wire, const float* values, DynamiqKernels::Out out) {
+                          float total, DynamiqKernels::In wire, const float* values,
+                          DynamiqKernels::Out out) {
   const std::byte* codes = wire.codes;
   const auto prepare = [&](std::size_t i, float* room) HWY_ATTR -> const float* {
     const float* from = values + i * kSuperGroup;
-    const float mean_out = mean_of(groups, i, contributions + 1.0f);
+    const float mean_out = mean_of(groups, i, total);
     const auto add_decoded = [&](auto centre) HWY_ATTR {
       const auto sink = [=](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
         for (std::size_t v = 0; v < kGroupVectors; ++v) {
@@ -313,14 +314,14 @@ void decode_add(const SuperGroups& groups, bool uniform, float contributions,
 }
 
 void decode_add_encode(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
-                       float contributions, DynamiqKernels::In wire, const float* values,
-                       DynamiqKernels::Out out) {
+                       float contributions, float total, DynamiqKernels::In wire,
+                       const float* values, DynamiqKernels::Out out) {
   const bool correlated = draws.strata > 1;
   const auto run =
       uniform
           ? (correlated ? decode_add_encode_as<true, true> : decode_add_encode_as<true, false>)
           : (correlated ? decode_add_encode_as<false, true> : decode_add_encode_as<false, false>);
-  run(groups, draws, contributions, wire, values, out);
+  run(groups, draws, contributions, total, wire, values, out);
 }
 
 constexpr DynamiqKernels kDynamiq = {encode, decode, decode_add, decode_add_encode};

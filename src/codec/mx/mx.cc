@@ -89,8 +89,7 @@ class Mx final : public BlockCodec {
   }
 
   void do_decode_add_encode(const Slice& slice, Origin /*origin*/, const std::byte* wire,
-                            ConstValues values, std::uint32_t /*encoder*/,
-                            std::byte* out) const override {
+                            ConstValues values, Origin /*total*/, std::byte* out) const override {
     for_each_run(values, [&](Run run, const float* from) {
       const std::size_t at = bytes_of(run.block);
       kernels_.decode_add_encode(mx_blocks(slice, run), wire + at, from, out + at);

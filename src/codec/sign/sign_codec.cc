@@ -86,12 +86,11 @@ class SignCodec final : public BlockCodec {
   }
 
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
-                            ConstValues values, std::uint32_t encoder,
-                            std::byte* out) const override {
+                            ConstValues values, Origin total, std::byte* out) const override {
     clear_gap(slice.count, out);
     const SignFormat in = format(origin.contributions);
     for_each_run(values, [&](Run run, const float* from) {
-      const SignBlocks blocks = blocks_of_run(slice, run, encoder);
+      const SignBlocks blocks = blocks_of_run(slice, run, total.encoder);
       with_whole_blocks(in, slice, run, wire, [&](SignIn at) {
         with_whole_blocks(in.plus_one(), slice, run, out, [&](SignOut to) {
           kernels_.decode_add_encode(blocks, in, at, from, to);

@@ -97,12 +97,11 @@ class Thc final : public BlockCodec {
   }
 
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
-                            ConstValues values, std::uint32_t encoder,
-                            std::byte* out) const override {
+                            ConstValues values, Origin total, std::byte* out) const override {
     for_each_run(values, [&](Run run, const float* from) {
-      kernels_.decode_add_encode(thc_blocks(slice, run), rounding(slice, encoder),
+      kernels_.decode_add_encode(thc_blocks(slice, run), rounding(slice, total.encoder),
                                  origin.contributions, wire + place(run, origin.contributions),
-                                 from, out + place(run, origin.contributions + 1));
+                                 from, out + place(run, total.contributions));
     });
   }
 

@@ -46,13 +46,13 @@ class Waterfill final : public SuperGroupCodec {
   }
 
   void decode_add_encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
-                                In wire, const float* values, std::uint32_t encoder,
+                                In wire, const float* values, Origin total,
                                 Out out) const override {
-    kernels_.decode_add_encode(groups, draws(slice, origin.encoder), draws(slice, encoder),
-                               contributions(origin), wire, values, out);
+    kernels_.decode_add_encode(groups, draws(slice, origin.encoder), draws(slice, total.encoder),
+                               contributions(origin), contributions(total), wire, values, out);
   }
 
-  void fit_widths(std::span<const WidthRequest> parameters, std::uint32_t /*ranks*/,
+  void fit_widths(std::span<const WidthRequest> parameters, SumOrder /*order*/,
                   std::size_t code_bytes) const override {
     std::vector<WidthDemand> demands;
     for (const WidthRequest& parameter : parameters) add_demands(parameter, demands);

@@ -22,9 +22,9 @@ struct WaterfillKernels {
                  float* values);
   void (*decode_add)(const SuperGroups& groups, const DrawStream& draws, float contributions,
                      In wire, float* values);
-  // `contributions` are those of the incoming message.
+  // `contributions` are those of the incoming message, `total` those of the outgoing one.
   void (*decode_add_encode)(const SuperGroups& groups, const DrawStream& draws_in,
-                            const DrawStream& draws_out, float contributions, In wire,
+                            const DrawStream& draws_out, float contributions, float total, In wire,
                             const float* values, Out out);
 };
 

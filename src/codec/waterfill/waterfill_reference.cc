@@ -128,16 +128,16 @@ void decode_add(const SuperGroups& groups, const DrawStream& draws, float contri
 }
 
 void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
-                       const DrawStream& draws_out, float contributions, WaterfillKernels::In wire,
-                       const float* values, WaterfillKernels::Out out) {
+                       const DrawStream& draws_out, float contributions, float total,
+                       WaterfillKernels::In wire, const float* values, WaterfillKernels::Out out) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     const WaterfillGrid grid(width);
     float sum[kSuperGroup];
     decode_one(grid, width, DrawKey(draws_in, groups.first + i), contributions * mean_of(groups, i),
                at.units, at.scales, at.codes, sum);
     for (std::size_t e = 0; e < kSuperGroup; ++e) sum[e] = values[i * kSuperGroup + e] + sum[e];
-    encode_one(grid, width, DrawKey(draws_out, groups.first + i),
-               (contributions + 1.0f) * mean_of(groups, i), sum, out.units, out.scales, out.codes);
+    encode_one(grid, width, DrawKey(draws_out, groups.first + i), total * mean_of(groups, i), sum,
+               out.units, out.scales, out.codes);
     out.units += 2;
     out.scales += kGroupsPerSuperGroup;
     out.codes += kGroupsPerSuperGroup * group_bytes(width);

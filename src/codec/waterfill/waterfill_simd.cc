@@ -248,9 +248,9 @@ void decode_run(const SuperGroups& groups, const DrawStream& draws, float contri
 // Decodes super-group i of a message, adds the values, and finds the scales of the centred sum.
 template <unsigned kWidth, bool kCentre>
 HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                       WaterfillKernels::In wire, const float* values, std::size_t i, VU strides,
-                       float* sum, Scales& scales) {
-  const VF mean_out = set(mean_of(groups, i, contributions + 1.0f));
+                       float total, WaterfillKernels::In wire, const float* values, std::size_t i,
+                       VU strides, float* sum, Scales& scales) {
+  const VF mean_out = set(mean_of(groups, i, total));
   const float* from = values + i * kSuperGroup;
   Peaks peaks;
   dequantise<kWidth>(
@@ -271,18 +271,18 @@ HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float
 
 template <unsigned kWidth>
 void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const DrawStream& draws_out,
-               float contributions, WaterfillKernels::In wire, const float* values,
+               float contributions, float total, WaterfillKernels::In wire, const float* values,
                WaterfillKernels::Out out) {
   const VU strides = DrawWords::strides();
   alignas(64) float sums[2][kSuperGroup];  // of the current super-group and of the next one
   Scales scales[2];
   const auto prepare = [&](std::size_t i) HWY_ATTR {
     if (mean_of(groups, i, 1.0f) != 0) {
-      sum_up<kWidth, true>(groups, draws_in, contributions, wire, values, i, strides, sums[i % 2],
-                           scales[i % 2]);
+      sum_up<kWidth, true>(groups, draws_in, contributions, total, wire, values, i, strides,
+                           sums[i % 2], scales[i % 2]);
     } else {
-      sum_up<kWidth, false>(groups, draws_in, contributions, wire, values, i, strides, sums[i % 2],
-                            scales[i % 2]);
+      sum_up<kWidth, false>(groups, draws_in, contributions, total, wire, values, i, strides,
+                            sums[i % 2], scales[i % 2]);
     }
   };
   prepare(0);
@@ -365,14 +365,14 @@ void decode_add(const SuperGroups& groups, const DrawStream& draws, float contri
 }
 
 void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
-                       const DrawStream& draws_out, float contributions, WaterfillKernels::In wire,
-                       const float* values, WaterfillKernels::Out out) {
+                       const DrawStream& draws_out, float contributions, float total,
+                       WaterfillKernels::In wire, const float* values, WaterfillKernels::Out out) {
 #define NF_FORM(width) fused_run<width>
   static constexpr decltype(&fused_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
   for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
-    kRuns[run.width](run, draws_in, draws_out, contributions, wire, values + first * kSuperGroup,
-                     out);
+    kRuns[run.width](run, draws_in, draws_out, contributions, total, wire,
+                     values + first * kSuperGroup, out);
     advance(wire, run);
     advance(out, run);
   });
