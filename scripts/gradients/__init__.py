@@ -1,0 +1,1 @@
+"""Training runs whose gradients scripts/dump_gradients.py writes to files."""
