@@ -1,0 +1,25 @@
+// Ring. Chunk c starts at rank c + 1 and visits the ranks in order, gathering one contribution a
+// hop, until rank c holds the sum; then the finished bytes go round once more. In every round each
+// rank sends one chunk to its right and receives one from its left: n - 1 rounds each way, and no
+// link but those between neighbours is used.
+#include "collective/routes.h"
+
+namespace nf {
+
+Route ring_route(std::uint32_t ranks, std::uint32_t chunk) {
+  Route route;
+  route.owner = chunk;
+  for (std::uint32_t round = 0; round + 1 < ranks; ++round) {
+    const std::uint32_t from = (chunk + 1 + round) % ranks;
+    route.reduce.push_back(
+        {.round = round, .from = from, .to = (from + 1) % ranks, .contributions = round + 1});
+  }
+  for (std::uint32_t round = 0; round + 1 < ranks; ++round) {
+    const std::uint32_t from = (chunk + round) % ranks;
+    route.gather.push_back(
+        {.round = round, .from = from, .to = (from + 1) % ranks, .contributions = ranks});
+  }
+  return route;
+}
+
+}  // namespace nf
