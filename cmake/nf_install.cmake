@@ -1,5 +1,6 @@
 # What a consumer gets: find_package(neuron_fabric), then neuron_fabric::neuron_fabric for all
-# layers, or one layer by its name, as neuron_fabric::codec.
+# layers, or one layer by its name, as neuron_fabric::codec; find_package(neuron_fabric COMPONENTS mpi)
+# for neuron_fabric::mpi, too, and the MPI that it was built with.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -12,6 +13,8 @@ target_link_libraries(nf_neuron_fabric INTERFACE ${layers})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/neuron_fabric)
 install(TARGETS nf_neuron_fabric ${layers} EXPORT neuron_fabricTargets)
 install(EXPORT neuron_fabricTargets NAMESPACE neuron_fabric:: DESTINATION ${package_dir})
+install(TARGETS nf_mpi EXPORT neuron_fabricMpiTargets)
+install(EXPORT neuron_fabricMpiTargets NAMESPACE neuron_fabric:: DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/neuron_fabric
                   ${PROJECT_BINARY_DIR}/include/neuron_fabric
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/peer_status.h"
+
 namespace nf {
 
 RankGroup::RankGroup(Transport& whole, std::vector<std::uint32_t> members)
@@ -11,14 +13,17 @@ RankGroup::RankGroup(Transport& whole, std::vector<std::uint32_t> members)
   rank_ = static_cast<std::uint32_t>(self - members_.begin());
 }
 
-Status RankGroup::send(Transfer& transfer) {
-  transfer.peer = members_[transfer.peer];
-  return whole_.send(transfer);
-}
+Status RankGroup::send(Transfer& transfer) { return start(transfer, &Transport::send); }
 
-Status RankGroup::receive(Transfer& transfer) {
-  transfer.peer = members_[transfer.peer];
-  return whole_.receive(transfer);
+Status RankGroup::receive(Transfer& transfer) { return start(transfer, &Transport::receive); }
+
+Status RankGroup::start(Transfer& transfer, Status (Transport::*how)(Transfer&)) {
+  const std::uint32_t member = transfer.peer;
+  NF_RETURN_IF_ERROR(check_peer(member, rank_, ranks()));
+  transfer.peer = members_[member];
+  Status status = (whole_.*how)(transfer);
+  transfer.peer = member;
+  return status;
 }
 
 }  // namespace nf

@@ -8,7 +8,8 @@
 namespace nf {
 
 // Borrows `whole`, whose rank must be among `members`. Only one group of a transport may have
-// transfers under way at a time.
+// transfers under way at a time. Errors name the ranks of `whole`, but for a peer that is not in
+// the group.
 class RankGroup final : public Transport {
  public:
   RankGroup(Transport& whole, std::vector<std::uint32_t> members);
@@ -24,6 +25,9 @@ class RankGroup final : public Transport {
   void abort(const Status& why) override { whole_.abort(why); }
 
  private:
+  // Leaves transfer.peer as it was: transports look at it only here.
+  Status start(Transfer& transfer, Status (Transport::*how)(Transfer&));
+
   Transport& whole_;
   const std::vector<std::uint32_t> members_;  // their ranks in whole_
   std::uint32_t rank_ = 0;

@@ -1,0 +1,174 @@
+#include "neuron_fabric/inproc_transport.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "transport/peer_status.h"
+#include "transport/posts.h"
+
+namespace nf {
+
+// One mutex for all, held for a few instructions at a time: bytes are copied without it. While they
+// are, both posts are kMoving, and a rank that fails waits for its own to come to rest before it
+// lets its caller have the bytes back.
+struct InprocNetwork::Shared {
+  struct Rank {
+    std::condition_variable changed;  // its thread alone waits here
+    Posts posts;
+    Status departure;  // what peers are told; ok while it takes part
+  };
+
+  explicit Shared(std::uint32_t count) : ranks(count) {}
+
+  std::mutex mutex;
+  // Guarded by mutex.
+  std::vector<Rank> ranks;
+};
+
+namespace {
+
+using Shared = InprocNetwork::Shared;
+using Lock = std::unique_lock<std::mutex>;
+
+class InprocTransport final : public Transport {
+ public:
+  InprocTransport(std::shared_ptr<Shared> shared, std::uint32_t rank)
+      : shared_(std::move(shared)), rank_(rank) {}
+  ~InprocTransport() override { depart(peer_lost(rank_)); }
+
+  std::string_view name() const override { return "inproc"; }
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t ranks() const override { return static_cast<std::uint32_t>(shared_->ranks.size()); }
+  Duration now() const override { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+  Status send(Transfer& transfer) override { return start(transfer, Direction::kSend); }
+  Status receive(Transfer& transfer) override { return start(transfer, Direction::kReceive); }
+  Status progress() override;
+  Status wait(Duration deadline) override;
+  void abort(const Status& why) override;
+
+ private:
+  Shared::Rank& self() { return shared_->ranks[rank_]; }
+
+  Status start(Transfer& transfer, Direction direction);
+  void move(Lock& lock, Transfer& transfer, Direction direction, Post& other);
+  // Marks what is done, and how much of it in `done`. Fails where the rest cannot be.
+  Status settle(Lock& lock, std::size_t& done);
+  Status fail(Lock& lock, Status why);
+  void withdraw(Lock& lock);
+  void depart(const Status& told);
+
+  const std::shared_ptr<Shared> shared_;
+  const std::uint32_t rank_;
+  Status failure_;
+};
+
+Status InprocTransport::start(Transfer& transfer, Direction direction) {
+  NF_RETURN_IF_ERROR(failure_);
+  Status bad = check_peer(transfer.peer, rank_, ranks());
+  Lock lock(shared_->mutex);
+  if (!bad.ok()) return fail(lock, std::move(bad));
+  Shared::Rank& peer = shared_->ranks[transfer.peer];
+  if (!peer.departure.ok()) return fail(lock, peer.departure);
+  Post* const other = peer.posts.first_waiting(rank_, opposite(direction));
+  if (other != nullptr) {
+    move(lock, transfer, direction, *other);
+  } else {
+    self().posts.add(transfer, direction);
+  }
+  return {};
+}
+
+void InprocTransport::move(Lock& lock, Transfer& transfer, Direction direction, Post& other) {
+  const Transfer* const theirs = other.transfer;
+  const bool sends = direction == Direction::kSend;
+  const std::span<const std::byte> from = sends ? transfer.bytes : other.bytes;
+  const std::span<std::byte> to = sends ? other.bytes : transfer.bytes;
+  other.state = Post::State::kMoving;
+  lock.unlock();
+  if (from.size() <= to.size()) std::ranges::copy(from, to.begin());
+  lock.lock();
+  // `other` may have moved in memory meanwhile, but not gone: its rank waits for it.
+  Shared::Rank& peer = shared_->ranks[transfer.peer];
+  for (Post* post : {peer.posts.find(theirs), &self().posts.add(transfer, direction)}) {
+    post->state = Post::State::kFinished;
+    post->size = from.size();
+  }
+  peer.changed.notify_one();
+}
+
+Status InprocTransport::settle(Lock& lock, std::size_t& done) {
+  Posts::Settled settled = self().posts.settle();
+  done = settled.done;
+  if (!settled.problem.ok()) return fail(lock, std::move(settled.problem));
+  for (const Post& post : self().posts.all()) {
+    const Shared::Rank& peer = shared_->ranks[post.peer];
+    if (post.state == Post::State::kWaiting && !peer.departure.ok()) {
+      return fail(lock, peer.departure);
+    }
+  }
+  return {};
+}
+
+Status InprocTransport::progress() {
+  NF_RETURN_IF_ERROR(failure_);
+  Lock lock(shared_->mutex);
+  std::size_t done = 0;
+  return settle(lock, done);
+}
+
+Status InprocTransport::wait(Duration deadline) {
+  NF_RETURN_IF_ERROR(failure_);
+  const std::chrono::time_point<std::chrono::steady_clock> end(deadline);
+  Lock lock(shared_->mutex);
+  bool late = false;
+  while (true) {
+    std::size_t done = 0;
+    NF_RETURN_IF_ERROR(settle(lock, done));
+    if (done > 0) return {};
+    if (late) return too_late(rank_, self().posts.peers());
+    late = self().changed.wait_until(lock, end) == std::cv_status::timeout;
+  }
+}
+
+void InprocTransport::abort(const Status& why) {
+  depart(gave_up(rank_, why));
+  failure_ = why;
+}
+
+Status InprocTransport::fail(Lock& lock, Status why) {
+  withdraw(lock);
+  failure_ = std::move(why);
+  return failure_;
+}
+
+void InprocTransport::withdraw(Lock& lock) {
+  self().changed.wait(lock, [this] { return !self().posts.has_moving(); });
+  static_cast<void>(self().posts.settle());  // another failure comes first
+  self().posts.clear();
+}
+
+// The first departure is the one that peers hear of.
+void InprocTransport::depart(const Status& told) {
+  Lock lock(shared_->mutex);
+  withdraw(lock);
+  if (!self().departure.ok()) return;
+  self().departure = told;
+  for (Shared::Rank& rank : shared_->ranks) rank.changed.notify_one();
+}
+
+}  // namespace
+
+InprocNetwork::InprocNetwork(std::uint32_t ranks) : shared_(std::make_shared<Shared>(ranks)) {}
+
+InprocNetwork::~InprocNetwork() = default;
+
+std::unique_ptr<Transport> InprocNetwork::endpoint(std::uint32_t rank) {
+  return std::make_unique<InprocTransport>(shared_, rank);
+}
+
+}  // namespace nf

@@ -1,0 +1,141 @@
+// One rank of a job that mpirun starts; tests/transport/CMakeLists.txt says how. The first argument
+// chooses what the job does:
+//
+//   promises   all tests below, with MPI in the hands of this program
+//   alone      one exchange, with MPI in the hands of the transport; everybody exits with 0
+//   killed     rank 1 dies by a signal while the others wait for it
+//   stuck      rank 1 never answers; the others give up at their deadline and exit
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "neuron_fabric/mpi_transport.h"
+#include "transport/transport_promises.h"
+
+namespace nf::test {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+class EveryPromise : public testing::TestWithParam<Promise> {};
+
+INSTANTIATE_TEST_SUITE_P(Mpi, EveryPromise,
+                         testing::ValuesIn(transport_promises().begin(),
+                                           transport_promises().end()),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST_P(EveryPromise, IsKept) {
+  auto end = make_mpi_transport();
+  ASSERT_TRUE(end) << to_string(end.status());
+  GetParam().keep(**end);
+}
+
+TEST(MpiTransport, IsNamedAsOnTheCommandLine) {
+  auto end = make_mpi_transport();
+  ASSERT_TRUE(end);
+  EXPECT_EQ((*end)->name(), "mpi");
+}
+
+TEST(MpiTransport, RefusesMoreThanMpiCanCount) {
+  auto end = make_mpi_transport();
+  ASSERT_TRUE(end);
+  std::byte byte{};
+  Transfer transfer{.peer = ((*end)->rank() + 1) % (*end)->ranks(),
+                    .bytes = {&byte, std::size_t{INT_MAX} + 1}};  // refused before it is looked at
+  const Status status = (*end)->send(transfer);
+  EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("2147483648"));
+}
+
+TEST(MpiTransport, IsApartFromOthersOfTheSameJob) {
+  auto first = make_mpi_transport();
+  auto second = make_mpi_transport();
+  ASSERT_TRUE(first && second);
+  const std::uint32_t to = ((*first)->rank() + 1) % kPromiseRanks;
+  const std::uint32_t from = ((*first)->rank() + 2) % kPromiseRanks;
+  std::vector<std::byte> ones(4, std::byte{1});
+  std::vector<std::byte> twos(4, std::byte{2});
+  std::vector<std::byte> incoming(4);
+  Transfer in_first{.peer = to, .bytes = ones};
+  Transfer in_second{.peer = to, .bytes = twos};
+  ASSERT_TRUE((*first)->send(in_first).ok());
+  ASSERT_TRUE((*second)->send(in_second).ok());
+  ASSERT_TRUE(receive_now(**second, from, incoming).ok());
+  EXPECT_EQ(incoming, twos);
+  ASSERT_TRUE(receive_now(**first, from, incoming).ok());
+  EXPECT_EQ(incoming, ones);
+  ASSERT_TRUE(finish(**first, in_first).ok());
+  ASSERT_TRUE(finish(**second, in_second).ok());
+}
+
+TEST(MpiAllReduce, AddsOverAllRanks) {
+  auto end = make_mpi_transport();
+  ASSERT_TRUE(end);
+  ASSERT_TRUE(mpi_barrier().ok());
+  const std::uint32_t rank = (*end)->rank();
+  std::vector<float> floats(1000, static_cast<float>(rank) + 0.5f);
+  ASSERT_TRUE(mpi_all_reduce_floats(floats).ok());
+  EXPECT_THAT(floats, Each(4.5f));
+  std::vector<std::uint16_t> halves(1000, static_cast<std::uint16_t>(rank + 20000));
+  ASSERT_TRUE(mpi_all_reduce_16bit(halves).ok());
+  EXPECT_THAT(halves, Each(60003));
+}
+
+int fail(const Transport& end, const Status& status) {
+  std::fprintf(stderr, "rank %u: %s\n", end.rank(), to_string(status).c_str());
+  return 1;
+}
+
+// From rank to rank until it is back at rank 0.
+Status pass_a_token(Transport& end) {
+  std::vector<std::byte> token(1000);
+  const std::uint32_t to = (end.rank() + 1) % end.ranks();
+  const std::uint32_t from = (end.rank() + end.ranks() - 1) % end.ranks();
+  if (end.rank() == 0) NF_RETURN_IF_ERROR(send_now(end, to, token));
+  NF_RETURN_IF_ERROR(receive_now(end, from, token));
+  return end.rank() == 0 ? Status() : send_now(end, to, token);
+}
+
+int run(const std::string& what) {
+  auto end = make_mpi_transport();
+  if (!end) {
+    std::fprintf(stderr, "%s\n", to_string(end.status()).c_str());
+    return 1;
+  }
+  if (const Status status = pass_a_token(**end); !status.ok()) return fail(**end, status);
+  if (what == "alone") return 0;
+  if ((*end)->rank() == 1) {
+    if (what == "killed") std::raise(SIGKILL);
+    std::this_thread::sleep_for(std::chrono::minutes(10));
+    return 0;
+  }
+  std::vector<std::byte> bytes(1000);
+  Transfer transfer{.peer = 1, .bytes = bytes};
+  Status status = (*end)->receive(transfer);
+  const auto patience = what == "killed" ? std::chrono::minutes(10) : std::chrono::seconds(1);
+  if (status.ok()) status = (*end)->wait((*end)->now() + patience);
+  (*end)->abort(status);
+  return fail(**end, status);
+}
+
+}  // namespace
+}  // namespace nf::test
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "promises";
+  if (what != "promises") return nf::test::run(what);
+  MPI_Init(&argc, &argv);
+  testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return result;
+}
