@@ -1,15 +1,19 @@
 // Small cases of g_binary and g_ternary, worked out by hand.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
 #include "support/exchange.h"
+#include "support/generator.h"
 
 namespace nf::test {
 namespace {
@@ -74,7 +78,79 @@ TEST_P(Sign, BinaryMajorityCountsAllAsVotingWithTheMajority) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
   if (IsSkipped()) return;
   exchange({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
+  EXPECT_EQ(get_float(message_.data()), 3.0f);
+  ASSERT_EQ(message_.size(), kCodesAt + 4);  // a bit an element goes back
+  EXPECT_EQ(byte(kCodesAt), 0b0111);
   EXPECT_EQ(decoded_, (std::vector{3.0f, 3.0f, 3.0f, -3.0f}));
+}
+
+TEST_P(Sign, BinaryMajorityOfOneRankIsItsSigns) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
+  if (IsSkipped()) return;
+  exchange({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
+  ASSERT_EQ(message_.size(), kCodesAt + 4);
+  EXPECT_EQ(byte(kCodesAt), 0b11110101);
+  EXPECT_EQ(byte(kCodesAt + 1), 0b10);
+}
+
+// The vote of all ranks, ties included, is that of the counts that a larger job would still send.
+TEST_P(Sign, BinaryMajorityDecodesLikeTheCountsItIsMadeOf) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
+  if (IsSkipped()) return;
+  for (const std::uint32_t ranks : {2u, 3u, 4u, 9u}) {
+    SCOPED_TRACE(testing::Message() << ranks << " ranks");
+    Generator random(ranks);
+    std::vector<TypedValues> by_rank;
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      by_rank.emplace_back(DataType::kFloat32, random.normal(5120 + 777));
+      order.push_back(rank);
+    }
+    const Exchange exchange(*codec_, by_rank);
+    const Slice all = exchange.whole();
+    Slice some = all;
+    some.ranks = ranks + 1;
+    const Origin origin{.encoder = ranks - 1, .contributions = ranks};
+    const Message votes = chain(*codec_, all, by_rank, order);
+    const Message counts = chain(*codec_, some, by_rank, order);
+    EXPECT_EQ(votes.size(), codec_->encoded_size(all, 1));
+    EXPECT_GT(counts.size(), votes.size());
+    EXPECT_TRUE(
+        same_bits(decode(*codec_, all, origin, votes), decode(*codec_, some, origin, counts)));
+  }
+}
+
+TEST_P(Sign, BinaryMergesCountsAndScales) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary"));
+  if (IsSkipped()) return;
+  exchange({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
+  const Exchange both(*codec_, std::vector<TypedValues>(2, by_rank_[0]));
+  const Message merged = merge(*codec_, both.whole(), {0, 1}, message_, {1, 1}, message_, 0);
+  EXPECT_EQ(get_float(merged.data()), 3.4f);
+  ASSERT_EQ(merged.size(), kCodesAt + 8);
+  const int codes[] = {0x02, 0x08, 0x02, 0x00, 0x02, 0x02, 0x02, 0x02};
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(std::to_integer<int>(merged[kCodesAt + i]), codes[i]) << i;
+  }
+}
+
+TEST_P(Sign, BinaryMergesPoisonIntoPoison) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary"));
+  if (IsSkipped()) return;
+  const float most = std::numeric_limits<float>::max();
+  const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, std::vector{NAN}),
+                                            TypedValues(DataType::kFloat32, std::vector{most}),
+                                            TypedValues(DataType::kFloat32, std::vector{1.0f})};
+  const Exchange exchange(*codec_, by_rank);
+  const Slice slice = exchange.whole();
+  std::vector<Message> own;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    own.push_back(encode(*codec_, slice, {rank, 1}, by_rank[rank].view()));
+  }
+  for (const auto& [a, b] : {std::pair{0, 2}, std::pair{2, 0}, std::pair{0, 0}, std::pair{1, 1}}) {
+    const Message merged = merge(*codec_, slice, {0, 1}, own[a], {1, 1}, own[b], 0);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(get_float(merged.data())), 0x7fc00000u) << a << b;
+  }
 }
 
 TEST_P(Sign, BinaryDrawsTheSignOfZerosAndOfTies) {
@@ -103,6 +179,19 @@ TEST_P(Sign, TernaryOpensTheGateOfWhatIsLarge) {
   EXPECT_EQ(byte(kCodesAt), 2 + 3 + 9 + 27 + 81);
   EXPECT_EQ(byte(kCodesAt + 1), 0 + 3 + 9 + 27 + 81);
   EXPECT_EQ(byte(kCodesAt + 3), 1 + 3 + 9 + 27 + 81);
+}
+
+TEST_P(Sign, TernaryMergesDigitsIntoThreeBits) {
+  ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
+  if (IsSkipped()) return;
+  exchange({{4, -3, 2, 1, -1, 1}});
+  const Exchange both(*codec_, std::vector<TypedValues>(2, by_rank_[0]));
+  const Message merged = merge(*codec_, both.whole(), {0, 1}, message_, {1, 1}, message_, 0);
+  EXPECT_EQ(get_float(merged.data()), 6.0f);
+  ASSERT_EQ(merged.size(), kCodesAt + 12);  // codes of 0 to 4: 4, 0, 4, 2, 2, 2
+  const int low[] = {0, 0, 0, 2, 2, 2, 0, 0};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(std::to_integer<int>(merged[kCodesAt + i]), low[i]);
+  EXPECT_EQ(std::to_integer<int>(merged[kCodesAt + 8]), 0b000101);
 }
 
 TEST_P(Sign, TernaryAddsUpEqualMagnitudesExactly) {

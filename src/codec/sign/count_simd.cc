@@ -1,10 +1,12 @@
-// Vector form of decoding g_binary and g_ternary.
+// Vector form of decoding and merging g_binary and g_ternary.
 #include "codec/sign/sign_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/sign/count_simd.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include <utility>
 
 #include "codec/sign/counts-inl.h"
 #include "codec/simd/lanes-inl.h"
@@ -32,12 +34,14 @@ HWY_INLINE void store_value(VF value, std::size_t v, float* at) {
   }
 }
 
-// One contribution of g_binary: a bit chooses between the scale and its negative.
+// One contribution of g_binary, or a vote: a bit chooses between all of the scale and its negative.
 template <Store kStore>
 void decode_bits(const SignBlocks& blocks, SignIn wire, float* to) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire.codes);
+  const auto contributions = static_cast<float>(wire.format.contributions);
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const VF plus = set(get_float(wire.scales + 4 * b));
+    const float factor = get_float(wire.scales + 4 * b) / contributions;
+    const VF plus = set(factor * contributions);
     const VF minus = hn::Sub(hn::Zero(DF()), plus);  // of 0 too it is +0
     for (std::size_t g = 0; g < kSignGroups; ++g, to += kGroup, codes += group_bytes(1)) {
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
@@ -70,38 +74,29 @@ void decode_trits(const SignBlocks& blocks, SignIn wire, float* to) {
   }
 }
 
-// What each level would be if all had voted with the majority; ties are drawn.
-HWY_INLINE void vote(const SignBlocks& blocks, std::size_t b, std::size_t g,
-                     std::uint32_t contributions, VF (&level)[kGroupVectors]) {
-  Masks positive;
-  Masks tie;
-  for (std::size_t v = 0; v < kGroupVectors; ++v) {
-    positive[v] = hn::Gt(level[v], hn::Zero(DF()));
-    tie[v] = hn::Eq(level[v], hn::Zero(DF()));
-  }
-  if (contributions % 2 == 0) draw_signs(blocks.draws, blocks.first + b, g, tie, positive);
-  const VF all = set(static_cast<float>(contributions));
-  for (std::size_t v = 0; v < kGroupVectors; ++v) {
-    level[v] = hn::IfThenElse(positive[v], all, hn::Neg(all));
-  }
-}
-
-template <unsigned kWidth, Store kStore>
-void decode_counts(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* to) {
-  const auto contributions = static_cast<float>(format.contributions);
-  const VF step = set(format.step());
-  const VF offset = set(-contributions);
-  CountReader<kWidth> reader(wire.codes);
+template <Store kStore, class Reader>
+HWY_INLINE void decode_counts(const SignBlocks& blocks, SignIn wire, Reader reader, float* to) {
+  const auto contributions = static_cast<float>(wire.format.contributions);
+  const VF step = set(wire.format.step());
+  const VF all = set(contributions);
+  const VF none = set(-contributions);
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const VF factor = set(get_float(wire.scales + 4 * b) / contributions);
     for (std::size_t g = 0; g < kSignGroups; ++g, to += kGroup) {
       VU code[kGroupVectors];
       reader.read(g, code);
       VF level[kGroupVectors];
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
-        level[v] = hn::MulAdd(to_float(code[v]), step, offset);
+      if (blocks.majority) {
+        Masks positive;
+        majority_of(blocks, b, g, wire.format.contributions, code, positive);
+        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+          level[v] = hn::IfThenElse(positive[v], all, none);
+        }
+      } else {
+        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+          level[v] = hn::MulAdd(to_float(code[v]), step, none);
+        }
       }
-      if (blocks.majority) vote(blocks, b, g, format.contributions, level);
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
         // Adding zero turns -0 into +0.
         const VF value = hn::MulAdd(factor, level[v], hn::Zero(DF()));
@@ -112,35 +107,74 @@ void decode_counts(const SignBlocks& blocks, const SignFormat& format, SignIn wi
 }
 
 template <Store kStore>
-void decode_to(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* values) {
-  if (format.has_trits()) {
+void decode_to(const SignBlocks& blocks, SignIn wire, float* values) {
+  if (wire.format.has_trits()) {
     decode_trits<kStore>(blocks, wire, values);
-  } else if (format.width() == 1) {
+  } else if (wire.format.width() == 1) {
     decode_bits<kStore>(blocks, wire, values);
   } else {
-    with_width(format.width(), [&](auto width) HWY_ATTR {
-      decode_counts<decltype(width)::value, kStore>(blocks, format, wire, values);
+    with_width(wire.format.width(), [&](auto width) HWY_ATTR {
+      decode_counts<kStore>(blocks, wire, CountReader(wire.codes, width), values);
     });
   }
   if constexpr (kStore == Store::kStream) hwy::FlushStream();
 }
 
-void decode(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* values) {
+void decode(const SignBlocks& blocks, SignIn wire, float* values) {
   const bool aligned = values_to_alignment(values, sizeof(float)) == 0;
-  if (format.width() > kMostVectorWidth) {
-    count_reference().decode(blocks, format, wire, values);
+  if (!has_vector_form(wire.format)) {
+    count_reference().decode(blocks, wire, values);
   } else if (aligned && streams(blocks.count * kSignBlock * sizeof(float))) {
-    decode_to<Store::kStream>(blocks, format, wire, values);
+    decode_to<Store::kStream>(blocks, wire, values);
   } else {
-    decode_to<Store::kPlain>(blocks, format, wire, values);
+    decode_to<Store::kPlain>(blocks, wire, values);
   }
 }
 
-void decode_add(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* values) {
-  if (format.width() > kMostVectorWidth) {
-    count_reference().decode_add(blocks, format, wire, values);
+void decode_add(const SignBlocks& blocks, SignIn wire, float* values) {
+  if (!has_vector_form(wire.format)) {
+    count_reference().decode_add(blocks, wire, values);
   } else {
-    decode_to<Store::kAdd>(blocks, format, wire, values);
+    decode_to<Store::kAdd>(blocks, wire, values);
+  }
+}
+
+template <class First, class Second, class Writer>
+HWY_INLINE void add_codes(std::size_t groups, First first, Second second, Writer writer) {
+  for (std::size_t g = 0; g < groups; ++g) {
+    VU code[kGroupVectors];
+    VU other[kGroupVectors];
+    first.read(g, code);
+    second.read(g, other);
+    for (std::size_t v = 0; v < kGroupVectors; ++v) code[v] = hn::Add(code[v], other[v]);
+    writer.write(g, code);
+  }
+}
+
+void merge(const SignBlocks& blocks, SignIn first, SignIn second, SignOut out) {
+  if (!has_vector_form(first.format) || !has_vector_form(second.format) ||
+      !has_vector_form(out.format)) {
+    count_reference().merge(blocks, first, second, out);
+    return;
+  }
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    const float scale = get_float(first.scales + 4 * b) + get_float(second.scales + 4 * b);
+    put_float(poison_unless_finite(scale), out.scales + 4 * b);
+  }
+  if (second.format.has_trits()) std::swap(first, second);
+  // The widths of three messages have too many combinations for a form each.
+  const std::size_t groups = blocks.count * kSignGroups;
+  const CountReader first_counts(first.codes, first.format.width());
+  const CountReader second_counts(second.codes, second.format.width());
+  const CountWriter sums(out.codes, out.format.width());
+  if (out.format.voted) {
+    add_codes(groups, first_counts, second_counts, VoteWriter(blocks, out));
+  } else if (second.format.has_trits()) {
+    add_codes(groups, TritReader(first.codes), TritReader(second.codes), sums);
+  } else if (first.format.has_trits()) {
+    add_codes(groups, TritReader(first.codes), second_counts, sums);
+  } else {
+    add_codes(groups, first_counts, second_counts, sums);
   }
 }
 
@@ -157,10 +191,10 @@ bool trits_are_valid(const std::byte* bytes, std::size_t size) {
 bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) {
   if (format.has_trits()) return trits_are_valid(codes, format.code_bytes(count));
   if (format.most_code() + 1 == std::uint64_t{1} << format.width()) return true;
-  if (format.width() > kMostVectorWidth) return count_reference().valid(format, codes, count);
+  if (!has_vector_form(format)) return count_reference().valid(format, codes, count);
   VU most = hn::Zero(DU());
   with_width(format.width(), [&most, codes, count](auto width) HWY_ATTR {
-    CountReader<decltype(width)::value> reader(codes);
+    CountReader reader(codes, width);
     for (std::size_t g = 0; g < groups_of(count); ++g) {
       VU code[kGroupVectors];
       reader.read(g, code);
@@ -171,7 +205,7 @@ bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) 
   return hn::AllTrue(DU(), hn::Eq(hn::Max(most, limit), limit));
 }
 
-constexpr CountKernels kCountTable = {decode, decode_add, valid};
+constexpr CountKernels kCountTable = {decode, decode_add, merge, valid};
 
 }  // namespace
 #endif  // HWY_NATIVE_FMA

@@ -15,7 +15,7 @@
 #include <type_traits>
 
 #include "codec/codes.h"
-#include "codec/sign/sign_format.h"
+#include "codec/sign/sign_kernels.h"
 #include "codec/simd/codes-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/random-inl.h"
@@ -27,6 +27,10 @@ namespace HWY_NAMESPACE {
 
 // Counts of up to 1023 ranks (g_ternary: 511) have vector forms; the reference does the rest.
 inline constexpr unsigned kMostVectorWidth = 10;
+
+HWY_INLINE bool has_vector_form(const SignFormat& format) {
+  return format.width() <= kMostVectorWidth;
+}
 
 inline constexpr std::size_t kSumVectors = 16 / kLanes;
 
@@ -71,6 +75,29 @@ HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::si
     positive[v] = hn::Or(positive[v], hn::And(undecided[v], low));
     positive[v + kHalf] = hn::Or(positive[v + kHalf], hn::And(undecided[v + kHalf], high));
   }
+}
+
+// Which of the elements of group `g` of block `b` most of the contributions to `code` call
+// positive; ties are drawn.
+HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t g,
+                            std::uint32_t contributions, const VU (&code)[kGroupVectors],
+                            Masks& positive) {
+  const VI half = hn::Set(DI(), static_cast<std::int32_t>(contributions / 2));
+  Masks tie;
+  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    const VI count = hn::BitCast(DI(), code[v]);
+    positive[v] = hn::RebindMask(DF(), hn::Gt(count, half));
+    tie[v] = hn::RebindMask(DF(), hn::Eq(count, half));
+  }
+  if (contributions % 2 == 0) draw_signs(blocks.ties, blocks.first + b, g, tie, positive);
+}
+
+// One bit an element; returns the end of what it wrote.
+HWY_INLINE std::uint8_t* put_bits(const Masks& positive, std::uint8_t* to) {
+  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    hn::StoreMaskBits(DF(), positive[v], to + v * kLanes / 8);
+  }
+  return to + group_bytes(1);
 }
 
 // Digit i of a byte of trits is floor(byte / 3^i) % 3: the fraction of byte / 3^(i + 1) in 16 bits,
@@ -120,27 +147,25 @@ class Trits {
   VU pairs_[kPairs];
 };
 
-// Hands out the codes of a block's groups in order.
-template <unsigned kWidth>
+// Hand out the codes of consecutive groups, of which the first is group 0. A width that is a
+// std::integral_constant costs nothing at run time; one that is not is a plain number.
+template <class Width>
 class CountReader {
  public:
-  static constexpr std::size_t kBlockBytes = kSignGroups * group_bytes(kWidth);
-
-  HWY_INLINE explicit CountReader(const std::byte* codes)
-      : codes_(reinterpret_cast<const std::uint8_t*>(codes)) {}
+  HWY_INLINE CountReader(const std::byte* codes, Width width)
+      : codes_(reinterpret_cast<const std::uint8_t*>(codes)), width_(width) {}
 
   HWY_INLINE void read(std::size_t /*g*/, VU (&code)[kGroupVectors]) {
-    codes_ = unpack_codes(codes_, kWidth, code);
+    codes_ = unpack_codes(codes_, width_, code);
   }
 
  private:
   const std::uint8_t* codes_;
+  [[no_unique_address]] Width width_;
 };
 
 class TritReader {
  public:
-  static constexpr std::size_t kBlockBytes = kTritUnits * kTritUnitBytes;
-
   HWY_INLINE explicit TritReader(const std::byte* codes)
       : codes_(reinterpret_cast<const std::uint8_t*>(codes)) {}
 
@@ -152,20 +177,59 @@ class TritReader {
   const std::uint8_t* codes_;
 };
 
-// Calls work(std::integral_constant of the width), 1 <= width <= kMostVectorWidth.
+// Take the codes of consecutive groups, of which the first is group 0.
+template <class Width>
+class CountWriter {
+ public:
+  HWY_INLINE CountWriter(std::byte* codes, Width width)
+      : to_(reinterpret_cast<std::uint8_t*>(codes)), width_(width) {}
+
+  HWY_INLINE void write(std::size_t /*g*/, const VU (&code)[kGroupVectors]) {
+    to_ = pack_codes(code, width_, to_);
+  }
+
+ private:
+  std::uint8_t* to_;
+  [[no_unique_address]] Width width_;
+};
+
+// Writes what most of the contributions say.
+class VoteWriter {
+ public:
+  HWY_INLINE VoteWriter(const SignBlocks& blocks, SignOut out)
+      : blocks_(blocks),
+        contributions_(out.format.contributions),
+        to_(reinterpret_cast<std::uint8_t*>(out.codes)) {}
+
+  HWY_INLINE void write(std::size_t g, const VU (&code)[kGroupVectors]) {
+    Masks positive;
+    majority_of(blocks_, g / kSignGroups, g % kSignGroups, contributions_, code, positive);
+    to_ = put_bits(positive, to_);
+  }
+
+ private:
+  const SignBlocks& blocks_;
+  const std::uint32_t contributions_;
+  std::uint8_t* to_;
+};
+
+template <unsigned kWidth>
+using FixedWidth = std::integral_constant<unsigned, kWidth>;
+
+// Calls work(FixedWidth<width>()), 1 <= width <= kMostVectorWidth.
 template <class Work>
 HWY_INLINE void with_width(unsigned width, Work work) {
   switch (width) {
-    case 1: work(std::integral_constant<unsigned, 1>()); break;
-    case 2: work(std::integral_constant<unsigned, 2>()); break;
-    case 3: work(std::integral_constant<unsigned, 3>()); break;
-    case 4: work(std::integral_constant<unsigned, 4>()); break;
-    case 5: work(std::integral_constant<unsigned, 5>()); break;
-    case 6: work(std::integral_constant<unsigned, 6>()); break;
-    case 7: work(std::integral_constant<unsigned, 7>()); break;
-    case 8: work(std::integral_constant<unsigned, 8>()); break;
-    case 9: work(std::integral_constant<unsigned, 9>()); break;
-    default: work(std::integral_constant<unsigned, kMostVectorWidth>()); break;
+    case 1: work(FixedWidth<1>()); break;
+    case 2: work(FixedWidth<2>()); break;
+    case 3: work(FixedWidth<3>()); break;
+    case 4: work(FixedWidth<4>()); break;
+    case 5: work(FixedWidth<5>()); break;
+    case 6: work(FixedWidth<6>()); break;
+    case 7: work(FixedWidth<7>()); break;
+    case 8: work(FixedWidth<8>()); break;
+    case 9: work(FixedWidth<9>()); break;
+    default: work(FixedWidth<kMostVectorWidth>()); break;
   }
 }
 

@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 namespace {
 
-// The digits of block `b`: calls sink(positive) for every group. Returns the scale.
+// The digits of block `b`: calls sink(g, positive) for every group. Returns the scale.
 template <class Sink>
 HWY_INLINE float binary_digits(const SignBlocks& blocks, std::size_t b, const float* values,
                                Sink sink) {
@@ -41,58 +41,53 @@ HWY_INLINE float binary_digits(const SignBlocks& blocks, std::size_t b, const fl
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
         zero[v] = hn::Eq(load(values + v * kLanes), hn::Zero(DF()));
       }
-      draw_signs(blocks.draws, blocks.first + b, g, zero, positive);
+      draw_signs(blocks.zeros, blocks.first + b, g, zero, positive);
     }
-    sink(positive);
+    sink(g, positive);
   }
   return poison_unless_finite(sums.fold() / static_cast<float>(blocks.held));
 }
 
 void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
   auto* codes = reinterpret_cast<std::uint8_t*>(wire.codes);
-  const auto put_bits = [&codes](const Masks& positive) HWY_ATTR {
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      hn::StoreMaskBits(DF(), positive[v], codes + v * kLanes / 8);
-    }
-    codes += group_bytes(1);
-  };
+  const auto put = [&codes](std::size_t /*g*/, const Masks& positive)
+                       HWY_ATTR { codes = put_bits(positive, codes); };
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    put_float(binary_digits(blocks, b, values + b * kSignBlock, put_bits), wire.scales + 4 * b);
+    put_float(binary_digits(blocks, b, values + b * kSignBlock, put), wire.scales + 4 * b);
   }
 }
 
-template <unsigned kIn, unsigned kOut>
-void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
-  auto* to = reinterpret_cast<std::uint8_t*>(out.codes);
+template <class Reader, class Writer>
+HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out,
+                         Reader reader, Writer writer) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    CountReader<kIn> reader(wire.codes + b * CountReader<kIn>::kBlockBytes);
-    const auto add = [&reader, &to](const Masks& positive) HWY_ATTR {
+    const auto add = [&](std::size_t g, const Masks& positive) HWY_ATTR {
       VU code[kGroupVectors];
-      reader.read(0, code);
+      reader.read(b * kSignGroups + g, code);
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
         // A true lane is -1.
         code[v] = hn::Sub(code[v], bits(hn::VecFromMask(DF(), positive[v])));
       }
-      to = pack_codes(code, kOut, to);
+      writer.write(b * kSignGroups + g, code);
     };
     const float own = binary_digits(blocks, b, values + b * kSignBlock, add);
     put_float(poison_unless_finite(own + get_float(wire.scales + 4 * b)), out.scales + 4 * b);
   }
 }
 
-void decode_add_encode(const SignBlocks& blocks, const SignFormat& in, SignIn wire,
-                       const float* values, SignOut out) {
-  const unsigned width = in.plus_one().width();
-  if (width > kMostVectorWidth) {
-    g_binary_reference().decode_add_encode(blocks, in, wire, values, out);
+void decode_add_encode(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
+  if (!has_vector_form(wire.format) || !has_vector_form(out.format)) {
+    g_binary_reference().decode_add_encode(blocks, wire, values, out);
     return;
   }
-  with_width(in.width(), [&](auto constant) HWY_ATTR {
-    constexpr unsigned kIn = decltype(constant)::value;
-    if (width == kIn) {
-      count_up<kIn, kIn>(blocks, wire, values, out);
+  with_width(wire.format.width(), [&](auto width) HWY_ATTR {
+    const CountReader reader(wire.codes, width);
+    if (out.format.voted) {
+      count_up(blocks, wire, values, out, reader, VoteWriter(blocks, out));
+    } else if (out.format.width() == width) {
+      count_up(blocks, wire, values, out, reader, CountWriter(out.codes, width));
     } else {
-      count_up<kIn, kIn + 1>(blocks, wire, values, out);
+      count_up(blocks, wire, values, out, reader, CountWriter(out.codes, FixedWidth<width + 1>()));
     }
   });
 }

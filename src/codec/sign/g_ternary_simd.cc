@@ -98,17 +98,16 @@ void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
   }
 }
 
-template <class Reader, unsigned kOut>
-void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
-  auto* to = reinterpret_cast<std::uint8_t*>(out.codes);
+template <class Reader, class Writer>
+HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out,
+                         Reader reader, Writer writer) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const float* from = values + b * kSignBlock;
     Gates gates(blocks, from);
-    Reader reader(wire.codes + b * Reader::kBlockBytes);
     for (std::size_t g = 0; g < kSignGroups; ++g, from += kGroup) {
       prefetch_next_block(from);
       VU code[kGroupVectors];
-      reader.read(g, code);
+      reader.read(b * kSignGroups + g, code);
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
         const VF x = load(from + v * kLanes);
         const VU negative = hn::ShiftRight<31>(bits(x));
@@ -116,30 +115,29 @@ void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOu
         const auto open = hn::RebindMask(DU(), gates.pass(v, x));
         code[v] = hn::Add(code[v], hn::IfThenElse(open, sign, set_u(kClosedTrit)));
       }
-      to = pack_codes(code, kOut, to);
+      writer.write(b * kSignGroups + g, code);
     }
     const float scale = gates.scale() + get_float(wire.scales + 4 * b);
     put_float(poison_unless_finite(scale), out.scales + 4 * b);
   }
 }
 
-void decode_add_encode(const SignBlocks& blocks, const SignFormat& in, SignIn wire,
-                       const float* values, SignOut out) {
-  const unsigned width = in.plus_one().width();
-  if (width > kMostVectorWidth) {
-    g_ternary_reference().decode_add_encode(blocks, in, wire, values, out);
+void decode_add_encode(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
+  if (!has_vector_form(out.format)) {
+    g_ternary_reference().decode_add_encode(blocks, wire, values, out);
     return;
   }
-  if (in.has_trits()) {
-    count_up<TritReader, 3>(blocks, wire, values, out);
+  if (wire.format.has_trits()) {
+    count_up(blocks, wire, values, out, TritReader(wire.codes),
+             CountWriter(out.codes, FixedWidth<3>()));
     return;
   }
-  with_width(in.width(), [&](auto constant) HWY_ATTR {
-    constexpr unsigned kIn = decltype(constant)::value;
-    if (width == kIn) {
-      count_up<CountReader<kIn>, kIn>(blocks, wire, values, out);
+  with_width(wire.format.width(), [&](auto width) HWY_ATTR {
+    const CountReader reader(wire.codes, width);
+    if (out.format.width() == width) {
+      count_up(blocks, wire, values, out, reader, CountWriter(out.codes, width));
     } else {
-      count_up<CountReader<kIn>, kIn + 1>(blocks, wire, values, out);
+      count_up(blocks, wire, values, out, reader, CountWriter(out.codes, FixedWidth<width + 1>()));
     }
   });
 }

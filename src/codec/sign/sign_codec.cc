@@ -40,13 +40,13 @@ class SignCodec final : public BlockCodec {
   }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
-    return codes_at(slice.count) + format(contributions).code_bytes(slice.count);
+    return codes_at(slice.count) + format(slice, contributions).code_bytes(slice.count);
   }
 
  protected:
   Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override {
     NF_RETURN_IF_ERROR(validate_scales(slice, wire));
-    const SignFormat in = format(origin.contributions);
+    const SignFormat in = format(slice, origin.contributions);
     const std::byte* codes = wire + codes_at(slice.count);
     if (!counts_.valid(in, codes, slice.count) || !is_padded(in, slice.count, codes)) {
       return {ErrorCode::kCorruptFrame,
@@ -58,57 +58,86 @@ class SignCodec final : public BlockCodec {
   void do_encode(const Slice& slice, Origin origin, ConstValues values,
                  std::byte* wire) const override {
     clear_gap(slice.count, wire);
+    const SignFormat out = format(slice, origin.contributions);
     for_each_run(values, [&](Run run, const float* from) {
       const SignBlocks blocks = blocks_of_run(slice, run, origin.encoder);
-      with_whole_blocks(format(1), slice, run, wire,
+      with_whole_blocks(out, slice, run, wire,
                         [&](SignOut at) { kernels_.encode(blocks, from, at); });
     });
   }
 
   void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
                  Values values) const override {
-    const SignFormat in = format(origin.contributions);
+    const SignFormat in = format(slice, origin.contributions);
     for_each_run(values, false, [&](Run run, float* to) {
-      const SignBlocks blocks = blocks_of_run(slice, run, kSharedEncoder);
-      with_whole_blocks(in, slice, run, wire,
-                        [&](SignIn at) { counts_.decode(blocks, in, at, to); });
+      const SignBlocks blocks = blocks_of_run(slice, run, origin.encoder);
+      with_whole_blocks(in, slice, run, wire, [&](SignIn at) { counts_.decode(blocks, at, to); });
     });
   }
 
   void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
                      Values values) const override {
-    const SignFormat in = format(origin.contributions);
+    const SignFormat in = format(slice, origin.contributions);
     for_each_run(values, true, [&](Run run, float* to) {
-      const SignBlocks blocks = blocks_of_run(slice, run, kSharedEncoder);
+      const SignBlocks blocks = blocks_of_run(slice, run, origin.encoder);
       with_whole_blocks(in, slice, run, wire,
-                        [&](SignIn at) { counts_.decode_add(blocks, in, at, to); });
+                        [&](SignIn at) { counts_.decode_add(blocks, at, to); });
     });
   }
 
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
                             ConstValues values, Origin total, std::byte* out) const override {
     clear_gap(slice.count, out);
-    const SignFormat in = format(origin.contributions);
+    const SignFormat in = format(slice, origin.contributions);
+    const SignFormat sum = format(slice, total.contributions);
     for_each_run(values, [&](Run run, const float* from) {
       const SignBlocks blocks = blocks_of_run(slice, run, total.encoder);
       with_whole_blocks(in, slice, run, wire, [&](SignIn at) {
-        with_whole_blocks(in.plus_one(), slice, run, out, [&](SignOut to) {
-          kernels_.decode_add_encode(blocks, in, at, from, to);
+        with_whole_blocks(sum, slice, run, out,
+                          [&](SignOut to) { kernels_.decode_add_encode(blocks, at, from, to); });
+      });
+    });
+  }
+
+  void do_merge(const Slice& slice, Origin first, const std::byte* first_wire, Origin second,
+                const std::byte* second_wire, std::uint32_t encoder,
+                std::byte* out) const override {
+    clear_gap(slice.count, out);
+    const SignFormat a = format(slice, first.contributions);
+    const SignFormat b = format(slice, second.contributions);
+    const SignFormat sum = format(slice, first.contributions + second.contributions);
+    for_each_run_of(slice.count, [&](Run run) {
+      const SignBlocks blocks = blocks_of_run(slice, run, encoder);
+      with_whole_blocks(a, slice, run, first_wire, [&](SignIn at) {
+        with_whole_blocks(b, slice, run, second_wire, [&](SignIn other) {
+          with_whole_blocks(sum, slice, run, out,
+                            [&](SignOut to) { counts_.merge(blocks, at, other, to); });
         });
       });
     });
   }
 
  private:
-  SignFormat format(std::uint32_t contributions) const {
-    return {settings_.most_digit, contributions};
+  SignFormat format(const Slice& slice, std::uint32_t contributions) const {
+    return {.most_digit = settings_.most_digit,
+            .contributions = contributions,
+            .voted = settings_.majority && contributions == slice.ranks};
+  }
+
+  // Where there are no values: all whole blocks at once, then a last partial one.
+  template <typename Work>
+  static void for_each_run_of(std::size_t count, Work work) {
+    const std::size_t whole = count / kSignBlock;
+    if (whole > 0) work(Run{0, whole, whole * kSignBlock});
+    if (count % kSignBlock != 0) work(Run{whole, 1, count % kSignBlock});
   }
 
   SignBlocks blocks_of_run(const Slice& slice, Run run, std::uint32_t encoder) const {
     return {.count = run.blocks,
             .first = slice.first / kSignBlock + run.block,
             .held = run.values / run.blocks,
-            .draws = {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kSign},
+            .zeros = {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kSign},
+            .ties = {slice.seed, slice.step, slice.parameter, kSharedEncoder, DrawPurpose::kSign},
             .tau = settings_.tau,
             .majority = settings_.majority};
   }
@@ -174,7 +203,7 @@ class SignCodec final : public BlockCodec {
     Byte* scales = wire + 4 * run.block;
     Byte* codes = wire + codes_at(slice.count) + in.code_bytes(run.block * kSignBlock);
     if (run.values == run.blocks * kSignBlock) {
-      work(SignWire<Byte>{scales, codes});
+      work(SignWire<Byte>{in, scales, codes});
       return;
     }
     const std::size_t size = in.code_bytes(run.values);
@@ -182,9 +211,9 @@ class SignCodec final : public BlockCodec {
     if constexpr (std::is_const_v<Byte>) {
       std::memcpy(whole.data(), codes, size);
       std::memset(whole.data() + size, 0, in.code_bytes(kSignBlock) - size);
-      work(SignIn{scales, whole.data()});
+      work(SignIn{in, scales, whole.data()});
     } else {
-      work(SignOut{scales, whole.data()});
+      work(SignOut{in, scales, whole.data()});
       clear_padding(in, run.values, whole.data());
       std::memcpy(codes, whole.data(), size);
     }

@@ -1,7 +1,8 @@
 // The bytes of g_binary and g_ternary (docs/codecs/g_binary.md, docs/codecs/g_ternary.md).
 //
 // Both give every value a digit: 0 or 1, and 0, 1 or 2. The code of an element in a message of k
-// contributions is the sum of its k digits, so messages add by adding codes.
+// contributions is the sum of its k digits, so messages add by adding codes. Only under a vote of
+// all ranks does the finished sum become a digit again.
 #pragma once
 
 #include <bit>
@@ -44,17 +45,22 @@ inline float poison_unless_finite(float scale) {
 struct SignFormat {
   std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
   std::uint32_t contributions = 1;
+  bool voted = false;  // all ranks of g_binary+majority are in: a code is the digit of most of them
 
-  constexpr std::uint64_t most_code() const { return std::uint64_t{most_digit} * contributions; }
+  constexpr std::uint64_t most_code() const {
+    return voted ? 1 : std::uint64_t{most_digit} * contributions;
+  }
   constexpr unsigned width() const { return static_cast<unsigned>(std::bit_width(most_code())); }
   constexpr bool has_trits() const { return most_digit == 2 && contributions == 1; }
-  constexpr float step() const { return most_digit == 1 ? 2.0f : 1.0f; }
+  constexpr float step() const {
+    if (voted) return 2.0f * static_cast<float>(contributions);
+    return most_digit == 1 ? 2.0f : 1.0f;
+  }
 
   constexpr std::size_t code_bytes(std::size_t count) const {
     if (has_trits()) return (count + kTritUnit - 1) / kTritUnit * kTritUnitBytes;
     return groups_of(count) * group_bytes(width());
   }
-  constexpr SignFormat plus_one() const { return {most_digit, contributions + 1}; }
 };
 
 }  // namespace nf

@@ -9,13 +9,14 @@
 
 namespace nf {
 
-// Consecutive blocks of a slice, and what its encoder or decoder knows.
+// Consecutive blocks of a slice, and what all or one of the ranks know about them.
 struct SignBlocks {
   std::size_t count = 0;
   std::uint64_t first = 0;  // index of the first one in its parameter
   std::size_t held =
       kSignBlock;         // real values of each, then zeros; fewer only in a lone last block
-  DrawStream draws;       // g_binary: zeros when encoding, ties when decoding
+  DrawStream zeros;       // g_binary: the signs that an encoder gives exact zeros
+  DrawStream ties;        // g_binary+majority: where there is no majority
   float tau = 0;          // g_ternary: gates open above tau times the mean magnitude
   bool majority = false;  // g_binary: all count as voting with the majority
 };
@@ -23,6 +24,7 @@ struct SignBlocks {
 // The arrays of a message, at the first of these blocks.
 template <typename Byte>
 struct SignWire {
+  SignFormat format;
   Byte* scales = nullptr;  // FP32 per block
   Byte* codes = nullptr;
 };
@@ -32,16 +34,15 @@ using SignOut = SignWire<std::byte>;
 // From values to digits: what tells the two codecs apart.
 struct SignKernels {
   void (*encode)(const SignBlocks& blocks, const float* values, SignOut wire);
-  // `in` is the format of the incoming message.
-  void (*decode_add_encode)(const SignBlocks& blocks, const SignFormat& in, SignIn wire,
-                            const float* values, SignOut out);
+  void (*decode_add_encode)(const SignBlocks& blocks, SignIn wire, const float* values,
+                            SignOut out);
 };
 
-// From codes to values: one form for both codecs.
+// From codes to values and to other codes: one form for both codecs.
 struct CountKernels {
-  void (*decode)(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* values);
-  void (*decode_add)(const SignBlocks& blocks, const SignFormat& format, SignIn wire,
-                     float* values);
+  void (*decode)(const SignBlocks& blocks, SignIn wire, float* values);
+  void (*decode_add)(const SignBlocks& blocks, SignIn wire, float* values);
+  void (*merge)(const SignBlocks& blocks, SignIn first, SignIn second, SignOut out);
   // Whether some encoder could have written the codes of `count` values, padding not looked at.
   bool (*valid)(const SignFormat& format, const std::byte* codes, std::size_t count);
 };

@@ -26,9 +26,17 @@ class RunningSum {
   float sums_[16] = {};
 };
 
-std::uint32_t draw_bit(const SignBlocks& blocks, std::size_t b, std::size_t e) {
+std::uint32_t draw_bit(const SignBlocks& blocks, const DrawStream& draws, std::size_t b,
+                       std::size_t e) {
   const std::uint64_t block = (blocks.first + b) * (kSignBlock / kDrawBlock) + e / kDrawBlock;
-  return draw16(DrawKey(blocks.draws, block), static_cast<std::uint32_t>(e % kDrawBlock)) & 1;
+  return draw16(DrawKey(draws, block), static_cast<std::uint32_t>(e % kDrawBlock)) & 1;
+}
+
+// The digit of most of the contributions that count up to `code`, for element e of block b.
+std::uint32_t majority_digit(const SignBlocks& blocks, std::size_t b, std::size_t e,
+                             std::uint32_t contributions, std::uint32_t code) {
+  if (2 * code == contributions) return draw_bit(blocks, blocks.ties, b, e);
+  return 2 * code > contributions ? 1 : 0;
 }
 
 // The digits of block `b` and, returned, its scale.
@@ -37,7 +45,7 @@ float binary_digits(const SignBlocks& blocks, std::size_t b, const float* values
   for (std::size_t e = 0; e < kSignBlock; ++e) {
     sum.add(e, std::fabs(values[e]));
     digits[e] = values[e] > 0 ? 1 : 0;
-    if (values[e] == 0) digits[e] = draw_bit(blocks, b, e);
+    if (values[e] == 0) digits[e] = draw_bit(blocks, blocks.zeros, b, e);
   }
   return poison_unless_finite(sum.fold() / static_cast<float>(blocks.held));
 }
@@ -95,43 +103,68 @@ void get_codes(const SignFormat& format, const std::byte* from, Codes& codes) {
   }
 }
 
-template <auto digits_of, std::uint32_t kMostDigit>
+template <auto digits_of>
 void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
-  constexpr SignFormat kFormat{.most_digit = kMostDigit};
   for (std::size_t b = 0; b < blocks.count; ++b) {
     Codes codes;
     put_float(digits_of(blocks, b, values + b * kSignBlock, codes), wire.scales + 4 * b);
-    put_codes(kFormat, codes, wire.codes + b * kFormat.code_bytes(kSignBlock));
+    put_codes(wire.format, codes, wire.codes + b * wire.format.code_bytes(kSignBlock));
   }
 }
 
+// The scale of block b, and its codes.
+float get_block(SignIn wire, std::size_t b, Codes& codes) {
+  get_codes(wire.format, wire.codes + b * wire.format.code_bytes(kSignBlock), codes);
+  return get_float(wire.scales + 4 * b);
+}
+
+// Block b of a sum: `scale`, and what `first` and `second` count together.
+void put_sum(const SignBlocks& blocks, std::size_t b, float scale, const Codes& first,
+             const Codes& second, SignOut out) {
+  Codes codes;
+  for (std::size_t e = 0; e < kSignBlock; ++e) {
+    codes[e] = first[e] + second[e];
+    if (out.format.voted) {
+      codes[e] = majority_digit(blocks, b, e, out.format.contributions, codes[e]);
+    }
+  }
+  put_float(poison_unless_finite(scale), out.scales + 4 * b);
+  put_codes(out.format, codes, out.codes + b * out.format.code_bytes(kSignBlock));
+}
+
 template <auto digits_of>
-void decode_add_encode(const SignBlocks& blocks, const SignFormat& in, SignIn wire,
-                       const float* values, SignOut out) {
-  const SignFormat sum = in.plus_one();
+void decode_add_encode(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
     Codes codes;
     Codes digits;
-    get_codes(in, wire.codes + b * in.code_bytes(kSignBlock), codes);
-    const float scale = digits_of(blocks, b, values + b * kSignBlock, digits);
-    for (std::size_t e = 0; e < kSignBlock; ++e) codes[e] += digits[e];
-    put_float(poison_unless_finite(scale + get_float(wire.scales + 4 * b)), out.scales + 4 * b);
-    put_codes(sum, codes, out.codes + b * sum.code_bytes(kSignBlock));
+    const float scale = get_block(wire, b, codes);
+    const float own = digits_of(blocks, b, values + b * kSignBlock, digits);
+    put_sum(blocks, b, own + scale, codes, digits, out);
+  }
+}
+
+void merge(const SignBlocks& blocks, SignIn first, SignIn second, SignOut out) {
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    Codes codes;
+    Codes others;
+    const float scale = get_block(first, b, codes);
+    const float other = get_block(second, b, others);
+    put_sum(blocks, b, scale + other, codes, others, out);
   }
 }
 
 template <typename Sink>
-void for_each_value(const SignBlocks& blocks, const SignFormat& format, SignIn wire, Sink sink) {
-  const auto contributions = static_cast<float>(format.contributions);
+void for_each_value(const SignBlocks& blocks, SignIn wire, Sink sink) {
+  const auto contributions = static_cast<float>(wire.format.contributions);
   for (std::size_t b = 0; b < blocks.count; ++b) {
     Codes codes;
-    get_codes(format, wire.codes + b * format.code_bytes(kSignBlock), codes);
-    const float factor = get_float(wire.scales + 4 * b) / contributions;
+    const float factor = get_block(wire, b, codes) / contributions;
     for (std::size_t e = 0; e < kSignBlock; ++e) {
-      float level = static_cast<float>(codes[e]) * format.step() - contributions;
-      if (blocks.majority) {
-        if (level == 0) level = draw_bit(blocks, b, e) != 0 ? 1.0f : -1.0f;
-        level = level > 0 ? contributions : -contributions;
+      float level = static_cast<float>(codes[e]) * wire.format.step() - contributions;
+      if (blocks.majority && !wire.format.voted) {
+        const std::uint32_t digit =
+            majority_digit(blocks, b, e, wire.format.contributions, codes[e]);
+        level = digit != 0 ? contributions : -contributions;
       }
       // Adding zero changes no value but turns -0, as in 0 * -1, into +0.
       sink(b * kSignBlock + e, factor * level + 0.0f);
@@ -139,12 +172,12 @@ void for_each_value(const SignBlocks& blocks, const SignFormat& format, SignIn w
   }
 }
 
-void decode(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* values) {
-  for_each_value(blocks, format, wire, [=](std::size_t e, float value) { values[e] = value; });
+void decode(const SignBlocks& blocks, SignIn wire, float* values) {
+  for_each_value(blocks, wire, [=](std::size_t e, float value) { values[e] = value; });
 }
 
-void decode_add(const SignBlocks& blocks, const SignFormat& format, SignIn wire, float* values) {
-  for_each_value(blocks, format, wire, [=](std::size_t e, float value) { values[e] += value; });
+void decode_add(const SignBlocks& blocks, SignIn wire, float* values) {
+  for_each_value(blocks, wire, [=](std::size_t e, float value) { values[e] += value; });
 }
 
 bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) {
@@ -161,9 +194,9 @@ bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) 
   return true;
 }
 
-constexpr SignKernels kBinary = {encode<binary_digits, 1>, decode_add_encode<binary_digits>};
-constexpr SignKernels kTernary = {encode<ternary_digits, 2>, decode_add_encode<ternary_digits>};
-constexpr CountKernels kCount = {decode, decode_add, valid};
+constexpr SignKernels kBinary = {encode<binary_digits>, decode_add_encode<binary_digits>};
+constexpr SignKernels kTernary = {encode<ternary_digits>, decode_add_encode<ternary_digits>};
+constexpr CountKernels kCount = {decode, decode_add, merge, valid};
 
 }  // namespace
 

@@ -22,22 +22,27 @@ constexpr std::size_t kLeastBlock = 64;
 constexpr double kDefaultClip = 2.4176;  // a 64th of a Gaussian's values lie beyond
 constexpr double kLeastClip = 1;
 constexpr double kMostClip = 8;
+constexpr unsigned kMostSaturation = 12;
+// Beyond, exact sums would not fit.
 constexpr std::uint32_t kMostRanks = ((1u << kGreatestWidth) - 1) / kThcTop;
 
 class Thc final : public BlockCodec {
  public:
-  Thc(const CodecSpec& spec, std::size_t block, float clip, Isa isa)
+  Thc(const CodecSpec& spec, std::size_t block, float clip, unsigned most_width, Isa isa)
       : BlockCodec(spec, block, isa),
         clip_(clip),
+        most_width_(most_width),
         kernels_(isa == Isa::kScalar ? thc_reference() : thc_simd(isa)) {}
 
   CodecKind kind() const override { return CodecKind::kCounting; }
-  std::uint32_t most_ranks() const override { return kMostRanks; }
+  std::uint32_t most_ranks() const override {
+    return most_width_ < kGreatestWidth ? Codec::most_ranks() : kMostRanks;
+  }
 
   std::size_t statistics_size(std::size_t count) const override { return 2 * blocks_of(count); }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
-    return wire_groups(slice.count) * group_bytes(thc_width(contributions));
+    return wire_groups(slice.count) * group_bytes(codes(contributions).width());
   }
 
  protected:
@@ -63,11 +68,11 @@ class Thc final : public BlockCodec {
   }
 
   Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override {
-    const unsigned width = thc_width(origin.contributions);
-    const std::uint32_t most = kThcTop * origin.contributions;
-    if (most == (1u << width) - 1) return {};  // every code is the sum of some others
-    const std::uint32_t found = kernels_.greatest_code(wire, wire_groups(slice.count), width);
-    if (found <= most) return {};
+    const ThcCodes sound = codes(origin.contributions);
+    if (std::has_single_bit(sound.top + 1)) return {};  // every code is the sum of some others
+    const std::uint32_t found =
+        kernels_.greatest_code(wire, wire_groups(slice.count), sound.width());
+    if (found <= sound.top) return {};
     return {ErrorCode::kCorruptFrame,
             fmt::format("code {} in a sum of {} contributions", found, origin.contributions)};
   }
@@ -76,23 +81,21 @@ class Thc final : public BlockCodec {
                  std::byte* wire) const override {
     for_each_run(values, [&](Run run, const float* from) {
       kernels_.encode(thc_blocks(slice, run), rounding(slice, origin.encoder), from,
-                      wire + place(run, origin.contributions));
+                      at(run, origin, wire).bytes);
     });
   }
 
   void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
                  Values values) const override {
     for_each_run(values, false, [&](Run run, float* to) {
-      kernels_.decode(thc_blocks(slice, run), origin.contributions,
-                      wire + place(run, origin.contributions), to);
+      kernels_.decode(thc_blocks(slice, run), at(run, origin, wire), to);
     });
   }
 
   void do_decode_add(const Slice& slice, Origin origin, const std::byte* wire,
                      Values values) const override {
     for_each_run(values, true, [&](Run run, float* to) {
-      kernels_.decode_add(thc_blocks(slice, run), origin.contributions,
-                          wire + place(run, origin.contributions), to);
+      kernels_.decode_add(thc_blocks(slice, run), at(run, origin, wire), to);
     });
   }
 
@@ -100,12 +103,23 @@ class Thc final : public BlockCodec {
                             ConstValues values, Origin total, std::byte* out) const override {
     for_each_run(values, [&](Run run, const float* from) {
       kernels_.decode_add_encode(thc_blocks(slice, run), rounding(slice, total.encoder),
-                                 origin.contributions, wire + place(run, origin.contributions),
-                                 from, out + place(run, total.contributions));
+                                 at(run, origin, wire), from, at(run, total, out));
     });
   }
 
+  void do_merge(const Slice& slice, Origin first, const std::byte* first_wire, Origin second,
+                const std::byte* second_wire, std::uint32_t /*encoder*/,
+                std::byte* out) const override {
+    kernels_.merge(wire_groups(slice.count), {codes(first.contributions), first_wire},
+                   {codes(second.contributions), second_wire},
+                   {codes(first.contributions + second.contributions), out});
+  }
+
  private:
+  ThcCodes codes(std::uint32_t contributions) const {
+    return thc_codes(contributions, most_width_);
+  }
+
   static DrawStream rounding(const Slice& slice, std::uint32_t encoder) {
     return {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kRounding};
   }
@@ -118,9 +132,11 @@ class Thc final : public BlockCodec {
     return (count - rest + (rest == 0 ? 0 : padded(rest))) / kGroup;
   }
 
-  // Where the codes of a run start in a message.
-  std::size_t place(Run run, std::uint32_t contributions) const {
-    return run.block * block() / kGroup * group_bytes(thc_width(contributions));
+  // The part of a message that holds a run.
+  template <typename Byte>
+  ThcWire<Byte> at(Run run, Origin origin, Byte* wire) const {
+    const ThcCodes sum = codes(origin.contributions);
+    return {sum, wire + run.block * block() / kGroup * group_bytes(sum.width())};
   }
 
   ThcBlocks thc_blocks(const Slice& slice, Run run) const {
@@ -136,25 +152,33 @@ class Thc final : public BlockCodec {
   }
 
   const float clip_;
+  const unsigned most_width_;
   const ThcKernels& kernels_;
 };
 
 }  // namespace
 
 CodecResult make_thc(const CodecSpec& spec) {
-  static constexpr std::array<std::string_view, 2> kOptions = {"block", "clip"};
+  static constexpr std::array<std::string_view, 3> kOptions = {"block", "clip", "saturate"};
   NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
   const Expected<double> block = spec.number("block", kDefaultBlock, kLeastBlock, 8192);
   if (!block) return block.status();
   const Expected<double> clip = spec.number("clip", kDefaultClip, kLeastClip, kMostClip);
   if (!clip) return clip.status();
+  const Expected<double> saturate =
+      spec.number("saturate", kGreatestWidth, kThcWidth, kMostSaturation);
+  if (!saturate) return saturate.status();
   const auto size = static_cast<std::size_t>(*block);
   if (*block != std::floor(*block) || !std::has_single_bit(size)) {
     return Status(ErrorCode::kBadConfig, "codec 'thc': the size of a block is a power of two");
   }
+  if (*saturate != std::floor(*saturate)) {
+    return Status(ErrorCode::kBadConfig, "codec 'thc': sums saturate in a whole number of bits");
+  }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
-  return std::unique_ptr<Codec>(std::make_unique<Thc>(spec, size, static_cast<float>(*clip), *isa));
+  return std::unique_ptr<Codec>(std::make_unique<Thc>(spec, size, static_cast<float>(*clip),
+                                                      static_cast<unsigned>(*saturate), *isa));
 }
 
 }  // namespace nf

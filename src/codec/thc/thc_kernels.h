@@ -31,10 +31,37 @@ constexpr bool thc_has_codes(std::uint16_t norm) {
   return !thc_is_zero(norm) && !thc_is_poisoned(norm);
 }
 
-// Bits of a code that sums `contributions` ranks.
-constexpr unsigned thc_width(std::uint32_t contributions) {
-  return static_cast<unsigned>(std::bit_width(std::uint64_t{kThcTop} * contributions));
+// The codes of a message: 0 to `top`. Half of it, which need not be a code, means zero.
+struct ThcCodes {
+  std::uint32_t top = kThcTop;
+
+  constexpr unsigned width() const { return static_cast<unsigned>(std::bit_width(top)); }
+  constexpr float centre() const { return 0.5f * static_cast<float>(top); }
+};
+
+// Those of a sum of `contributions` ranks in at most `most_width` bits. A sum that needs more
+// saturates: its top is the greatest of the same parity that fits, so that codes stay whole numbers
+// about the centre.
+constexpr ThcCodes thc_codes(std::uint32_t contributions, unsigned most_width) {
+  const std::uint64_t exact = std::uint64_t{kThcTop} * contributions;
+  const std::uint64_t most = (std::uint64_t{1} << most_width) - 1;
+  return {static_cast<std::uint32_t>(exact <= most ? exact : most - (exact + 1) % 2)};
 }
+
+// By how much two codes together exceed the code of their sum before it saturates. 0 where it
+// cannot.
+constexpr std::uint32_t thc_excess(ThcCodes first, ThcCodes second, ThcCodes sum) {
+  return (first.top + second.top - sum.top) / 2;
+}
+
+// Bytes and what they mean.
+template <typename Byte>
+struct ThcWire {
+  ThcCodes codes;
+  Byte* bytes = nullptr;
+};
+using ThcIn = ThcWire<const std::byte>;
+using ThcOut = ThcWire<std::byte>;
 
 // Consecutive blocks of a slice.
 struct ThcBlocks {
@@ -61,14 +88,11 @@ struct ThcKernels {
                  std::byte* wire);
   // The greatest code of `groups` groups.
   std::uint32_t (*greatest_code)(const std::byte* wire, std::size_t groups, unsigned width);
-  // `contributions` are those of the message on the wire.
-  void (*decode)(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-                 float* values);
-  void (*decode_add)(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-                     float* values);
-  void (*decode_add_encode)(const ThcBlocks& blocks, const DrawStream& rounding,
-                            std::uint32_t contributions, const std::byte* wire, const float* values,
-                            std::byte* out);
+  void (*decode)(const ThcBlocks& blocks, ThcIn wire, float* values);
+  void (*decode_add)(const ThcBlocks& blocks, ThcIn wire, float* values);
+  void (*decode_add_encode)(const ThcBlocks& blocks, const DrawStream& rounding, ThcIn wire,
+                            const float* values, ThcOut out);
+  void (*merge)(std::size_t groups, ThcIn first, ThcIn second, ThcOut out);
 };
 
 const ThcKernels& thc_reference();

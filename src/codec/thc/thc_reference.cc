@@ -107,8 +107,7 @@ std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned 
   return codes.empty() ? 0 : *std::max_element(codes.begin(), codes.end());
 }
 
-std::vector<float> decode_block(const ThcBlocks& blocks, std::size_t b, std::uint32_t contributions,
-                                const std::byte* wire) {
+std::vector<float> decode_block(const ThcBlocks& blocks, std::size_t b, ThcIn wire) {
   std::vector<float> h(blocks.size);
   const std::uint16_t norm = get_u16(blocks.norms + 2 * b);
   if (!thc_has_codes(norm)) {
@@ -116,10 +115,11 @@ std::vector<float> decode_block(const ThcBlocks& blocks, std::size_t b, std::uin
       std::fill(h.begin(), h.end(), std::numeric_limits<float>::quiet_NaN());
     return h;
   }
-  const unsigned width = thc_width(contributions);
-  const auto codes = get_codes(wire + b * block_bytes(blocks, width), width, blocks.size);
-  const float centre = kThcCentre * static_cast<float>(contributions);
-  for (std::size_t i = 0; i < blocks.size; ++i) h[i] = static_cast<float>(codes[i]) - centre;
+  const unsigned width = wire.codes.width();
+  const auto codes = get_codes(wire.bytes + b * block_bytes(blocks, width), width, blocks.size);
+  for (std::size_t i = 0; i < blocks.size; ++i) {
+    h[i] = static_cast<float>(codes[i]) - wire.codes.centre();
+  }
   transform(h);
   const float step = blocks.step(bfloat16_to_float(norm));
   for (std::size_t i = 0; i < blocks.size; ++i) {
@@ -128,37 +128,50 @@ std::vector<float> decode_block(const ThcBlocks& blocks, std::size_t b, std::uin
   return h;
 }
 
-void decode(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-            float* values) {
+void decode(const ThcBlocks& blocks, ThcIn wire, float* values) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const std::vector<float> decoded = decode_block(blocks, b, contributions, wire);
+    const std::vector<float> decoded = decode_block(blocks, b, wire);
     std::copy(decoded.begin(), decoded.end(), values + b * blocks.size);
   }
 }
 
-void decode_add(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-                float* values) {
+void decode_add(const ThcBlocks& blocks, ThcIn wire, float* values) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const std::vector<float> decoded = decode_block(blocks, b, contributions, wire);
+    const std::vector<float> decoded = decode_block(blocks, b, wire);
     for (std::size_t i = 0; i < blocks.size; ++i) values[b * blocks.size + i] += decoded[i];
   }
 }
 
-void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding,
-                       std::uint32_t contributions, const std::byte* wire, const float* values,
-                       std::byte* out) {
-  const unsigned width_in = thc_width(contributions);
-  const unsigned width_out = thc_width(contributions + 1);
-  for (std::size_t b = 0; b < blocks.count; ++b) {
-    const auto sum = get_codes(wire + b * block_bytes(blocks, width_in), width_in, blocks.size);
-    std::vector<std::uint32_t> codes = codes_of(blocks, b, rounding, values);
-    for (std::size_t i = 0; i < blocks.size; ++i) codes[i] += sum[i];
-    put_codes(codes, width_out, out + b * block_bytes(blocks, width_out));
+// Adds `others` to `codes` and saturates.
+void add_codes(std::uint32_t excess, std::uint32_t top, const std::vector<std::uint32_t>& others,
+               std::vector<std::uint32_t>& codes) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const std::uint32_t sum = codes[i] + others[i];
+    codes[i] = std::min(sum - std::min(sum, excess), top);
   }
 }
 
-constexpr ThcKernels kReference = {norms,  encode,     greatest_code,
-                                   decode, decode_add, decode_add_encode};
+void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcIn wire,
+                       const float* values, ThcOut out) {
+  const unsigned width_in = wire.codes.width();
+  const unsigned width_out = out.codes.width();
+  const std::uint32_t excess = thc_excess(wire.codes, {.top = kThcTop}, out.codes);
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    auto codes = get_codes(wire.bytes + b * block_bytes(blocks, width_in), width_in, blocks.size);
+    add_codes(excess, out.codes.top, codes_of(blocks, b, rounding, values), codes);
+    put_codes(codes, width_out, out.bytes + b * block_bytes(blocks, width_out));
+  }
+}
+
+void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
+  auto codes = get_codes(first.bytes, first.codes.width(), groups * kGroup);
+  const auto others = get_codes(second.bytes, second.codes.width(), groups * kGroup);
+  add_codes(thc_excess(first.codes, second.codes, out.codes), out.codes.top, others, codes);
+  put_codes(codes, out.codes.width(), out.bytes);
+}
+
+constexpr ThcKernels kReference = {
+    norms, encode, greatest_code, decode, decode_add, decode_add_encode, merge};
 
 }  // namespace
 

@@ -170,18 +170,58 @@ void encode(const ThcBlocks& blocks, const DrawStream& rounding, const float* va
   }
 }
 
-void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding,
-                       std::uint32_t contributions, const std::byte* wire, const float* values,
-                       std::byte* out) {
-  const unsigned width_in = thc_width(contributions);
-  const unsigned width_out = thc_width(contributions + 1);
+// What two codes become in their sum.
+class CodeSum {
+ public:
+  HWY_INLINE CodeSum(ThcCodes first, ThcCodes second, ThcCodes sum)
+      : saturates_(thc_excess(first, second, sum) != 0),
+        excess_(hn::Set(DI(), static_cast<std::int32_t>(thc_excess(first, second, sum)))),
+        top_(hn::Set(DI(), static_cast<std::int32_t>(sum.top))),
+        width_(sum.width()) {}
+
+  // Adds a group and returns the end of what it wrote. `code` may hold rubbish from bit 18 on.
+  HWY_INLINE std::byte* put(const VU (&code)[kGroupVectors], const VU (&other)[kGroupVectors],
+                            std::byte* to) const {
+    VU sum[kGroupVectors];
+    for (std::size_t v = 0; v < kGroupVectors; ++v) sum[v] = hn::Add(code[v], other[v]);
+    if (saturates_) {
+      for (VU& v : sum) {
+        const VI clean = hn::BitCast(DI(), hn::And(v, set_u((1u << 18) - 1)));
+        const VI raised = hn::Max(hn::Sub(clean, excess_), hn::Zero(DI()));
+        v = hn::BitCast(DU(), hn::Min(raised, top_));
+      }
+    }
+    return put_codes(sum, width_, to);
+  }
+
+ private:
+  const bool saturates_;
+  const VI excess_;
+  const VI top_;
+  const unsigned width_;
+};
+
+void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcIn wire,
+                       const float* values, ThcOut out) {
+  const unsigned width = wire.codes.width();
+  const CodeSum sum(wire.codes, {.top = kThcTop}, out.codes);
   for (std::size_t b = 0; b < blocks.count; ++b) {
     quantise(blocks, b, rounding, values, [&](const VU(&code)[kGroupVectors]) HWY_ATTR {
-      VU sum[kGroupVectors];
-      wire = get_codes(wire, width_in, sum);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) sum[v] = hn::Add(sum[v], code[v]);
-      out = put_codes(sum, width_out, out);
+      VU other[kGroupVectors];
+      wire.bytes = get_codes(wire.bytes, width, other);
+      out.bytes = sum.put(code, other, out.bytes);
     });
+  }
+}
+
+void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
+  const CodeSum sum(first.codes, second.codes, out.codes);
+  for (std::size_t g = 0; g < groups; ++g) {
+    VU code[kGroupVectors];
+    VU other[kGroupVectors];
+    first.bytes = get_codes(first.bytes, first.codes.width(), code);
+    second.bytes = get_codes(second.bytes, second.codes.width(), other);
+    out.bytes = sum.put(code, other, out.bytes);
   }
 }
 
@@ -211,10 +251,9 @@ HWY_INLINE void put_values(const VF (&x)[kGroupVectors], float* to) {
 }
 
 template <bool kAdd, bool kStream>
-void decode_to(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-               float* values) {
-  const unsigned width = thc_width(contributions);
-  const VF centre = set(kThcCentre * static_cast<float>(contributions));
+void decode_to(const ThcBlocks& blocks, ThcIn wire, float* values) {
+  const unsigned width = wire.codes.width();
+  const VF centre = set(wire.codes.centre());
   const LaneSigns lane_signs;
   alignas(64) float h[kMostSize];
   for (std::size_t b = 0; b < blocks.count; ++b, values += blocks.size) {
@@ -224,12 +263,12 @@ void decode_to(const ThcBlocks& blocks, std::uint32_t contributions, const std::
       for (VF& v : x) v = from_bits(set_u(thc_is_poisoned(norm) ? 0x7fc00000u : 0));
       for (std::size_t i = 0; i < blocks.size; i += kGroup)
         put_values<kAdd, kStream>(x, values + i);
-      wire += blocks.groups() * group_bytes(width);
+      wire.bytes += blocks.groups() * group_bytes(width);
       continue;
     }
     for (std::size_t i = 0; i < blocks.size; i += kGroup) {
       VU codes[kGroupVectors];
-      wire = get_codes(wire, width, codes);
+      wire.bytes = get_codes(wire.bytes, width, codes);
       for (std::size_t v = 0; v < kGroupVectors; ++v) x[v] = hn::Sub(to_float(codes[v]), centre);
       transform_group(lane_signs, x);
       for (std::size_t v = 0; v < kGroupVectors; ++v) hn::Store(x[v], DF(), h + i + v * kLanes);
@@ -251,22 +290,21 @@ void decode_to(const ThcBlocks& blocks, std::uint32_t contributions, const std::
   if (kStream) hwy::FlushStream();
 }
 
-void decode(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-            float* values) {
+void decode(const ThcBlocks& blocks, ThcIn wire, float* values) {
   const bool aligned = values_to_alignment(values, sizeof(float)) == 0;
   if (aligned && streams(blocks.count * blocks.size * sizeof(float))) {
-    decode_to<false, true>(blocks, contributions, wire, values);
+    decode_to<false, true>(blocks, wire, values);
   } else {
-    decode_to<false, false>(blocks, contributions, wire, values);
+    decode_to<false, false>(blocks, wire, values);
   }
 }
 
-void decode_add(const ThcBlocks& blocks, std::uint32_t contributions, const std::byte* wire,
-                float* values) {
-  decode_to<true, false>(blocks, contributions, wire, values);
+void decode_add(const ThcBlocks& blocks, ThcIn wire, float* values) {
+  decode_to<true, false>(blocks, wire, values);
 }
 
-constexpr ThcKernels kThc = {norms, encode, greatest_code, decode, decode_add, decode_add_encode};
+constexpr ThcKernels kThc = {norms, encode, greatest_code, decode, decode_add, decode_add_encode,
+                             merge};
 
 }  // namespace
 #endif  // HWY_NATIVE_FMA
