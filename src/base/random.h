@@ -20,6 +20,8 @@ enum class DrawPurpose : std::uint64_t {
   kGroupScale = 4,  // dynamiq
   kSign = 5,        // g_binary: the sign of an exact zero, and ties
   kRotation = 6,    // thc: the signs of the rotation, shared by all ranks
+  kMerge = 7,       // marsit: which of two bits a merge takes
+  kLowRank = 8,     // powersgd: the columns to start from
 };
 
 // The encoder of draws that all ranks share.

@@ -24,6 +24,11 @@ constexpr std::array kCodecs{
     CodecEntry{"mxfp6", "mxfp6", "6.25 bits, OCP E3M2", make_mxfp6},
     CodecEntry{"mxfp4", "mxfp4", "4.25 bits, OCP E2M1, may saturate", make_mxfp4},
     CodecEntry{"thc", "thc", "4 bits in, 7 for a sum of 8, rotated, codes add exactly", make_thc},
+    CodecEntry{"topkc", "topkc:8", "1 to 16 bits, the blocks with the greatest norm, in BF16",
+               make_topkc},
+    CodecEntry{"omnireduce", "omnireduce:8", "1 to 16 bits, what is loud on any rank, in BF16",
+               make_omnireduce},
+    CodecEntry{"marsit", "marsit", "1 bit for any sum, signs that merge at random", make_marsit},
 };
 
 }  // namespace

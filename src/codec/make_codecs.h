@@ -20,5 +20,8 @@ CodecResult make_mxfp8(const CodecSpec& spec);
 CodecResult make_mxfp6(const CodecSpec& spec);
 CodecResult make_mxfp4(const CodecSpec& spec);
 CodecResult make_thc(const CodecSpec& spec);
+CodecResult make_topkc(const CodecSpec& spec);
+CodecResult make_omnireduce(const CodecSpec& spec);
+CodecResult make_marsit(const CodecSpec& spec);
 
 }  // namespace nf

@@ -1,0 +1,130 @@
+// What is special to omnireduce: the ladder of local lists, and their union.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/codec.h"
+#include "support/codec_cases.h"
+#include "support/exchange.h"
+#include "support/generator.h"
+
+namespace nf::test {
+namespace {
+
+using testing::ElementsAre;
+using Ranks = std::vector<TypedValues>;
+
+constexpr std::size_t kBlockValues = 32;
+
+// Blocks of equal values.
+TypedValues blocks_of(std::initializer_list<float> values) {
+  std::vector<float> all;
+  for (const float value : values) all.insert(all.end(), kBlockValues, value);
+  return {DataType::kFloat32, all};
+}
+
+class Omnireduce : public testing::TestWithParam<Isa> {
+ protected:
+  std::unique_ptr<Codec> make(const std::string& budget) const {
+    return make_for(GetParam(), "omnireduce:" + budget + "+block=32");
+  }
+
+  static std::vector<int> keys_of(const Codec& codec, const TypedValues& values) {
+    std::vector<int> keys;
+    for (const std::byte key : statistics_of(codec, values.view())) {
+      keys.push_back(std::to_integer<int>(key));
+    }
+    return keys;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Codec, Omnireduce, testing::ValuesIn(available_isas()),
+                         [](const auto& param) { return std::string(to_string(param.param)); });
+
+TEST_P(Omnireduce, NamesTheShortestListThatABlockIsOn) {
+  const std::unique_ptr<Codec> codec = make("8");
+  // Rungs 1, 2-4, 5-9 and all above list 4, 3, 2 and 1 of four blocks.
+  EXPECT_THAT(keys_of(*codec, blocks_of({1, 4, 2, 3})), ElementsAre(1, 254, 4, 9));
+  EXPECT_THAT(keys_of(*codec, blocks_of({1, 1, 1, 1})), ElementsAre(254, 9, 4, 1));
+  EXPECT_THAT(keys_of(*codec, blocks_of({1e-9f})), ElementsAre(254));
+}
+
+TEST_P(Omnireduce, HasKeysOfTheirOwnForZerosAndPoison) {
+  const std::unique_ptr<Codec> codec = make("8");
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(keys_of(*codec, blocks_of({0, 1, infinity, -0.0f})), ElementsAre(0, 9, 255, 0));
+}
+
+TEST_P(Omnireduce, ListsAreAnEighthOfAnOctaveApart) {
+  Generator random(1);
+  constexpr std::size_t kBlocks = 5000;
+  const std::unique_ptr<Codec> codec = make("8");
+  const TypedValues values(DataType::kFloat32, random.normal(kBlocks * kBlockValues));
+  const std::vector<int> keys = keys_of(*codec, values);
+  for (int rung = 1; rung <= 254; ++rung) {
+    const auto listed = std::ranges::count_if(keys, [&](int key) { return key >= rung; });
+    const double wanted = std::max(1.0, kBlocks * std::exp2(-(rung - 1) / 8.0));
+    EXPECT_NEAR(static_cast<double>(listed), wanted, 1) << "rung " << rung;
+  }
+}
+
+TEST_P(Omnireduce, SendsTheUnionOfWhatRanksList) {
+  // Room for two blocks. By their norm alone both would be the second rank's.
+  const std::unique_ptr<Codec> codec = make("8.5");
+  const Ranks by_rank = {blocks_of({2, 1, 1, 1}), blocks_of({50, 60, 70, 100})};
+  const Exchange exchange(*codec, by_rank);
+  EXPECT_THAT(exchange.widths(), ElementsAre(16, 0, 0, 16));
+  const std::uint32_t order[] = {0, 1};
+  const Message sum = chain(*codec, exchange.whole(), by_rank, order);
+  EXPECT_EQ(sum.size(), 2 * 2 * kBlockValues);
+  EXPECT_TRUE(same_bits(decode(*codec, exchange.whole(), {1, 2}, sum),
+                        blocks_of({52, 0, 0, 101}).widened()));
+}
+
+TEST_P(Omnireduce, FillsUpWithTheFirstBlocksOfTheNextList) {
+  // Room for three blocks: the loudest of each parameter, and one of the two second ones.
+  const std::unique_ptr<Codec> codec = make("6.5");
+  const std::vector<Ranks> parameters = {{blocks_of({1, 2, 3, 4})}, {blocks_of({9, 8, 7, 6})}};
+  const std::vector<Exchange> exchanges = Exchange::of_several(*codec, parameters);
+  EXPECT_THAT(exchanges[0].widths(), ElementsAre(0, 0, 16, 16));
+  EXPECT_THAT(exchanges[1].widths(), ElementsAre(16, 0, 0, 0));
+}
+
+TEST_P(Omnireduce, DecodesWhatIsNotFiniteOnAnyRankToNanWithoutSendingIt) {
+  const std::unique_ptr<Codec> codec = make("8.5");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Ranks by_rank = {blocks_of({1, 2, 3, 4}), blocks_of({nan, 2, 3, 4})};
+  const Exchange exchange(*codec, by_rank);
+  EXPECT_THAT(exchange.widths(), ElementsAre(0, 0, 16, 16));
+  const std::uint32_t order[] = {0, 1};
+  const Message sum = chain(*codec, exchange.whole(), by_rank, order);
+  EXPECT_TRUE(same_bits(decode(*codec, exchange.whole(), {1, 2}, sum),
+                        blocks_of({nan, 0, 6, 8}).widened()));
+}
+
+TEST_P(Omnireduce, StaysWithinItsBudgetForAnyNumberOfRanks) {
+  Generator random(2);
+  constexpr std::size_t kCount = 100003;
+  const std::unique_ptr<Codec> codec = make_for(GetParam(), "omnireduce:4");
+  Ranks by_rank;
+  for (const std::size_t ranks : {1u, 4u, 8u}) {
+    while (by_rank.size() < ranks) {
+      by_rank.emplace_back(DataType::kFloat32, random.mixture(kCount));
+    }
+    const Exchange exchange(*codec, by_rank);
+    const std::size_t bytes =
+        codec->encoded_size(exchange.whole(), 1) + exchange.statistics().size();
+    const double bits = 8.0 * static_cast<double>(bytes) / kCount;
+    EXPECT_LE(bits, 4);
+    EXPECT_GE(bits, 4 - 0.05);  // less than a block is left
+  }
+}
+
+}  // namespace
+}  // namespace nf::test
