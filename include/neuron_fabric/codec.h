@@ -86,6 +86,14 @@ struct WidthRequest {
   std::span<std::uint8_t> widths;         // out: width_count(count) of them
 };
 
+class Codec;
+
+// The codec of messages that sum at most so many contributions.
+struct Hop {
+  std::uint32_t most_contributions = 0;
+  std::unique_ptr<Codec> codec;
+};
+
 // Immutable once made: any number of threads may use one codec at the same time.
 class Codec {
  public:
@@ -115,11 +123,20 @@ class Codec {
                             std::span<std::byte> combined) const;
 
   // Chooses the width of every super-group of all `parameters` together, so that their messages
-  // fit payload_capacity(). The same combined statistics give the same widths everywhere.
+  // fit payload_capacity(), or another capacity where one is given. The same combined statistics
+  // give the same widths everywhere.
   Status choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const;
+  Status choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
+                       std::size_t capacity) const;
 
-  // The most bytes that a granule of this width adds to a message. 0 where there are no widths.
+  // Where widths are chosen, one a granule: the greatest, and the most bytes that a granule of some
+  // width adds to a message. Else 0.
+  virtual std::uint8_t most_width() const;
   virtual std::size_t granule_size(std::uint8_t width) const;
+
+  // Where messages gain from other widths as they grow: the codecs of messages, by contributions.
+  // They take the same statistics. Empty where this one makes all messages.
+  virtual std::vector<Hop> hops(SumOrder order) const;
 
   // Whether every rank should keep what its encodes lost and add it to its values the next time.
   virtual bool keeps_residual() const;
@@ -161,7 +178,8 @@ class Codec {
   virtual Status do_combine_statistics(std::size_t count,
                                        std::span<const std::span<const std::byte>> by_rank,
                                        std::span<std::byte> combined) const;
-  virtual Status do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const;
+  virtual Status do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
+                                  std::size_t capacity) const;
   virtual void do_encode(const Slice& slice, Origin origin, ConstValues values,
                          std::byte* wire) const = 0;
   // Whether choose_widths() could have chosen this width.

@@ -41,8 +41,10 @@ std::uint32_t Codec::most_ranks() const { return kMostRanks; }
 
 std::size_t Codec::statistics_size(std::size_t /*count*/) const { return 0; }
 std::size_t Codec::width_count(std::size_t /*count*/) const { return 0; }
+std::uint8_t Codec::most_width() const { return 0; }
 std::size_t Codec::granule_size(std::uint8_t /*width*/) const { return 0; }
 bool Codec::keeps_residual() const { return false; }
+std::vector<Hop> Codec::hops(SumOrder /*order*/) const { return {}; }
 
 std::size_t Codec::payload_capacity(std::span<const std::size_t> counts) const {
   std::size_t sum = 0;
@@ -58,8 +60,8 @@ Status Codec::do_combine_statistics(std::size_t /*count*/,
   return {};
 }
 
-Status Codec::do_choose_widths(std::span<const WidthRequest> /*parameters*/,
-                               SumOrder /*order*/) const {
+Status Codec::do_choose_widths(std::span<const WidthRequest> /*parameters*/, SumOrder /*order*/,
+                               std::size_t /*capacity*/) const {
   return {};
 }
 
@@ -100,6 +102,13 @@ Status Codec::combine_statistics(std::size_t count,
 }
 
 Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const {
+  std::vector<std::size_t> counts;
+  for (const WidthRequest& request : parameters) counts.push_back(request.count);
+  return choose_widths(parameters, order, payload_capacity(counts));
+}
+
+Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
+                            std::size_t capacity) const {
   if (order.ranks == 0) return {ErrorCode::kInvalidArgument, "widths for no rank at all"};
   for (const WidthRequest& request : parameters) {
     if (request.statistics.size() != statistics_size(request.count)) {
@@ -110,7 +119,7 @@ Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder o
       return mismatch("number of widths", request.widths.size(), width_count(request.count));
     }
   }
-  return do_choose_widths(parameters, order);
+  return do_choose_widths(parameters, order, capacity);
 }
 
 Status Codec::check_ranks(std::size_t ranks) const {

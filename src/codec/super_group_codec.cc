@@ -33,6 +33,15 @@ std::size_t SuperGroupCodec::width_count(std::size_t count) const {
   return format_.width != 0 ? 0 : super_groups_of(count);
 }
 
+std::uint8_t SuperGroupCodec::most_width() const {
+  return static_cast<std::uint8_t>(format_.width != 0 ? 0 : format_.most_width);
+}
+
+std::size_t SuperGroupCodec::granule_size(std::uint8_t width) const {
+  if (format_.width != 0 || width == 0) return 0;
+  return 2 + kSuperGroup / format_.group + kCodeGroups * group_bytes(width);
+}
+
 std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> counts) const {
   std::size_t values = 0;
   std::size_t statistics = 0;
@@ -40,7 +49,7 @@ std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> count
   for (const std::size_t count : counts) {
     values += count;
     statistics += statistics_size(count);
-    least += size_at(count, format_.width != 0 ? format_.width : format_.least_width);
+    least += layout(count, format_.width != 0 ? format_.width : format_.least_width).size();
   }
   const auto budget = static_cast<std::size_t>(format_.budget * static_cast<double>(values) / 8);
   return budget > statistics + least ? budget - statistics : least;
@@ -48,27 +57,34 @@ std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> count
 
 std::size_t SuperGroupCodec::encoded_size(const Slice& slice,
                                           std::uint32_t /*contributions*/) const {
-  if (format_.width != 0) return size_at(slice.count, format_.width);
-  std::size_t size = codes_at(slice.count);
+  return layout(slice).size();
+}
+
+// Of `count` values that all have one width.
+SuperGroupCodec::Layout SuperGroupCodec::layout(std::size_t count, unsigned width) const {
+  if (width == 0) return {};
+  return {.units = 2 * super_groups_of(count),
+          .scales = scales_of(count),
+          .codes = groups_of(count) * group_bytes(width)};
+}
+
+SuperGroupCodec::Layout SuperGroupCodec::layout(const Slice& slice) const {
+  if (format_.width != 0) return layout(slice.count, format_.width);
+  Layout sum;
   for (std::size_t j = 0; j < super_groups_of(slice.count); ++j) {
     const std::size_t held = std::min(kSuperGroup, slice.count - j * kSuperGroup);
-    size += groups_of(held) * group_bytes(slice.widths[first_group(slice) + j]);
+    const Layout one = layout(held, slice.widths[first_group(slice) + j]);
+    sum.units += one.units;
+    sum.scales += one.scales;
+    sum.codes += one.codes;
   }
-  return size;
-}
-
-// Where the codes of a message of `count` values start.
-std::size_t SuperGroupCodec::codes_at(std::size_t count) const {
-  return (2 * super_groups_of(count) + scales_of(count) + 15) / 16 * 16;
-}
-
-std::size_t SuperGroupCodec::size_at(std::size_t count, unsigned width) const {
-  return codes_at(count) + groups_of(count) * group_bytes(width);
+  return sum;
 }
 
 void SuperGroupCodec::clear_padding(const Slice& slice, std::byte* wire) const {
-  const std::size_t used = 2 * super_groups_of(slice.count) + scales_of(slice.count);
-  std::memset(wire + used, 0, codes_at(slice.count) - used);
+  const Layout arrays = layout(slice);
+  const std::size_t used = arrays.units + arrays.scales;
+  std::memset(wire + used, 0, arrays.codes_at() - used);
 }
 
 SuperGroups SuperGroupCodec::super_groups(const Slice& slice, Run run) const {
@@ -87,26 +103,26 @@ class SuperGroupCodec::Cursor {
  public:
   Cursor(const SuperGroupCodec& codec, const Slice& slice, Byte* wire)
       : groups_(codec.super_groups(slice, Run{})),
-        units_(wire),
-        scales_(wire + 2 * super_groups_of(slice.count)),
-        codes_(wire + codec.codes_at(slice.count)),
-        group_(codec.format_.group) {}
+        scales_a_block_(kSuperGroup / codec.format_.group) {
+    const Layout arrays = codec.layout(slice);
+    at_ = {.units = wire, .scales = wire + arrays.units, .codes = wire + arrays.codes_at()};
+  }
 
   SuperGroupWire<Byte> at(Run run) {
     for (; block_ < run.block; ++block_) {
-      codes_ += kCodeGroups * group_bytes(groups_.width_of(block_));
+      const unsigned width = groups_.width_of(block_);
+      if (width == 0) continue;
+      at_.units += 2;
+      at_.scales += scales_a_block_;
+      at_.codes += kCodeGroups * group_bytes(width);
     }
-    return {.units = units_ + 2 * run.block,
-            .scales = scales_ + kSuperGroup / group_ * run.block,
-            .codes = codes_};
+    return at_;
   }
 
  private:
   const SuperGroups groups_;
-  Byte* const units_;
-  Byte* const scales_;
-  Byte* codes_;
-  const std::size_t group_;
+  const std::size_t scales_a_block_;
+  SuperGroupWire<Byte> at_;
   std::size_t block_ = 0;
 };
 
@@ -117,6 +133,7 @@ void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, con
     encode_groups(slice, origin, groups, from, at);
     return;
   }
+  if (groups.width_of(0) == 0) return;
   // Padding equals the mean, so that it is zero once centred and raises no peak.
   const float mean =
       static_cast<float>(origin.contributions) * bfloat16_to_float(get_u16(groups.statistics));
@@ -139,9 +156,10 @@ void SuperGroupCodec::with_whole_groups(const Slice& slice, Run run, In at, Work
     return;
   }
   WholeGroup whole;
-  std::memcpy(whole.unit, at.units, sizeof whole.unit);
-  std::memcpy(whole.scales, at.scales, scales_of(run.values));
-  std::memcpy(whole.codes, at.codes, groups_of(run.values) * group_bytes(groups.width_of(0)));
+  const Layout arrays = layout(run.values, groups.width_of(0));
+  std::memcpy(whole.unit, at.units, arrays.units);
+  std::memcpy(whole.scales, at.scales, arrays.scales);
+  std::memcpy(whole.codes, at.codes, arrays.codes);
   work(groups, In{whole.unit, whole.scales, whole.codes});
 }
 
@@ -163,22 +181,22 @@ Status SuperGroupCodec::do_combine_statistics(std::size_t count,
   return {};
 }
 
-Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameters,
-                                         SumOrder order) const {
+Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
+                                         std::size_t capacity) const {
   if (format_.width != 0) return {};
-  std::vector<std::size_t> counts;
+  // Units and scales of all super-groups, or where some may have none, the padding after them.
   std::size_t metadata = 0;
   for (const WidthRequest& parameter : parameters) {
-    counts.push_back(parameter.count);
-    metadata += codes_at(parameter.count);
+    metadata += format_.least_width == 0 ? 15 : layout(parameter.count, 1).codes_at();
   }
-  fit_widths(parameters, order, payload_capacity(counts) - metadata);
+  fit_widths(parameters, order, capacity > metadata ? capacity - metadata : 0);
   return {};
 }
 
 Status SuperGroupCodec::do_validate(const Slice& slice, Origin /*origin*/,
                                     const std::byte* wire) const {
-  for (std::size_t j = 0; j < super_groups_of(slice.count); ++j) {
+  const std::size_t units = layout(slice).units / 2;
+  for (std::size_t j = 0; j < units; ++j) {
     const std::uint16_t unit = get_u16(wire + 2 * j);
     if (unit >= 0x7f80 && unit != kBfloat16Nan) {
       return {ErrorCode::kCorruptFrame,

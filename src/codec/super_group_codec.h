@@ -2,7 +2,8 @@
 //
 //   [BF16 unit per super-group] [u8 scale per group] [zeros to a multiple of 16 bytes] [codes],
 //
-// and every super-group has its own width, either one for all or chosen within a budget. A codec on
+// and every super-group has its own width, either one for all or chosen within a budget. One of
+// width 0 has no place in any of the arrays: it decodes to its share of the mean. A codec on
 // top of it brings the loops over whole super-groups and the rule that chooses widths.
 #pragma once
 
@@ -15,7 +16,8 @@ namespace nf {
 
 struct SuperGroupFormat {
   std::size_t group = kGroup;  // values that share a scale; divides kGroup
-  unsigned least_width = 0;    // what a super-group gets where the budget allows no more
+  unsigned least_width = 0;    // what a super-group gets where the budget allows no more; maybe 0
+  unsigned most_width = 0;     // what none exceeds
   double budget = 0;           // bits an element, statistics included; 0 where the width is fixed
   unsigned width = 0;          // of every super-group; 0 where it follows the budget
 };
@@ -26,6 +28,8 @@ class SuperGroupCodec : public BlockCodec {
 
   std::size_t statistics_size(std::size_t count) const override;
   std::size_t width_count(std::size_t count) const override;
+  std::uint8_t most_width() const override;
+  std::size_t granule_size(std::uint8_t width) const override;
   std::size_t payload_capacity(std::span<const std::size_t> counts) const override;
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override;
 
@@ -47,7 +51,7 @@ class SuperGroupCodec : public BlockCodec {
                                         const SuperGroups& groups, In wire, const float* values,
                                         Origin total, Out out) const = 0;
   // Chooses the widths so that all codes together take at most `code_bytes`, or all at the least
-  // width if that is more.
+  // width if that is more. Where that is 0, units and scales count among them.
   virtual void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
                           std::size_t code_bytes) const = 0;
 
@@ -55,7 +59,8 @@ class SuperGroupCodec : public BlockCodec {
   Status do_combine_statistics(std::size_t count,
                                std::span<const std::span<const std::byte>> by_rank,
                                std::span<std::byte> combined) const override;
-  Status do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order) const override;
+  Status do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
+                          std::size_t capacity) const override;
   Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override;
   void do_encode(const Slice& slice, Origin origin, ConstValues values,
                  std::byte* wire) const override;
@@ -80,8 +85,17 @@ class SuperGroupCodec : public BlockCodec {
   std::size_t scales_of(std::size_t count) const {
     return (count + format_.group - 1) / format_.group;
   }
-  std::size_t codes_at(std::size_t count) const;
-  std::size_t size_at(std::size_t count, unsigned width) const;
+  // The sizes of a message's arrays.
+  struct Layout {
+    std::size_t units = 0;
+    std::size_t scales = 0;
+    std::size_t codes = 0;
+
+    std::size_t codes_at() const { return (units + scales + 15) / 16 * 16; }
+    std::size_t size() const { return codes_at() + codes; }
+  };
+  Layout layout(std::size_t count, unsigned width) const;
+  Layout layout(const Slice& slice) const;
   void clear_padding(const Slice& slice, std::byte* wire) const;
   SuperGroups super_groups(const Slice& slice, Run run) const;
   void encode_run(const Slice& slice, Origin origin, Run run, const float* from, Out at) const;

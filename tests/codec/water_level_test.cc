@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "codec/waterfill/width_ladder.h"
 #include "support/generator.h"
 
 namespace nf {
@@ -20,6 +21,20 @@ constexpr unsigned kMost = 10;
 constexpr std::size_t kOneBit = 4 * 8;  // bytes of a bit more for a whole super-group
 
 double error_of(unsigned width) { return std::pow((1u << width) - 1, -2); }
+
+// Every width from `least` to `most`, at four bytes a bit and group, each where its error says.
+std::vector<Rung> ladder_of(unsigned least, unsigned most) {
+  std::vector<Rung> ladder;
+  for (unsigned b = least; b <= most; ++b) {
+    const double gain = b == least ? 1 : error_of(b - 1) - error_of(b);
+    ladder.push_back({.width = static_cast<std::uint8_t>(b),
+                      .threshold = static_cast<int>(std::lround(-8 * std::log2(gain))),
+                      .group_bytes = static_cast<std::uint8_t>(4 * b)});
+  }
+  return ladder;
+}
+
+const std::vector<Rung> kLadder = ladder_of(kLeast, kMost);
 
 std::vector<WidthDemand> demands_of(Generator& random, std::size_t count) {
   std::vector<WidthDemand> demands(count);
@@ -72,7 +87,7 @@ TEST(FillToLevel, SpendsItsBudgetToTheLastBitAndNoMore) {
     const std::size_t least = 4 * kLeast * group_count;
     const std::size_t most = 4 * kMost * group_count;
     const std::size_t budget = least + random.below(most - least + 100);
-    fill_to_level(demands, kLeast, kMost, budget);
+    fill_to_level(demands, kLadder, budget);
     EXPECT_LE(bytes_of(demands), budget);
     if (budget < most) {
       EXPECT_LT(budget - bytes_of(demands), kOneBit) << demands.size() << " super-groups";
@@ -89,15 +104,15 @@ TEST(FillToLevel, SpendsItsBudgetToTheLastBitAndNoMore) {
 TEST(FillToLevel, GivesTheLeastWidthEvenWhereThatIsTooMuch) {
   Generator random(2);
   std::vector<WidthDemand> demands = demands_of(random, 10);
-  fill_to_level(demands, kLeast, kMost, 1);
+  fill_to_level(demands, kLadder, 1);
   for (const WidthDemand& demand : demands) EXPECT_EQ(demand.width, kLeast);
-  fill_to_level({}, kLeast, kMost, 1);
+  fill_to_level({}, kLadder, 1);
 }
 
 TEST(FillToLevel, GivesMoreToThoseWhoNeedMore) {
   Generator random(3);
   std::vector<WidthDemand> demands = demands_of(random, 2000);
-  fill_to_level(demands, kLeast, kMost, demands.size() * 4 * kOneBit);
+  fill_to_level(demands, kLadder, demands.size() * 4 * kOneBit);
   std::sort(demands.begin(), demands.end(),
             [](const auto& a, const auto& b) { return a.need < b.need; });
   unsigned widest = 0;
@@ -117,7 +132,7 @@ TEST(FillToLevel, IsWithinAPercentOfTheOptimum) {
     std::vector<WidthDemand> demands = demands_of(random, 1000);
     const auto budget =
         static_cast<std::size_t>(bits * static_cast<double>(kOneBit * demands.size()));
-    fill_to_level(demands, kLeast, kMost, budget);
+    fill_to_level(demands, kLadder, budget);
     EXPECT_LE(error_of(demands), 1.01 * least_error(demands, budget)) << bits << " bits";
   }
 }
@@ -142,7 +157,7 @@ TEST(FillToLevel, SwitchesWidthsWhereTheirErrorsSay) {
       }
       budget += kOneBit * expected[bin];
     }
-    fill_to_level(demands, 1, 16, budget);
+    fill_to_level(demands, ladder_of(1, 16), budget);
     for (unsigned bin = 0; bin < kAllBins; ++bin) {
       ASSERT_EQ(demands[bin].width, expected[bin]) << "bin " << bin << ", level " << level;
     }
@@ -154,10 +169,51 @@ TEST(FillToLevel, TreatsNanAsTheLoudestAndNothingAsTheQuietest) {
   demands[0] = {.need = 0, .groups = 8};
   demands[1] = {.need = std::numeric_limits<float>::quiet_NaN(), .groups = 8};
   demands[2] = {.need = 1, .groups = 8};
-  fill_to_level(demands, kLeast, kMost, kOneBit * (2 + 10 + 5));
+  fill_to_level(demands, kLadder, kOneBit * (2 + 10 + 5));
   EXPECT_EQ(demands[0].width, 2);
   EXPECT_EQ(demands[1].width, 10);
   EXPECT_EQ(demands[2].width, 5);
+}
+
+// Of two rungs the second costs a lump sum: a last, small super-group is not worth it.
+TEST(FillToLevel, CountsWhatASuperGroupCostsBesidesItsGroups) {
+  const std::vector<Rung> ladder = {{.width = 0},
+                                    {.width = 2, .threshold = 20, .group_bytes = 9, .bytes = 2}};
+  std::vector<WidthDemand> demands(4, {.need = 1, .groups = 8});
+  demands.back().groups = 1;
+  fill_to_level(demands, ladder, 2 * (8 * 9 + 2) + 9 + 2);
+  EXPECT_EQ(demands[0].width, 2);
+  EXPECT_EQ(demands[1].width, 2);
+  EXPECT_EQ(demands[2].width, 0);
+  EXPECT_EQ(demands[3].width, 2);
+  fill_to_level(demands, ladder, 2 * (8 * 9 + 2) + 9 + 1);
+  EXPECT_EQ(demands[3].width, 0);
+}
+
+// The longer the chain, the more two bits lose: their noise raises the peaks of every later sum.
+TEST(WidthLadder, AvoidsTwoBitsInLongChains) {
+  const auto second = [](std::uint32_t ranks, SumShape shape) {
+    const std::span<const Rung> ladder = width_ladder({ranks, shape}, false);
+    return ladder[1].threshold - ladder[2].threshold;
+  };
+  EXPECT_LT(second(64, SumShape::kChain), second(2, SumShape::kChain));
+  EXPECT_LT(second(64, SumShape::kChain), second(64, SumShape::kStar));
+}
+
+TEST(WidthLadder, RisesInCostAndThreshold) {
+  for (const bool zero : {false, true})
+    for (const SumShape shape : {SumShape::kChain, SumShape::kTree, SumShape::kStar})
+      for (const std::uint32_t ranks : {1u, 2u, 3u, 8u, 17u, 64u, 8192u}) {
+        const std::span<const Rung> ladder = width_ladder({ranks, shape}, zero);
+        EXPECT_EQ(ladder.front().width, zero ? 0 : kLeast);
+        EXPECT_EQ(ladder.back().width, kMost);
+        for (std::size_t r = 1; r < ladder.size(); ++r) {
+          EXPECT_GT(ladder[r].group_bytes, ladder[r - 1].group_bytes);
+          if (r > 1) {
+            EXPECT_GE(ladder[r].threshold, ladder[r - 1].threshold);
+          }
+        }
+      }
 }
 
 TEST(FillToLevel, IsAFunctionOfItsDemands) {
@@ -165,8 +221,8 @@ TEST(FillToLevel, IsAFunctionOfItsDemands) {
   std::vector<WidthDemand> first = demands_of(random, 500);
   std::vector<WidthDemand> second = first;
   for (WidthDemand& demand : second) demand.width = 99;  // not an input
-  fill_to_level(first, kLeast, kMost, 60000);
-  fill_to_level(second, kLeast, kMost, 60000);
+  fill_to_level(first, kLadder, 60000);
+  fill_to_level(second, kLadder, 60000);
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].width, second[i].width);
 }
 

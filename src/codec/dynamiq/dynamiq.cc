@@ -96,6 +96,7 @@ CodecResult make_dynamiq(const CodecSpec& spec) {
   if (!isa) return isa.status();
   const SuperGroupFormat format{.group = kDynamiqGroup,
                                 .least_width = kDynamiqLeastWidth,
+                                .most_width = kDynamiqMostWidth,
                                 .budget = spec.value.value_or(0),
                                 .width = static_cast<unsigned>(*width)};
   const Options options{.uniform = *uniform, .correlated = !*independent};

@@ -12,6 +12,7 @@ namespace nf {
 
 inline constexpr std::size_t kDynamiqGroup = 16;  // values that share a scale
 inline constexpr unsigned kDynamiqLeastWidth = 2;
+inline constexpr unsigned kDynamiqMostWidth = 8;
 
 struct DynamiqKernels {
   using In = SuperGroupWire<const std::byte>;

@@ -17,41 +17,61 @@ std::size_t bin_of(float need) {
   return std::bit_cast<std::uint32_t>(need) >> 20;
 }
 
-// How many bins above the level a need must lie to be worth width b + 1 rather than b, for b from
-// 1: -log2(error(b) - error(b + 1)), in bins, to the nearest. Numbers rather than a formula, so
-// that no two mathematics libraries can disagree.
-constexpr std::array<int, 15> kThresholds = {1,   28,  48,  66,  82,  99,  115, 131,
-                                             147, 163, 179, 195, 211, 227, 243};
+std::size_t first_bin(int level, const Rung& rung) {
+  return static_cast<std::size_t>(std::clamp(level + rung.threshold, 0, static_cast<int>(kBins)));
+}
+
+std::size_t cost(const Rung& rung, std::size_t groups, std::size_t super_groups) {
+  return rung.group_bytes * groups + rung.bytes * super_groups;
+}
+
+// The rung of a need in `bin`, by index.
+std::size_t rung_of(std::size_t bin, int level, std::span<const Rung> ladder) {
+  std::size_t r = 0;
+  while (r + 1 < ladder.size() && bin >= first_bin(level, ladder[r + 1])) ++r;
+  return r;
+}
+
+// How many groups and super-groups lie in a bin and above.
+class Histogram {
+ public:
+  explicit Histogram(std::span<const WidthDemand> demands) {
+    for (const WidthDemand& demand : demands) {
+      groups_[bin_of(demand.need)] += demand.groups;
+      ++super_groups_[bin_of(demand.need)];
+    }
+    for (std::size_t k = kBins; k-- > 0;) {
+      groups_[k] += groups_[k + 1];
+      super_groups_[k] += super_groups_[k + 1];
+    }
+  }
+
+  std::size_t bytes_at(int level, std::span<const Rung> ladder) const {
+    std::size_t bytes = cost(ladder[0], groups_[0], super_groups_[0]);
+    for (std::size_t r = 1; r < ladder.size(); ++r) {
+      const std::size_t bin = first_bin(level, ladder[r]);
+      bytes += cost(ladder[r], groups_[bin], super_groups_[bin]) -
+               cost(ladder[r - 1], groups_[bin], super_groups_[bin]);
+    }
+    return bytes;
+  }
+
+ private:
+  std::array<std::size_t, kBins + 1> groups_{};
+  std::array<std::size_t, kBins + 1> super_groups_{};
+};
 
 }  // namespace
 
-void fill_to_level(std::span<WidthDemand> demands, unsigned least, unsigned most,
-                   std::size_t code_bytes) {
-  // groups_from[k] = groups of the super-groups in bins k and above.
-  std::array<std::size_t, kBins + 1> groups_from{};
-  std::size_t groups = 0;
-  for (const WidthDemand& demand : demands) {
-    groups_from[bin_of(demand.need)] += demand.groups;
-    groups += demand.groups;
-  }
-  for (std::size_t k = kBins; k-- > 0;) groups_from[k] += groups_from[k + 1];
-
-  const auto first_bin = [&](int level, unsigned b) {
-    return static_cast<std::size_t>(
-        std::clamp(level + kThresholds[b - 1], 0, static_cast<int>(kBins)));
-  };
-  const auto bytes_at = [&](int level) {
-    std::size_t group_bits = groups * least;
-    for (unsigned b = least; b < most; ++b) group_bits += groups_from[first_bin(level, b)];
-    return 4 * group_bits;
-  };
-
-  // The lowest level that fits: at `high` all have the least width.
-  int low = -kThresholds[most - 2] - 1;
-  int high = static_cast<int>(kBins) - kThresholds[least - 1];
+void fill_to_level(std::span<WidthDemand> demands, std::span<const Rung> ladder,
+                   std::size_t bytes) {
+  const Histogram histogram(demands);
+  // The lowest level that fits: at `high` all have the first rung.
+  int low = -ladder.back().threshold - 1;
+  int high = static_cast<int>(kBins) - ladder[1].threshold;
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (bytes_at(middle) <= code_bytes) {
+    if (histogram.bytes_at(middle, ladder) <= bytes) {
       high = middle;
     } else {
       low = middle + 1;
@@ -59,28 +79,22 @@ void fill_to_level(std::span<WidthDemand> demands, unsigned least, unsigned most
   }
 
   // One level lower would not fit as a whole, but for some of the super-groups it does, in order.
-  const std::size_t used = bytes_at(high);
-  std::size_t spare = code_bytes > used ? code_bytes - used : 0;
-  std::array<std::uint8_t, kBins> width_at{};
-  std::array<std::uint8_t, kBins> width_below{};
-  for (std::size_t k = 0; k < kBins; ++k) {
-    unsigned width = least;
-    unsigned below = least;
-    for (unsigned b = least; b < most; ++b) {
-      width += k >= first_bin(high, b) ? 1 : 0;
-      below += k >= first_bin(high - 1, b) ? 1 : 0;
-    }
-    width_at[k] = static_cast<std::uint8_t>(width);
-    width_below[k] = static_cast<std::uint8_t>(below);
+  const std::size_t used = histogram.bytes_at(high, ladder);
+  std::size_t spare = bytes > used ? bytes - used : 0;
+  std::array<std::uint8_t, kBins> fits{};
+  std::array<std::uint8_t, kBins> wider{};
+  for (std::size_t bin = 0; bin < kBins; ++bin) {
+    fits[bin] = static_cast<std::uint8_t>(rung_of(bin, high, ladder));
+    wider[bin] = static_cast<std::uint8_t>(rung_of(bin, high - 1, ladder));
   }
   for (WidthDemand& demand : demands) {
     const std::size_t bin = bin_of(demand.need);
-    demand.width = width_at[bin];
-    const std::size_t extra = 4u * demand.groups * (width_below[bin] - width_at[bin]);
-    if (extra > 0 && extra <= spare) {
-      demand.width = width_below[bin];
-      spare -= extra;
-    }
+    const Rung& rung = ladder[fits[bin]];
+    const Rung& next = ladder[wider[bin]];
+    const std::size_t extra = cost(next, demand.groups, 1) - cost(rung, demand.groups, 1);
+    const bool is_widened = extra > 0 && extra <= spare;
+    if (is_widened) spare -= extra;
+    demand.width = is_widened ? next.width : rung.width;
   }
 }
 

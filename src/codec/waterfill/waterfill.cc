@@ -9,25 +9,59 @@
 #include "base/float16.h"
 #include "codec/make_codecs.h"
 #include "codec/super_group_codec.h"
+#include "codec/waterfill/hop_budgets.h"
 #include "codec/waterfill/water_level.h"
 #include "codec/waterfill/waterfill_kernels.h"
+#include "codec/waterfill/width_ladder.h"
 #include "codec/wire_bytes.h"
 
 namespace nf {
 namespace {
 
 constexpr double kLeastBudget = 2.5;
+constexpr double kLeastBudgetWithFeedback = 1;
 constexpr double kMostBudget = 8;
+// What hops may have beyond that.
+constexpr double kMostHopBudget = 10;
 
 // How much a super-group's energy counts, by its parameter: (size / energy)^alpha.
 enum class Alpha { kZero, kHalf, kOne };
 
+struct Settings {
+  Alpha alpha = Alpha::kHalf;
+  bool feedback = false;  // ranks keep what is lost, so that super-groups may be left out
+  bool flat = false;      // the same widths at every hop
+};
+
 class Waterfill final : public SuperGroupCodec {
  public:
-  Waterfill(const CodecSpec& spec, SuperGroupFormat format, Alpha alpha, Isa isa)
+  Waterfill(const CodecSpec& spec, SuperGroupFormat format, Settings settings, Isa isa)
       : SuperGroupCodec(spec, format, isa),
-        alpha_(alpha),
+        format_(format),
+        settings_(settings),
+        isa_(isa),
         kernels_(isa == Isa::kScalar ? waterfill_reference() : waterfill_simd(isa)) {}
+
+  bool keeps_residual() const override { return settings_.feedback; }
+
+  std::vector<Hop> hops(SumOrder order) const override {
+    std::vector<Hop> hops;
+    if (format_.budget == 0 || settings_.flat) return hops;
+    for (const HopBudget& budget :
+         hop_budgets(order, format_.budget, least_budget(settings_.feedback), kMostHopBudget)) {
+      SuperGroupFormat format = format_;
+      format.budget = budget.bits;
+      Settings settings = settings_;
+      settings.flat = true;
+      hops.push_back(
+          {budget.most_contributions, std::make_unique<Waterfill>(spec(), format, settings, isa_)});
+    }
+    return hops;
+  }
+
+  static double least_budget(bool feedback) {
+    return feedback ? kLeastBudgetWithFeedback : kLeastBudget;
+  }
 
  protected:
   void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
@@ -52,11 +86,11 @@ class Waterfill final : public SuperGroupCodec {
                                contributions(origin), contributions(total), wire, values, out);
   }
 
-  void fit_widths(std::span<const WidthRequest> parameters, SumOrder /*order*/,
+  void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
                   std::size_t code_bytes) const override {
     std::vector<WidthDemand> demands;
     for (const WidthRequest& parameter : parameters) add_demands(parameter, demands);
-    fill_to_level(demands, kWaterfillLeastWidth, kWaterfillMostWidth, code_bytes);
+    fill_to_level(demands, width_ladder(order, settings_.feedback), code_bytes);
     std::size_t next = 0;
     for (const WidthRequest& parameter : parameters) {
       for (std::uint8_t& width : parameter.widths) width = demands[next++].width;
@@ -64,6 +98,7 @@ class Waterfill final : public SuperGroupCodec {
   }
 
   bool is_width(std::uint8_t width) const override {
+    if (width == 0) return settings_.feedback;
     return width >= kWaterfillLeastWidth && width <= kWaterfillMostWidth;
   }
 
@@ -84,9 +119,9 @@ class Waterfill final : public SuperGroupCodec {
       if (std::isfinite(energy_of(j))) energy += energy_of(j);
     }
     const float inverse = energy > 0 ? static_cast<float>(parameter.count) / energy : 0.0f;
-    const float weight = alpha_ == Alpha::kZero   ? 1.0f
-                         : alpha_ == Alpha::kHalf ? std::sqrt(inverse)
-                                                  : inverse;
+    const float weight = settings_.alpha == Alpha::kZero   ? 1.0f
+                         : settings_.alpha == Alpha::kHalf ? std::sqrt(inverse)
+                                                           : inverse;
     for (std::size_t j = 0; j < groups; ++j) {
       const std::size_t held = std::min(kSuperGroup, parameter.count - j * kSuperGroup);
       demands.push_back(
@@ -94,19 +129,25 @@ class Waterfill final : public SuperGroupCodec {
     }
   }
 
-  const Alpha alpha_;
+  const SuperGroupFormat format_;
+  const Settings settings_;
+  const Isa isa_;
   const WaterfillKernels& kernels_;
 };
 
 }  // namespace
 
 CodecResult make_waterfill(const CodecSpec& spec) {
-  static constexpr std::array<std::string_view, 2> kOptions = {"width", "alpha"};
+  static constexpr std::array<std::string_view, 4> kOptions = {"width", "alpha", "ef", "flat"};
   NF_RETURN_IF_ERROR(spec.allow(true, kOptions));
   const Expected<double> width = spec.number("width", 0, kWaterfillLeastWidth, kWaterfillMostWidth);
   if (!width) return width.status();
   const Expected<double> alpha = spec.number("alpha", 0.5, 0, 1);
   if (!alpha) return alpha.status();
+  const Expected<bool> feedback = spec.flag("ef");
+  if (!feedback) return feedback.status();
+  const Expected<bool> flat = spec.flag("flat");
+  if (!flat) return flat.status();
   const auto bad = [](std::string message) {
     return Status(ErrorCode::kBadConfig, "codec 'waterfill': " + message);
   };
@@ -115,18 +156,24 @@ CodecResult make_waterfill(const CodecSpec& spec) {
   if (spec.value.has_value() == (*width != 0)) {
     return bad("give a budget (waterfill:4) or one width (waterfill+width=4)");
   }
-  if (spec.value && !(*spec.value >= kLeastBudget && *spec.value <= kMostBudget)) {
-    return bad(fmt::format("the budget is {} to {} bits an element, metadata included",
-                           kLeastBudget, kMostBudget));
+  const double least = Waterfill::least_budget(*feedback);
+  if (spec.value && !(*spec.value >= least && *spec.value <= kMostBudget)) {
+    return bad(fmt::format("the budget is {} to {} bits an element, metadata included{}", least,
+                           kMostBudget, *feedback ? "" : "; with error feedback (+ef), from 1 on"));
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
   const SuperGroupFormat format{.group = kGroup,
-                                .least_width = kWaterfillLeastWidth,
+                                .least_width = *feedback ? 0 : kWaterfillLeastWidth,
+                                .most_width = kWaterfillMostWidth,
                                 .budget = spec.value.value_or(0),
                                 .width = static_cast<unsigned>(*width)};
-  const Alpha weight = *alpha == 0 ? Alpha::kZero : *alpha == 0.5 ? Alpha::kHalf : Alpha::kOne;
-  return std::unique_ptr<Codec>(std::make_unique<Waterfill>(spec, format, weight, *isa));
+  const Settings settings{.alpha = *alpha == 0     ? Alpha::kZero
+                                   : *alpha == 0.5 ? Alpha::kHalf
+                                                   : Alpha::kOne,
+                          .feedback = *feedback,
+                          .flat = *flat};
+  return std::unique_ptr<Codec>(std::make_unique<Waterfill>(spec, format, settings, *isa));
 }
 
 }  // namespace nf

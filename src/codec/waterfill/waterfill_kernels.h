@@ -47,6 +47,17 @@ struct WaterfillGrid {
   static constexpr float kMargin = 1.0f + 0x1p-13f;
 };
 
+// Values that share a scale. Two of these groups make a group of codes, and a byte of scales.
+inline constexpr std::size_t kWaterfillGroup = 16;
+// A scale is 0, or from 5 to 19 units in four bits: most groups of a super-group have a peak of at
+// least a quarter of the greatest.
+inline constexpr unsigned kMostScale = 19;
+inline constexpr unsigned kLeastScale = 5;
+inline constexpr float kPeakToScaleUnit = 1.0f / 19.0f;
+
+constexpr unsigned scale_to_code(unsigned scale) { return scale == 0 ? 0 : scale - 4; }
+constexpr unsigned code_to_scale(unsigned code) { return code == 0 ? 0 : code + 4; }
+
 // A draw of 16 bits becomes a dither in (1, 2): these bits, with the draw in bits 7 to 22.
 inline constexpr std::uint32_t kDitherBits = 0x3f800040u;  // 1 + 2^-17
 

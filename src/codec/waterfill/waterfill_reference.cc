@@ -13,7 +13,9 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kGroupsPerSuperGroup = kSuperGroup / kGroup;
+constexpr std::size_t kScalesPerSuperGroup = kSuperGroup / kWaterfillGroup;
+constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+constexpr std::size_t kScaleBytes = kScalesPerSuperGroup / 2;
 
 // The dither of one element, 1 + (draw + 1/2) / 65536.
 float dither_of(DrawKey key, std::size_t element) {
@@ -24,45 +26,60 @@ float mean_of(const SuperGroups& groups, std::size_t i) {
   return bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
 }
 
-// The u8 scale of a group: the least multiple of the unit that is not below the peak.
+// The scale of a group: the least there is that is not below the peak.
 unsigned scale_of(float peak, float unit) {
+  if (peak == 0) return 0;
   auto scale = static_cast<unsigned>(peak / unit);
   if (static_cast<float>(scale) * unit < peak) ++scale;
-  return std::min(scale, 255u);
+  return std::clamp(scale, kLeastScale, kMostScale);
+}
+
+// Scale g of those that a super-group has on the wire, two a byte.
+unsigned get_scale(const std::byte* scales, std::size_t g) {
+  return code_to_scale(std::to_integer<unsigned>(scales[g / 2]) >> (g % 2 * 4) & 15u);
 }
 
 void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float mean,
                 const float* values, std::byte* unit_at, std::byte* scales, std::byte* codes) {
   float centred[kSuperGroup];
-  std::uint32_t peaks[kGroupsPerSuperGroup] = {};
+  std::uint32_t peaks[kScalesPerSuperGroup] = {};
   std::uint32_t peak = 0;
   for (std::size_t e = 0; e < kSuperGroup; ++e) {
     centred[e] = values[e] - mean;
-    peaks[e / kGroup] = std::max(peaks[e / kGroup], magnitude_bits(centred[e]));
+    std::uint32_t& group_peak = peaks[e / kWaterfillGroup];
+    group_peak = std::max(group_peak, magnitude_bits(centred[e]));
     peak = std::max(peak, magnitude_bits(centred[e]));
   }
+  std::memset(scales, 0, kScaleBytes);
   if (peak >= kPoisonBits || peak < kLeastPeakBits) {
     put_u16(peak >= kPoisonBits ? kBfloat16Nan : 0, unit_at);
-    std::memset(scales, 0, kGroupsPerSuperGroup);
-    std::memset(codes, 0, kGroupsPerSuperGroup * group_bytes(width));
+    std::memset(codes, 0, kCodeGroups * group_bytes(width));
     return;
   }
-  const std::uint16_t unit_bits = float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToUnit);
+  const std::uint16_t unit_bits =
+      float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToScaleUnit);
   const float unit = bfloat16_to_float(unit_bits);
   put_u16(unit_bits, unit_at);
-  for (std::size_t g = 0; g < kGroupsPerSuperGroup; ++g) {
+  std::uint32_t group_codes[kGroup];
+  for (std::size_t g = 0; g < kScalesPerSuperGroup; ++g) {
     const unsigned scale = scale_of(std::bit_cast<float>(peaks[g]), unit);
-    scales[g] = static_cast<std::byte>(scale);
+    scales[g / 2] |= static_cast<std::byte>(scale_to_code(scale) << (g % 2 * 4));
     const float step = static_cast<float>(scale) * unit * grid.step;
     const float inverse = scale == 0 ? 0.0f : 1.0f / step;
-    std::uint32_t group_codes[kGroup];
-    for (std::size_t j = 0; j < kGroup; ++j) {
-      const std::size_t e = g * kGroup + j;
+    for (std::size_t e = g * kWaterfillGroup; e < (g + 1) * kWaterfillGroup; ++e) {
       const float position = std::fma(centred[e], inverse, dither_of(key, e));
-      group_codes[j] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
+      group_codes[e % kGroup] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
     }
-    pack_group(group_codes, width, codes + g * group_bytes(width));
+    if (g % 2 == 1) pack_group(group_codes, width, codes + g / 2 * group_bytes(width));
   }
+}
+
+// A super-group of width 0 has no bytes: what all know of it is its share of the mean.
+void decode_left_out(const SuperGroups& groups, std::size_t i, float mean, float* values) {
+  const float energy =
+      bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics + 2));
+  const float value = std::isfinite(energy) ? mean : std::numeric_limits<float>::quiet_NaN();
+  std::fill(values, values + kSuperGroup, value);
 }
 
 void decode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float mean,
@@ -74,16 +91,14 @@ void decode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     return;
   }
   const float unit = bfloat16_to_float(unit_bits);
-  for (std::size_t g = 0; g < kGroupsPerSuperGroup; ++g) {
-    const float step = static_cast<float>(std::to_integer<unsigned>(scales[g])) * unit * grid.step;
+  std::uint32_t group_codes[kGroup];
+  for (std::size_t e = 0; e < kSuperGroup; ++e) {
+    if (e % kGroup == 0) unpack_group(codes + e / kGroup * group_bytes(width), width, group_codes);
+    const auto scale = static_cast<float>(get_scale(scales, e / kWaterfillGroup));
+    const float step = scale * unit * grid.step;
     const float base = std::fma(-grid.centre, step, mean);
-    std::uint32_t group_codes[kGroup];
-    unpack_group(codes + g * group_bytes(width), width, group_codes);
-    for (std::size_t j = 0; j < kGroup; ++j) {
-      const std::size_t e = g * kGroup + j;
-      const float level = static_cast<float>(group_codes[j]) - dither_of(key, e);
-      values[e] = std::fma(level, step, base);
-    }
+    const float level = static_cast<float>(group_codes[e % kGroup]) - dither_of(key, e);
+    values[e] = std::fma(level, step, base);
   }
 }
 
@@ -93,27 +108,38 @@ void for_each_super_group(const SuperGroups& groups, Wire wire, Work work) {
   for (std::size_t i = 0; i < groups.count; ++i) {
     const unsigned width = groups.width_of(i);
     work(i, width, wire);
+    if (width == 0) continue;
     wire.units += 2;
-    wire.scales += kGroupsPerSuperGroup;
-    wire.codes += kGroupsPerSuperGroup * group_bytes(width);
+    wire.scales += kScaleBytes;
+    wire.codes += kCodeGroups * group_bytes(width);
   }
 }
 
 void encode(const SuperGroups& groups, const DrawStream& draws, float contributions,
             const float* values, WaterfillKernels::Out wire) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
+    if (width == 0) return;
     encode_one(WaterfillGrid(width), width, DrawKey(draws, groups.first + i),
                contributions * mean_of(groups, i), values + i * kSuperGroup, at.units, at.scales,
                at.codes);
   });
 }
 
+void decode_any(const SuperGroups& groups, std::size_t i, unsigned width, const DrawStream& draws,
+                float contributions, WaterfillKernels::In at, float* values) {
+  const float mean = contributions * mean_of(groups, i);
+  if (width == 0) {
+    decode_left_out(groups, i, mean, values);
+  } else {
+    decode_one(WaterfillGrid(width), width, DrawKey(draws, groups.first + i), mean, at.units,
+               at.scales, at.codes, values);
+  }
+}
+
 void decode(const SuperGroups& groups, const DrawStream& draws, float contributions,
             WaterfillKernels::In wire, float* values) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
-    decode_one(WaterfillGrid(width), width, DrawKey(draws, groups.first + i),
-               contributions * mean_of(groups, i), at.units, at.scales, at.codes,
-               values + i * kSuperGroup);
+    decode_any(groups, i, width, draws, contributions, at, values + i * kSuperGroup);
   });
 }
 
@@ -121,8 +147,7 @@ void decode_add(const SuperGroups& groups, const DrawStream& draws, float contri
                 WaterfillKernels::In wire, float* values) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     float decoded[kSuperGroup];
-    decode_one(WaterfillGrid(width), width, DrawKey(draws, groups.first + i),
-               contributions * mean_of(groups, i), at.units, at.scales, at.codes, decoded);
+    decode_any(groups, i, width, draws, contributions, at, decoded);
     for (std::size_t e = 0; e < kSuperGroup; ++e) values[i * kSuperGroup + e] += decoded[e];
   });
 }
@@ -131,6 +156,7 @@ void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
                        const DrawStream& draws_out, float contributions, float total,
                        WaterfillKernels::In wire, const float* values, WaterfillKernels::Out out) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
+    if (width == 0) return;
     const WaterfillGrid grid(width);
     float sum[kSuperGroup];
     decode_one(grid, width, DrawKey(draws_in, groups.first + i), contributions * mean_of(groups, i),
@@ -139,8 +165,8 @@ void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
     encode_one(grid, width, DrawKey(draws_out, groups.first + i), total * mean_of(groups, i), sum,
                out.units, out.scales, out.codes);
     out.units += 2;
-    out.scales += kGroupsPerSuperGroup;
-    out.codes += kGroupsPerSuperGroup * group_bytes(width);
+    out.scales += kScaleBytes;
+    out.codes += kCodeGroups * group_bytes(width);
   });
 }
 

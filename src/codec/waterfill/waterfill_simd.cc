@@ -24,38 +24,64 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
 constexpr std::size_t kGroups = kSuperGroup / kGroup;
-constexpr std::size_t kHalfVectors = kGroupVectors / 2;
+constexpr std::size_t kHalfVectors = kGroupVectors / 2;  // of the values that share a scale
+constexpr std::size_t kScales = kSuperGroup / kWaterfillGroup;
+constexpr std::size_t kScaleBytes = kScales / 2;
 
-// As many lanes as there are groups, or fewer.
-using DG = hn::CappedTag<float, kGroups>;
+// As many lanes as there are scales, or fewer.
+using DG = hn::CappedTag<float, kScales>;
 using DGI = hn::RebindToSigned<DG>;
 using DGU = hn::RebindToUnsigned<DG>;
 using DG8 = hn::Rebind<std::uint8_t, DG>;
 
 // What a super-group's peaks lead to.
 struct Scales {
-  alignas(32) float inverse[kGroups];
-  alignas(8) std::uint8_t scale[kGroups];
+  alignas(64) float inverse[kScales];
+  alignas(16) std::uint8_t code[kScales];  // of the scales, in a byte each
   std::uint16_t unit;  // BF16; 0 or NaN where the super-group has no codes of its own
   bool has_codes;
 };
 
-// The sixteen partial peaks of every group.
+// The magnitudes of every sixteen values that share a scale.
 struct Peaks {
-  VU rows[kGroups][16 / kLanes];
+  VU rows[kScales][kHalfVectors];
 
   HWY_INLINE void set(std::size_t g, const VF (&x)[kGroupVectors]) {
-    for (std::size_t v = 0; v < 16 / kLanes; ++v) {
-      rows[g][v] = hn::Max(magnitude(x[v]), magnitude(x[v + 16 / kLanes]));
+    for (std::size_t v = 0; v < kHalfVectors; ++v) {
+      rows[2 * g][v] = magnitude(x[v]);
+      rows[2 * g + 1][v] = magnitude(x[v + kHalfVectors]);
     }
   }
 };
 
+// Sixteen bytes below 16 become eight, the even ones in the low halves.
+HWY_INLINE void join_nibbles(const std::uint8_t* from, std::byte* to) {
+  for (std::size_t half = 0; half < 2; ++half) {
+    std::uint64_t x;
+    std::memcpy(&x, from + 8 * half, sizeof x);
+    x = (x | x >> 4) & 0x00ff00ff00ff00ffu;
+    x = (x | x >> 8) & 0x0000ffff0000ffffu;
+    const auto joined = static_cast<std::uint32_t>(x | x >> 16);
+    std::memcpy(to + 4 * half, &joined, sizeof joined);
+  }
+}
+
+HWY_INLINE void spread_nibbles(const std::byte* from, std::uint8_t* to) {
+  for (std::size_t half = 0; half < 2; ++half) {
+    std::uint32_t joined;
+    std::memcpy(&joined, from + 4 * half, sizeof joined);
+    std::uint64_t x = (joined | std::uint64_t{joined} << 16) & 0x0000ffff0000ffffu;
+    x = (x | x << 8) & 0x00ff00ff00ff00ffu;
+    x = (x | x << 4) & 0x0f0f0f0f0f0f0f0fu;
+    std::memcpy(to + 8 * half, &x, sizeof x);
+  }
+}
+
 HWY_INLINE void find_scales(const Peaks& peaks, float grid_step, Scales& out) {
-  alignas(32) std::uint32_t group_peaks[kGroups];
-  reduce8(MaxOp(), peaks.rows, group_peaks);
+  alignas(64) std::uint32_t group_peaks[kScales];
+  reduce16(MaxOp(), peaks.rows, group_peaks);
   auto greatest = hn::Load(DGU(), group_peaks);
-  for (std::size_t g = hn::Lanes(DG()); g < kGroups; g += hn::Lanes(DG())) {
+  for (std::size_t g = hn::Lanes(DG()); g < kScales; g += hn::Lanes(DG())) {
     greatest = hn::Max(greatest, hn::Load(DGU(), group_peaks + g));
   }
   greatest = hn::MaxOfLanes(DGU(), greatest);
@@ -65,19 +91,21 @@ HWY_INLINE void find_scales(const Peaks& peaks, float grid_step, Scales& out) {
     out.unit = peak >= kPoisonBits ? kBfloat16Nan : 0;
     return;
   }
-  const auto raw_unit = hn::Mul(hn::BitCast(DG(), greatest), hn::Set(DG(), kPeakToUnit));
+  const auto raw_unit = hn::Mul(hn::BitCast(DG(), greatest), hn::Set(DG(), kPeakToScaleUnit));
   const auto rounded_up = hn::Add(hn::BitCast(DGU(), raw_unit), hn::Set(DGU(), 0xffffu));
   const auto unit = hn::BitCast(DG(), hn::And(rounded_up, hn::Set(DGU(), 0xffff0000u)));
   out.unit = static_cast<std::uint16_t>(hn::GetLane(rounded_up) >> 16);
-  for (std::size_t g = 0; g < kGroups; g += hn::Lanes(DG())) {
+  for (std::size_t g = 0; g < kScales; g += hn::Lanes(DG())) {
     const auto group_peak = hn::BitCast(DG(), hn::Load(DGU(), group_peaks + g));
+    const auto zero = hn::Eq(group_peak, hn::Zero(DG()));
     auto scale = hn::Floor(hn::Div(group_peak, unit));
     const auto low = hn::Lt(hn::Mul(scale, unit), group_peak);
-    scale = hn::Min(hn::IfThenElse(low, hn::Add(scale, hn::Set(DG(), 1.0f)), scale),
-                    hn::Set(DG(), 255.0f));
-    hn::StoreU(hn::DemoteTo(DG8(), hn::ConvertTo(DGI(), scale)), DG8(), out.scale + g);
+    scale = hn::IfThenElse(low, hn::Add(scale, hn::Set(DG(), 1.0f)), scale);
+    scale = hn::Min(hn::Max(scale, hn::Set(DG(), float{kLeastScale})),
+                    hn::Set(DG(), float{kMostScale}));
+    const auto code = hn::IfThenZeroElse(zero, hn::Sub(scale, hn::Set(DG(), 4.0f)));
+    hn::StoreU(hn::DemoteTo(DG8(), hn::ConvertTo(DGI(), code)), DG8(), out.code + g);
     const auto step = hn::Mul(hn::Mul(scale, unit), hn::Set(DG(), grid_step));
-    const auto zero = hn::Eq(step, hn::Zero(DG()));
     const auto inverse = hn::IfThenZeroElse(zero, hn::Div(hn::Set(DG(), 1.0f), step));
     hn::Store(inverse, DG(), out.inverse + g);
   }
@@ -111,13 +139,13 @@ HWY_INLINE void quantise(const Scales& scales, DrawWords words, VF mean, const f
   // bits.
   const VF magic = set(0x1.8p23f + WaterfillGrid(kWidth).centre);
   for (std::size_t g = 0; g < kGroups; ++g) {
-    const VF inverse = set(scales.inverse[g]);
+    const VF inverse[2] = {set(scales.inverse[2 * g]), set(scales.inverse[2 * g + 1])};
     VF dither[kGroupVectors];
     dithers_of(words, dither);
     VU code[kGroupVectors];
     for (std::size_t v = 0; v < kGroupVectors; ++v) {
       const VF centred = centre<kCentre>(load(values + g * kGroup + v * kLanes), mean);
-      code[v] = bits(hn::Add(hn::MulAdd(centred, inverse, dither[v]), magic));
+      code[v] = bits(hn::Add(hn::MulAdd(centred, inverse[v / kHalfVectors], dither[v]), magic));
     }
     codes = pack_codes(code, kWidth, codes);
   }
@@ -129,27 +157,32 @@ template <unsigned kWidth, typename Sink>
 HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, const std::byte* wire,
                            DrawWords words, float mean, Sink sink) {
   constexpr WaterfillGrid grid(kWidth);
-  alignas(32) float steps[kGroups];
-  alignas(32) float bases[kGroups];
+  alignas(64) float steps[kScales];
+  alignas(64) float bases[kScales];
+  alignas(16) std::uint8_t scale_codes[kScales];
+  spread_nibbles(scales, scale_codes);
   const auto unit = hn::Set(DG(), bfloat16_to_float(get_u16(unit_at)));
-  for (std::size_t g = 0; g < kGroups; g += hn::Lanes(DG())) {
-    const auto scale = hn::LoadU(DG8(), reinterpret_cast<const std::uint8_t*>(scales) + g);
-    const auto exact = hn::Mul(hn::ConvertTo(DG(), hn::PromoteTo(DGI(), scale)), unit);
+  for (std::size_t g = 0; g < kScales; g += hn::Lanes(DG())) {
+    const auto code = hn::ConvertTo(DG(), hn::PromoteTo(DGI(), hn::LoadU(DG8(), scale_codes + g)));
+    const auto zero = hn::Eq(code, hn::Zero(DG()));
+    const auto scale = hn::IfThenZeroElse(zero, hn::Add(code, hn::Set(DG(), 4.0f)));
+    const auto exact = hn::Mul(scale, unit);
     const auto step = hn::Mul(exact, hn::Set(DG(), grid.step));
     hn::Store(step, DG(), steps + g);
     hn::Store(hn::MulAdd(hn::Set(DG(), -grid.centre), step, hn::Set(DG(), mean)), DG(), bases + g);
   }
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire);
   for (std::size_t g = 0; g < kGroups; ++g) {
-    const VF step = set(steps[g]);
-    const VF base = set(bases[g]);
+    const VF step[2] = {set(steps[2 * g]), set(steps[2 * g + 1])};
+    const VF base[2] = {set(bases[2 * g]), set(bases[2 * g + 1])};
     VU code[kGroupVectors];
     codes = unpack_codes(codes, kWidth, code);
     VF dither[kGroupVectors];
     dithers_of(words, dither);
     VF value[kGroupVectors];
     for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      value[v] = hn::MulAdd(hn::Sub(to_float(code[v]), dither[v]), step, base);
+      const std::size_t half = v / kHalfVectors;
+      value[v] = hn::MulAdd(hn::Sub(to_float(code[v]), dither[v]), step[half], base[half]);
     }
     sink(g, value);
   }
@@ -174,9 +207,9 @@ HWY_INLINE void find_peaks(const float* values, VF mean, Peaks& peaks) {
 HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* scales_at) {
   put_u16(scales.unit, unit_at);
   if (scales.has_codes) {
-    std::memcpy(scales_at, scales.scale, kGroups);
+    join_nibbles(scales.code, scales_at);
   } else {
-    std::memset(scales_at, 0, kGroups);
+    std::memset(scales_at, 0, kScaleBytes);
   }
 }
 
@@ -207,7 +240,7 @@ void encode_run(const SuperGroups& groups, const DrawStream& draws, float contri
     if (i + 1 < groups.count) next_mean = prepare(i + 1);
     const float* from = values + i * kSuperGroup;
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
-    put_scales(current, wire.units + 2 * i, wire.scales + kGroups * i);
+    put_scales(current, wire.units + 2 * i, wire.scales + kScaleBytes * i);
     if (mean != 0) {
       quantise<kWidth, true>(current, words, set(mean), from, codes);
     } else {
@@ -226,7 +259,7 @@ void decode_run(const SuperGroups& groups, const DrawStream& draws, float contri
   for (std::size_t i = 0; i < groups.count; ++i) {
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
     float* to = values + i * kSuperGroup;
-    dequantise<kWidth>(wire.units + 2 * i, wire.scales + kGroups * i,
+    dequantise<kWidth>(wire.units + 2 * i, wire.scales + kScaleBytes * i,
                        wire.codes + kGroups * group_bytes(kWidth) * i, words,
                        mean_of(groups, i, contributions),
                        [to](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
@@ -253,19 +286,20 @@ HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float
   const VF mean_out = set(mean_of(groups, i, total));
   const float* from = values + i * kSuperGroup;
   Peaks peaks;
-  dequantise<kWidth>(
-      wire.units + 2 * i, wire.scales + kGroups * i, wire.codes + kGroups * group_bytes(kWidth) * i,
-      DrawWords(DrawKey(draws, groups.first + i), strides), mean_of(groups, i, contributions),
-      [&](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
-        VF centred[kGroupVectors];
-        for (std::size_t v = 0; v < kGroupVectors; ++v) {
-          const std::size_t at = g * kGroup + v * kLanes;
-          if (v * kLanes % 16 == 0) prefetch_ahead(from + at);
-          centred[v] = centre<kCentre>(hn::Add(load(from + at), value[v]), mean_out);
-          hn::Store(centred[v], DF(), sum + at);
-        }
-        peaks.set(g, centred);
-      });
+  dequantise<kWidth>(wire.units + 2 * i, wire.scales + kScaleBytes * i,
+                     wire.codes + kGroups * group_bytes(kWidth) * i,
+                     DrawWords(DrawKey(draws, groups.first + i), strides),
+                     mean_of(groups, i, contributions),
+                     [&](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
+                       VF centred[kGroupVectors];
+                       for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                         const std::size_t at = g * kGroup + v * kLanes;
+                         if (v * kLanes % 16 == 0) prefetch_ahead(from + at);
+                         centred[v] = centre<kCentre>(hn::Add(load(from + at), value[v]), mean_out);
+                         hn::Store(centred[v], DF(), sum + at);
+                       }
+                       peaks.set(g, centred);
+                     });
   find_scales(peaks, WaterfillGrid(kWidth).step, scales);
 }
 
@@ -288,7 +322,7 @@ void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const Draw
   prepare(0);
   for (std::size_t i = 0; i < groups.count; ++i) {
     if (i + 1 < groups.count) prepare(i + 1);
-    put_scales(scales[i % 2], out.units + 2 * i, out.scales + kGroups * i);
+    put_scales(scales[i % 2], out.units + 2 * i, out.scales + kScaleBytes * i);
     quantise<kWidth, false>(
         scales[i % 2], DrawWords(DrawKey(draws_out, groups.first + i), strides), hn::Zero(DF()),
         sums[i % 2],
@@ -313,8 +347,9 @@ HWY_INLINE void for_each_width(const SuperGroups& groups, Work work) {
 
 template <typename Byte>
 HWY_INLINE void advance(SuperGroupWire<Byte>& wire, const SuperGroups& run) {
+  if (run.width == 0) return;
   wire.units += 2 * run.count;
-  wire.scales += kGroups * run.count;
+  wire.scales += kScaleBytes * run.count;
   wire.codes += kGroups * group_bytes(run.width) * run.count;
 }
 
@@ -331,7 +366,9 @@ void encode(const SuperGroups& groups, const DrawStream& draws, float contributi
   static constexpr decltype(&encode_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
   for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
-    kRuns[run.width](run, draws, contributions, values + first * kSuperGroup, wire);
+    if (run.width != 0) {
+      kRuns[run.width](run, draws, contributions, values + first * kSuperGroup, wire);
+    }
     advance(wire, run);
   });
 }
@@ -343,7 +380,14 @@ HWY_INLINE void decode_to(const SuperGroups& groups, const DrawStream& draws, fl
   static constexpr decltype(&decode_run<2, kSink>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
   for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
-    kRuns[run.width](run, draws, contributions, wire, values + first * kSuperGroup);
+    float* to = values + first * kSuperGroup;
+    if (run.width != 0) {
+      kRuns[run.width](run, draws, contributions, wire, to);
+    } else if (kSink == Sink::kAdd) {
+      waterfill_reference().decode_add(run, draws, contributions, wire, to);
+    } else {
+      waterfill_reference().decode(run, draws, contributions, wire, to);
+    }
     advance(wire, run);
   });
 }
@@ -371,8 +415,10 @@ void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
   static constexpr decltype(&fused_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
   for_each_width(groups, [&](const SuperGroups& run, std::size_t first) HWY_ATTR {
-    kRuns[run.width](run, draws_in, draws_out, contributions, total, wire,
-                     values + first * kSuperGroup, out);
+    if (run.width != 0) {
+      kRuns[run.width](run, draws_in, draws_out, contributions, total, wire,
+                       values + first * kSuperGroup, out);
+    }
     advance(wire, run);
     advance(out, run);
   });
