@@ -117,6 +117,15 @@ Message decode_add_encode(const Codec& codec, const Slice& slice, Origin origin,
                  });
 }
 
+Message merge(const Codec& codec, const Slice& slice, Origin first,
+              std::span<const std::byte> first_wire, Origin second,
+              std::span<const std::byte> second_wire, std::uint32_t encoder, std::size_t offset) {
+  return written(codec.encoded_size(slice, first.contributions + second.contributions), offset,
+                 [&](std::span<std::byte> out) {
+                   return codec.merge(slice, first, first_wire, second, second_wire, encoder, out);
+                 });
+}
+
 Message chain(const Codec& codec, const Slice& slice, std::span<const TypedValues> by_rank,
               std::span<const std::uint32_t> order) {
   Origin origin{.encoder = order.front(), .contributions = 1};

@@ -54,6 +54,10 @@ std::vector<float> decode_add(const Codec& codec, const Slice& slice, Origin ori
 Message decode_add_encode(const Codec& codec, const Slice& slice, Origin origin,
                           std::span<const std::byte> wire, ConstValues values,
                           std::uint32_t encoder, std::size_t offset = 0);
+Message merge(const Codec& codec, const Slice& slice, Origin first,
+              std::span<const std::byte> first_wire, Origin second,
+              std::span<const std::byte> second_wire, std::uint32_t encoder,
+              std::size_t offset = 0);
 
 // Passes a message along the ranks in `order`, each adding its values; the encoder is the rank.
 Message chain(const Codec& codec, const Slice& slice, std::span<const TypedValues> by_rank,

@@ -1,0 +1,71 @@
+// The first phase: do all ranks want the same? Each rank describes its call, and in ceil(log2 n)
+// rounds everybody learns of everybody (rank r sends to r + 1, r + 2, r + 4, ... what it knows).
+// Where two descriptions differ, every rank learns so, and which two.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "collective/phase.h"
+#include "neuron_fabric/topology.h"
+
+namespace nf {
+
+// What ranks must agree on, as it travels.
+struct CallDescription {
+  static constexpr std::size_t kLongestCodec = 64;
+
+  std::uint64_t values = 0;  // of all parameters together
+  std::uint64_t layout = 0;  // a hash of every parameter's key, size and type, in order
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t tile_bytes = 0;
+  std::uint32_t topology = 0;
+  std::uint32_t group = 0;
+  std::array<char, kLongestCodec> codec{};  // its spelling, cut short where it is longer
+
+  friend bool operator==(const CallDescription&, const CallDescription&) = default;
+};
+
+CallDescription describe_codec(std::string_view spelling, CallDescription description);
+
+class Agreement final : public Phase {
+ public:
+  Agreement(Transport& transport, const CallDescription& own);
+
+  // Fails with kDisagreement at the end of the last round, so that all ranks get that far.
+  Expected<bool> advance() override;
+  std::string waiting_for() const override;
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  // What a rank has heard: one description, and another that differs if there is one.
+  struct Knowledge {
+    std::uint32_t magic = 0;
+    std::uint32_t version = 0;
+    std::uint32_t differ = 0;
+    std::uint32_t ranks[2] = {};
+    std::uint32_t reserved = 0;
+    CallDescription calls[2];
+    std::uint64_t checksum = 0;  // of all before it
+  };
+
+  static std::uint64_t checksum_of(const Knowledge& knowledge);
+  Status start_round();
+  Status take();
+  Status verdict() const;
+
+  Transport& transport_;
+  Knowledge known_;
+  Knowledge outgoing_;
+  Knowledge incoming_;
+  Transfer send_;
+  Transfer receive_;
+  std::uint32_t distance_ = 1;
+  bool is_started_ = false;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+}  // namespace nf

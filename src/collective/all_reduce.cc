@@ -1,0 +1,46 @@
+#include "neuron_fabric/all_reduce.h"
+
+#include <fmt/format.h>
+
+#include "base/checksum.h"
+#include "collective/codec_all_reduce.h"
+#include "collective/low_rank_all_reduce.h"
+
+namespace nf {
+
+std::uint64_t parameter_key(std::string_view name) { return checksum(name); }
+
+Expected<std::unique_ptr<AllReduce>> AllReduce::create(Transport& transport,
+                                                       const AllReduceOptions& options) {
+  const Expected<CodecSpec> spec = CodecSpec::parse(options.codec);
+  if (!spec) return spec.status();
+  if (spec->name == LowRankAllReduce::kName) return LowRankAllReduce::create(transport, options);
+  return CodecAllReduce::create(transport, options);
+}
+
+Status AllReduce::run(const AllReduceCall& call) {
+  Status status = start(call);
+  while (status.ok()) {
+    const Expected<bool> is_done = advance();
+    if (!is_done) {
+      status = is_done.status();
+    } else if (*is_done) {
+      return {};
+    } else {
+      status = transport().wait(transport().now() + timeout());
+    }
+  }
+  // All ranks know of a disagreement, and nothing is under way: the next call may succeed.
+  if (status.code() == ErrorCode::kDisagreement) return status;
+  std::string what = status.message();
+  if (status.code() == ErrorCode::kDeadlineExceeded) {
+    what = fmt::format("waited {:.3g} s for {}", std::chrono::duration<double>(timeout()).count(),
+                       waiting_for());
+  }
+  status = {status.code(), fmt::format("all_reduce of step {} on rank {}: {}", call.step,
+                                       transport().rank(), what)};
+  transport().abort(status);
+  return status;
+}
+
+}  // namespace nf

@@ -1,0 +1,329 @@
+#include "collective/codec_all_reduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/checksum.h"
+
+namespace nf {
+namespace {
+
+// Whether some rank folds more than one message of a chunk into its values.
+bool folds_several(const Schedule& schedule) {
+  std::vector<std::uint32_t> received(schedule.chunks, 0);
+  for (const Step& step : schedule.steps) {
+    if (step.kind == StepKind::kReduceReceive && ++received[step.chunk] > 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<AllReduce>> CodecAllReduce::create(Transport& transport,
+                                                            const AllReduceOptions& options) {
+  Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
+  if (!codec) return codec.status();
+  Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
+  if (!dense) return dense.status();
+  const std::uint32_t ranks = transport.ranks();
+  std::uint32_t summed = ranks;
+  if (options.topology == Topology::kHierarchical) {
+    if (options.group == 0 || ranks % options.group != 0) {
+      return Status(
+          ErrorCode::kBadConfig,
+          fmt::format("hierarchical: groups of {} do not divide {} ranks", options.group, ranks));
+    }
+    summed = ranks / options.group;
+  }
+  if (summed > (*codec)->most_ranks()) {
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("codec '{}' sums at most {} ranks, not {}", options.codec,
+                              (*codec)->most_ranks(), summed));
+  }
+  return std::unique_ptr<AllReduce>(
+      new CodecAllReduce(transport, options, std::move(*codec), std::move(*dense)));
+}
+
+CodecAllReduce::CodecAllReduce(Transport& transport, const AllReduceOptions& options,
+                               std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense)
+    : transport_(transport),
+      options_(options),
+      codec_(std::move(codec)),
+      dense_(std::move(dense)),
+      plan_(*codec_, {.ranks = is_grouped() ? transport.ranks() / options.group : transport.ranks(),
+                      .shape = sum_shape(options.topology)}),
+      group_plan_(*dense_, {.ranks = is_grouped() ? options.group : 1}) {
+  const std::uint32_t rank = transport.rank();
+  if (!is_grouped()) {
+    schedule_ = make_schedule(options.topology, transport.ranks(), rank);
+    folds_values_ = folds_several(schedule_) || plan_.has_stages();
+    return;
+  }
+  const std::uint32_t group = options.group;
+  std::vector<std::uint32_t> inside(group);
+  std::iota(inside.begin(), inside.end(), rank / group * group);
+  std::vector<std::uint32_t> across;
+  for (std::uint32_t member = rank % group; member < transport.ranks(); member += group) {
+    across.push_back(member);
+  }
+  inner_.emplace(transport, std::move(inside));
+  outer_.emplace(transport, std::move(across));
+  schedule_ = make_schedule(Topology::kRing, outer_->ranks(), outer_->rank());
+  const Schedule inner = make_schedule(Topology::kDirect, inner_->ranks(), inner_->rank());
+  inner_reduce_ = reduce_part(inner);
+  inner_gather_ = nf::gather_part(inner);
+  folds_values_ = true;
+}
+
+CallDescription CodecAllReduce::describe(const AllReduceCall& call) const {
+  std::uint64_t values = 0;
+  std::uint64_t layout = 0;
+  for (const Gradient& gradient : call.gradients) {
+    const std::uint64_t facts[] = {gradient.parameter, gradient.values.count,
+                                   static_cast<std::uint64_t>(gradient.values.type)};
+    layout = checksum(std::as_bytes(std::span(facts)), layout);
+    values += gradient.values.count;
+  }
+  return describe_codec(codec_->spec().to_string(),
+                        {.values = values,
+                         .layout = layout,
+                         .seed = options_.seed,
+                         .step = call.step,
+                         .epoch = call.epoch,
+                         .tile_bytes = options_.tile_bytes,
+                         .topology = static_cast<std::uint32_t>(options_.topology),
+                         .group = options_.group});
+}
+
+FrameKind CodecAllReduce::frame_kind(const Codec& codec) const {
+  return {.codec = codec_fingerprint(codec.spec().to_string()),
+          .epoch = call_.epoch,
+          .step = call_.step,
+          .checksummed = options_.checksum};
+}
+
+Status CodecAllReduce::start(const AllReduceCall& call) {
+  gradients_.assign(call.gradients.begin(), call.gradients.end());
+  call_ = {.step = call.step, .epoch = call.epoch, .gradients = gradients_};
+  if (transport_.ranks() == 1) {
+    stage_ = Stage::kDone;
+    return {};
+  }
+  agreement_.emplace(transport_, describe(call_));
+  stage_ = Stage::kAgree;
+  return {};
+}
+
+Expected<bool> CodecAllReduce::advance() {
+  for (;;) {
+    NF_RETURN_IF_ERROR(transport_.progress());
+    Phase* phase = nullptr;
+    switch (stage_) {
+      case Stage::kAgree: phase = &*agreement_; break;
+      case Stage::kStatistics: phase = &statistics_phase_; break;
+      case Stage::kSum: phase = &executor_; break;
+      case Stage::kGroupReduce:
+      case Stage::kGroupGather: phase = &group_executor_; break;
+      case Stage::kDone: return true;
+    }
+    const Expected<bool> is_done = phase->advance();
+    if (!is_done || !*is_done) return is_done;
+    switch (stage_) {
+      case Stage::kAgree: NF_RETURN_IF_ERROR(begin_group_reduce()); break;
+      case Stage::kGroupReduce: NF_RETURN_IF_ERROR(begin_statistics()); break;
+      case Stage::kStatistics: NF_RETURN_IF_ERROR(begin_sum()); break;
+      case Stage::kSum: NF_RETURN_IF_ERROR(begin_group_gather()); break;
+      case Stage::kGroupGather: NF_RETURN_IF_ERROR(finish()); break;
+      case Stage::kDone: break;
+    }
+  }
+}
+
+std::string CodecAllReduce::waiting_for() const {
+  switch (stage_) {
+    case Stage::kAgree: return agreement_->waiting_for();
+    case Stage::kStatistics: return statistics_phase_.waiting_for();
+    case Stage::kSum: return executor_.waiting_for();
+    case Stage::kGroupReduce:
+    case Stage::kGroupGather: return "its group: " + group_executor_.waiting_for();
+    case Stage::kDone: break;
+  }
+  return "nothing";
+}
+
+TileCodec CodecAllReduce::tile_codec(const SumPlan& plan) const {
+  return {.plan = &plan, .parameters = parameters_, .seed = options_.seed, .step = call_.step};
+}
+
+void CodecAllReduce::prepare_work() {
+  const bool has_residual = codec_->keeps_residual();
+  std::size_t copied = 0;
+  const auto needs_copy = [&](const Gradient& gradient) {
+    return gradient.values.type != DataType::kFloat32 && (folds_values_ || has_residual);
+  };
+  for (const Gradient& gradient : gradients_) {
+    if (needs_copy(gradient)) copied += gradient.values.count;
+  }
+  work_.resize(copied);
+  parameters_.clear();
+  counts_.clear();
+  whole_.clear();
+  float* room = work_.data();
+  for (const Gradient& gradient : gradients_) {
+    const std::size_t count = gradient.values.count;
+    ParameterView view{
+        .key = gradient.parameter, .result = gradient.values, .work = gradient.values};
+    if (needs_copy(gradient)) {
+      view.work = Values(std::span(room, count));
+      // fp32's message of any values is those values as FP32; sizes fit, so it cannot fail.
+      (void)dense_->encode(Slice{.count = count}, {}, gradient.values,
+                           std::as_writable_bytes(std::span(room, count)));
+      room += count;
+    }
+    if (has_residual) {
+      Residual& residual = residuals_[gradient.parameter];
+      residual.kept.resize(count, 0.0f);
+      residual.next.assign(count, 0.0f);
+      view.residual = residual.next;
+    }
+    whole_.push_back({.parameter = parameters_.size(), .first = 0, .count = count});
+    parameters_.push_back(view);
+    counts_.push_back(count);
+  }
+}
+
+Status CodecAllReduce::begin_group_reduce() {
+  traffic_.agreement += agreement_->bytes_sent();
+  prepare_work();
+  domain_ = whole_;
+  if (!is_grouped()) return begin_statistics();
+  // Parts start at granules of the codec, so that they can be summed with those of other groups.
+  std::size_t bytes = 0;
+  for (const Piece& piece : whole_) bytes += piece.count * sizeof(float);
+  const std::size_t tile = std::max<std::size_t>(options_.tile_bytes, 1) * options_.group;
+  group_plan_.make_even(codec_->granule(), whole_, options_.group,
+                        static_cast<std::uint32_t>(std::max<std::size_t>(bytes / tile, 1)));
+  domain_.clear();
+  for (std::uint32_t index = 0; index < group_plan_.tiles().tiles_per_chunk(); ++index) {
+    for (const Piece& piece : group_plan_.tiles().pieces(inner_->rank(), index)) {
+      Piece* last = domain_.empty() ? nullptr : &domain_.back();
+      if (last != nullptr && last->parameter == piece.parameter) {
+        last->count += piece.count;  // tiles of one part are neighbours
+      } else {
+        domain_.push_back(piece);
+      }
+    }
+  }
+  stage_ = Stage::kGroupReduce;
+  return group_executor_.start(*inner_, inner_reduce_, tile_codec(group_plan_),
+                               frame_kind(*dense_));
+}
+
+void CodecAllReduce::add_residuals() {
+  for (const Piece& piece : domain_) {
+    const ParameterView& parameter = parameters_[piece.parameter];
+    const std::vector<float>& kept = residuals_[parameter.key].kept;
+    auto* work = static_cast<float*>(parameter.work.data);
+    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) work[i] += kept[i];
+  }
+}
+
+Status CodecAllReduce::begin_statistics() {
+  if (is_grouped()) traffic_.payload += group_executor_.bytes_sent();
+  if (codec_->keeps_residual()) add_residuals();
+  std::size_t bytes = 0;
+  for (const std::size_t count : counts_) bytes += codec_->statistics_size(count);
+  statistics_.resize(bytes);
+  statistics_by_parameter_.clear();
+  std::span<std::byte> room = statistics_;
+  for (ParameterView& parameter : parameters_) {
+    const std::size_t size = codec_->statistics_size(parameter.work.count);
+    statistics_by_parameter_.push_back(room.first(size));
+    parameter.statistics = room.first(size);
+    room = room.subspan(size);
+  }
+  if (bytes == 0 || plan_.order().ranks == 1) return begin_sum();
+  for (const Piece& piece : domain_) {
+    const Values work = parameters_[piece.parameter].work;
+    const auto* from = static_cast<const std::byte*>(work.data) + piece.first * size_of(work.type);
+    NF_RETURN_IF_ERROR(codec_->statistics(
+        ConstValues(from, piece.count, work.type),
+        statistics_by_parameter_[piece.parameter].subspan(codec_->statistics_size(piece.first),
+                                                          codec_->statistics_size(piece.count))));
+  }
+  stage_ = Stage::kStatistics;
+  return statistics_phase_.start(outer(), *codec_, frame_kind(*codec_), domain_,
+                                 statistics_by_parameter_);
+}
+
+Status CodecAllReduce::begin_sum() {
+  if (stage_ == Stage::kStatistics) traffic_.statistics += statistics_phase_.bytes_sent();
+  if (plan_.order().ranks == 1) return begin_group_gather();
+  combined_.assign(statistics_by_parameter_.begin(), statistics_by_parameter_.end());
+  NF_RETURN_IF_ERROR(
+      plan_.make(domain_, counts_, combined_, schedule_.chunks, options_.tile_bytes));
+  TileCodec tile = tile_codec(plan_);
+  tile.keeps_residual = codec_->keeps_residual();
+  stage_ = Stage::kSum;
+  return executor_.start(outer(), schedule_, tile, frame_kind(*codec_));
+}
+
+Status CodecAllReduce::begin_group_gather() {
+  if (stage_ == Stage::kSum) traffic_.payload += executor_.bytes_sent();
+  if (!is_grouped()) return finish();
+  if (stage_ != Stage::kSum) NF_RETURN_IF_ERROR(keep_group_sum());
+  for (ParameterView& parameter : parameters_) parameter.work = parameter.result;
+  stage_ = Stage::kGroupGather;
+  return group_executor_.start(*inner_, inner_gather_, tile_codec(group_plan_),
+                               frame_kind(*dense_));
+}
+
+// With one group only, its sum is the result.
+Status CodecAllReduce::keep_group_sum() {
+  for (const Piece& piece : domain_) {
+    const ParameterView& parameter = parameters_[piece.parameter];
+    if (parameter.work.data == parameter.result.data) continue;
+    const auto* sum = static_cast<const float*>(parameter.work.data) + piece.first;
+    auto* result = static_cast<std::byte*>(parameter.result.data) +
+                   piece.first * size_of(parameter.result.type);
+    NF_RETURN_IF_ERROR(dense_->decode(Slice{.count = piece.count}, {},
+                                      std::as_bytes(std::span(sum, piece.count)),
+                                      Values(result, piece.count, parameter.result.type)));
+  }
+  return {};
+}
+
+// Residuals count only once the sum is known to be sound: the step of a sum with NaN is not taken.
+Status CodecAllReduce::finish() {
+  if (stage_ == Stage::kGroupGather) traffic_.payload += group_executor_.bytes_sent();
+  stage_ = Stage::kDone;
+  if (!codec_->keeps_residual() || !is_result_finite()) return {};
+  for (const ParameterView& parameter : parameters_) {
+    Residual& residual = residuals_[parameter.key];
+    std::swap(residual.kept, residual.next);
+  }
+  return {};
+}
+
+std::vector<float> CodecAllReduce::widened(ConstValues values) const {
+  std::vector<float> wide(values.count);
+  // fp32's message of any values is those values as FP32; sizes fit, so it cannot fail.
+  (void)dense_->encode(Slice{.count = values.count}, {}, values,
+                       std::as_writable_bytes(std::span(wide)));
+  return wide;
+}
+
+bool CodecAllReduce::is_result_finite() const {
+  for (const ParameterView& parameter : parameters_) {
+    const std::vector<float> wide = widened(parameter.result);
+    if (!std::all_of(wide.begin(), wide.end(), [](float x) { return std::isfinite(x); })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace nf

@@ -1,0 +1,101 @@
+// All-reduce with a codec: agree, share statistics, sum. In groups, a sum at full precision inside
+// each group comes first, and a copy inside each group last.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "collective/agreement.h"
+#include "collective/executor.h"
+#include "collective/statistics_phase.h"
+#include "neuron_fabric/all_reduce.h"
+#include "transport/rank_group.h"
+
+namespace nf {
+
+class CodecAllReduce final : public AllReduce {
+ public:
+  static Expected<std::unique_ptr<AllReduce>> create(Transport& transport,
+                                                     const AllReduceOptions& options);
+
+  Status start(const AllReduceCall& call) override;
+  Expected<bool> advance() override;
+  std::string waiting_for() const override;
+  Traffic traffic() const override { return traffic_; }
+  void reset() override { residuals_.clear(); }
+
+ protected:
+  Transport& transport() override { return transport_; }
+  Duration timeout() const override { return options_.timeout; }
+
+ private:
+  enum class Stage { kAgree, kGroupReduce, kStatistics, kSum, kGroupGather, kDone };
+
+  // What is kept for a parameter from call to call, and what only keeps its room.
+  struct Residual {
+    std::vector<float> kept;
+    std::vector<float> next;
+  };
+
+  CodecAllReduce(Transport& transport, const AllReduceOptions& options,
+                 std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense);
+
+  Transport& outer() { return outer_ ? static_cast<Transport&>(*outer_) : transport_; }
+  bool is_grouped() const { return options_.topology == Topology::kHierarchical; }
+  CallDescription describe(const AllReduceCall& call) const;
+  FrameKind frame_kind(const Codec& codec) const;
+
+  // Each begins a stage. They may find that there is nothing to do in it.
+  Status begin_group_reduce();
+  Status begin_statistics();
+  Status begin_sum();
+  Status begin_group_gather();
+  Status keep_group_sum();
+  Status finish();
+
+  // The values to work on: the caller's own, or an FP32 copy where sums could not be kept in them.
+  void prepare_work();
+  void add_residuals();
+  bool is_result_finite() const;
+  std::vector<float> widened(ConstValues values) const;
+  TileCodec tile_codec(const SumPlan& plan) const;
+
+  // Constant after construction.
+  Transport& transport_;
+  const AllReduceOptions options_;
+  const std::unique_ptr<Codec> codec_;
+  const std::unique_ptr<Codec> dense_;  // fp32: inside groups, and to widen values
+  std::optional<RankGroup> inner_;      // the rank's group
+  std::optional<RankGroup> outer_;      // the ranks with its place in the other groups
+  Schedule schedule_;                   // between the members of outer_, or of all ranks
+  Schedule inner_reduce_;
+  Schedule inner_gather_;
+  bool folds_values_ = false;  // some rank adds several messages to its values
+
+  // Of the call under way; they keep their room.
+  SumPlan plan_;
+  SumPlan group_plan_;
+  Stage stage_ = Stage::kDone;
+  AllReduceCall call_;
+  std::vector<Gradient> gradients_;
+  std::vector<ParameterView> parameters_;
+  std::vector<Piece> domain_;  // what this rank sums with outer_
+  std::optional<Agreement> agreement_;
+  StatisticsPhase statistics_phase_;
+  Executor executor_;
+  Executor group_executor_;
+  Traffic traffic_;
+
+  // Room, kept from call to call.
+  std::vector<std::size_t> counts_;
+  std::vector<Piece> whole_;
+  std::vector<float> work_;
+  std::vector<std::byte> statistics_;
+  std::vector<std::span<std::byte>> statistics_by_parameter_;
+  std::vector<std::span<const std::byte>> combined_;
+  std::unordered_map<std::uint64_t, Residual> residuals_;
+};
+
+}  // namespace nf

@@ -1,0 +1,277 @@
+#include "collective/executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nf {
+namespace {
+
+// Messages that may be under way between two ranks in one direction: one on the wire, one behind
+// it, one being made.
+constexpr std::size_t kWindow = 3;
+
+bool is_send(StepKind kind) {
+  return kind == StepKind::kReduceSend || kind == StepKind::kGatherSend;
+}
+FramePlace place(TileCodec::Tile tile, bool reduces) {
+  return {reduces ? FramePlace::Part::kReduce : FramePlace::Part::kGather, tile.chunk, tile.index};
+}
+
+bool is_reduce(StepKind kind) {
+  return kind == StepKind::kReduceSend || kind == StepKind::kReduceReceive;
+}
+
+}  // namespace
+
+Status Executor::start(Transport& transport, const Schedule& schedule, const TileCodec& codec,
+                       FrameKind kind) {
+  transport_ = &transport;
+  schedule_ = &schedule;
+  codec_ = codec;
+  kind_ = kind;
+  bytes_sent_ = 0;
+  plan();
+  return {};
+}
+
+// Lays out all messages and what every tile waits for. Memory is kept from call to call.
+void Executor::plan() {
+  tiles_per_chunk_ = codec_.plan->tiles().tiles_per_chunk();
+  states_.assign(std::size_t{schedule_->chunks} * tiles_per_chunk_, {});
+  gather_sends_.assign(schedule_->chunks, 0);
+  to_decode_.clear();
+  unsettled_ = 0;
+  has_reduce_ = false;
+  has_gather_ = false;
+  for (auto* lanes : {&sends_, &receives_}) {
+    lanes->resize(schedule_->ranks);
+    for (Lane& lane : *lanes) {
+      lane.messages.clear();
+      lane.settled = lane.started = 0;
+    }
+  }
+  for (const Step& step : schedule_->steps) {
+    (is_reduce(step.kind) ? has_reduce_ : has_gather_) = true;
+    gather_sends_[step.chunk] += step.kind == StepKind::kGatherSend ? 1 : 0;
+    Lane& lane = (is_send(step.kind) ? sends_ : receives_)[step.peer];
+    for (std::uint32_t index = 0; index < tiles_per_chunk_; ++index) {
+      const Tile tile{step.chunk, index};
+      if (codec_.is_empty(tile)) continue;
+      Message message{.step = &step, .tile = tile};
+      if (step.kind == StepKind::kReduceReceive) message.order = state(tile).expected++;
+      lane.messages.push_back(message);
+      ++unsettled_;
+    }
+  }
+}
+
+Expected<bool> Executor::advance() {
+  for (;;) {
+    NF_RETURN_IF_ERROR(transport_->progress());
+    settle_sends();
+    NF_RETURN_IF_ERROR(start_receives());
+    bool has_worked = false;
+    for (const auto work :
+         {&Executor::start_one_send, &Executor::take_one, &Executor::decode_one}) {
+      const Expected<bool> worked = (this->*work)();
+      if (!worked) return worked.status();
+      if ((has_worked = *worked)) break;
+    }
+    if (!has_worked) return unsettled_ == 0;
+  }
+}
+
+Status Executor::start_receives() {
+  for (std::uint32_t peer = 0; peer < receives_.size(); ++peer) {
+    Lane& lane = receives_[peer];
+    while (lane.started < lane.messages.size() && lane.started - lane.settled < kWindow) {
+      Message& message = lane.messages[lane.started++];
+      message.frame = pool_.take(codec_.message_size(message.tile, message.step->contributions));
+      message.transfer = {.peer = peer, .bytes = message.frame->whole()};
+      NF_RETURN_IF_ERROR(transport_->receive(message.transfer));
+    }
+  }
+  return {};
+}
+
+Expected<bool> Executor::start_one_send() {
+  for (std::uint32_t distance = 1; distance < sends_.size(); ++distance) {
+    const std::uint32_t peer =
+        (schedule_->rank + distance) % static_cast<std::uint32_t>(sends_.size());
+    Lane& lane = sends_[peer];
+    if (lane.started == lane.messages.size() || lane.started - lane.settled >= kWindow) continue;
+    Message& message = lane.messages[lane.started];
+    Outgoing& ready = outgoing(message);
+    if (!ready.is_ready) {
+      // Somebody else's values come first, unless the rank's own are all there is to send.
+      const bool is_leaf = is_reduce(message.step->kind) && state(message.tile).expected == 0;
+      const bool is_source = !has_reduce_ && is_owner(message.tile);
+      if (!is_leaf && !is_source) continue;
+      NF_RETURN_IF_ERROR(encode_own(message.tile, ready));
+    }
+    message.frame = ready.frame;
+    message.transfer = {.peer = peer, .bytes = message.frame->whole()};
+    ++lane.started;
+    bytes_sent_ += message.frame->whole().size();
+    NF_RETURN_IF_ERROR(transport_->send(message.transfer));
+    return true;
+  }
+  return false;
+}
+
+void Executor::settle_sends() {
+  for (Lane& lane : sends_) {
+    for (std::size_t i = lane.settled; i < lane.started; ++i) {
+      Message& message = lane.messages[i];
+      if (message.is_settled || !message.transfer.is_done) continue;
+      message.is_settled = true;
+      --unsettled_;
+      release(outgoing(message));
+    }
+    while (lane.settled < lane.started && lane.messages[lane.settled].is_settled) ++lane.settled;
+  }
+}
+
+Expected<bool> Executor::take_one() {
+  for (Lane& lane : receives_) {
+    for (std::size_t i = lane.settled; i < lane.started; ++i) {
+      Message& message = lane.messages[i];
+      if (message.is_settled || !message.transfer.is_done) continue;
+      const bool is_fold = message.step->kind == StepKind::kReduceReceive;
+      if (is_fold && message.order != state(message.tile).folded) continue;
+      NF_RETURN_IF_ERROR(
+          message.frame->open(kind_, place(message.tile, is_fold), message.transfer));
+      NF_RETURN_IF_ERROR(is_fold ? fold(message) : accept(message));
+      message.is_settled = true;
+      --unsettled_;
+      while (lane.settled < lane.started && lane.messages[lane.settled].is_settled) ++lane.settled;
+      return true;
+    }
+  }
+  return false;
+}
+
+// The rank's own values, as the first message of a tile or, where nothing is reduced, the only one.
+Status Executor::encode_own(Tile tile, Outgoing& out) {
+  const std::uint32_t contributions = has_reduce_ ? 1 : schedule_->ranks;
+  const Origin origin{schedule_->rank, contributions};
+  Frame* frame = pool_.take(codec_.message_size(tile, contributions));
+  NF_RETURN_IF_ERROR(codec_.encode(tile, origin, frame->payload()));
+  if (codec_.keeps_residual) {
+    NF_RETURN_IF_ERROR(codec_.keep_residual(tile, origin, frame->payload(), scratch_));
+  }
+  frame->seal(kind_, place(tile, has_reduce_));
+  publish(out, frame, has_reduce_ ? 1 : gather_sends_[tile.chunk]);
+  return {};
+}
+
+// Adds a message to what this rank holds of its tile.
+Status Executor::fold(Message& message) {
+  TileState& tile = state(message.tile);
+  const Origin incoming{message.step->peer, message.step->contributions};
+  const bool is_last = tile.folded + 1 == tile.expected;
+  if (is_last || merges_messages(codec_.plan->codec(1).kind())) {
+    NF_RETURN_IF_ERROR(fold_message(message, incoming, is_last));
+  } else {
+    NF_RETURN_IF_ERROR(codec_.decode_add(message.tile, incoming, message.frame->payload()));
+    tile.contributions += incoming.contributions;
+  }
+  ++tile.folded;
+  pool_.give_back(message.frame);
+  return {};
+}
+
+// Makes a message of this one and what the rank holds: to be sent if it is the last of its tile.
+Status Executor::fold_message(Message& message, Origin incoming, bool is_last) {
+  TileState& tile = state(message.tile);
+  const Origin total{schedule_->rank, tile.contributions + incoming.contributions};
+  const bool ends_here = is_last && is_owner(message.tile) && !has_gather_;
+  if (ends_here) return codec_.decode_add(message.tile, incoming, message.frame->payload());
+
+  const bool merges = merges_messages(codec_.plan->codec(1).kind());
+  if (merges && codec_.keeps_residual && tile.partial.frame == nullptr) {
+    NF_RETURN_IF_ERROR(encode_own(message.tile, tile.partial));
+    tile.partial.is_ready = false;  // it is to grow
+  }
+  Frame* out = pool_.take(codec_.message_size(message.tile, total.contributions));
+  if (Frame* held = tile.partial.frame; held != nullptr) {
+    NF_RETURN_IF_ERROR(codec_.merge(message.tile, {schedule_->rank, tile.contributions},
+                                    held->payload(), incoming, message.frame->payload(),
+                                    schedule_->rank, out->payload()));
+    tile.partial.frame = nullptr;
+    pool_.give_back(held);
+  } else if (codec_.keeps_residual) {
+    NF_RETURN_IF_ERROR(codec_.decode_add(message.tile, incoming, message.frame->payload()));
+    NF_RETURN_IF_ERROR(codec_.encode(message.tile, total, out->payload()));
+    NF_RETURN_IF_ERROR(codec_.keep_residual(message.tile, total, out->payload(), scratch_));
+  } else {
+    NF_RETURN_IF_ERROR(codec_.decode_add_encode(message.tile, incoming, message.frame->payload(),
+                                                total, out->payload()));
+  }
+  tile.contributions = total.contributions;
+  if (!is_last) {
+    tile.partial.frame = out;
+    return {};
+  }
+  out->seal(kind_, place(message.tile, !is_owner(message.tile)));
+  if (is_owner(message.tile)) {
+    publish(tile.finished, out, gather_sends_[message.tile.chunk] + 1);
+    to_decode_.push_back(message.tile);
+  } else {
+    publish(tile.partial, out, 1);
+  }
+  return {};
+}
+
+// A finished tile: the bytes are forwarded as they are.
+Status Executor::accept(Message& message) {
+  publish(state(message.tile).finished, message.frame, gather_sends_[message.tile.chunk] + 1);
+  to_decode_.push_back(message.tile);
+  return {};
+}
+
+Expected<bool> Executor::decode_one() {
+  if (to_decode_.empty()) return false;
+  const Tile tile = to_decode_.back();
+  to_decode_.pop_back();
+  const Origin origin{schedule_->owners[tile.chunk], schedule_->ranks};
+  Outgoing& finished = state(tile).finished;
+  NF_RETURN_IF_ERROR(codec_.decode(tile, origin, finished.frame->payload()));
+  release(finished);
+  return true;
+}
+
+Executor::Outgoing& Executor::outgoing(const Message& message) {
+  TileState& tile = state(message.tile);
+  return is_reduce(message.step->kind) ? tile.partial : tile.finished;
+}
+
+void Executor::publish(Outgoing& outgoing, Frame* frame, std::uint32_t users) {
+  outgoing = {.frame = frame, .users = users, .is_ready = true};
+}
+
+void Executor::release(Outgoing& outgoing) {
+  if (--outgoing.users == 0) pool_.give_back(outgoing.frame);
+}
+
+std::string Executor::waiting_for() const {
+  const auto first_open = [](const std::vector<Lane>& lanes) -> const Message* {
+    for (const Lane& lane : lanes) {
+      for (std::size_t i = lane.settled; i < lane.started; ++i) {
+        if (!lane.messages[i].transfer.is_done) return &lane.messages[i];
+      }
+    }
+    return nullptr;
+  };
+  const auto describe = [](const Message& message, std::string_view verb) {
+    return fmt::format("rank {} to {} tile {} of chunk {} ({}, round {})", message.step->peer, verb,
+                       message.tile.index, message.tile.chunk,
+                       is_reduce(message.step->kind) ? "reduce" : "gather", message.step->round);
+  };
+  if (const Message* message = first_open(receives_)) return describe(*message, "send");
+  if (const Message* message = first_open(sends_)) return describe(*message, "take");
+  return "nothing";
+}
+
+}  // namespace nf

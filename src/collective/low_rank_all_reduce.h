@@ -1,0 +1,59 @@
+// All-reduce by powersgd: two sums of thin factors at full precision instead of one of the
+// gradient.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "collective/low_rank.h"
+#include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/codec.h"
+
+namespace nf {
+
+class LowRankAllReduce final : public AllReduce {
+ public:
+  static constexpr std::string_view kName = "powersgd";
+
+  // options.codec is powersgd:R, with R from 1 to 64.
+  static Expected<std::unique_ptr<AllReduce>> create(Transport& transport,
+                                                     const AllReduceOptions& options);
+
+  Status start(const AllReduceCall& call) override;
+  Expected<bool> advance() override;
+  std::string waiting_for() const override { return factors_->waiting_for(); }
+  Traffic traffic() const override { return factors_->traffic(); }
+  void reset() override { parameters_.clear(); }
+
+ protected:
+  Transport& transport() override { return transport_; }
+  Duration timeout() const override { return options_.timeout; }
+
+ private:
+  enum class Stage { kFirst, kSecond, kDone };
+
+  LowRankAllReduce(Transport& transport, const AllReduceOptions& options, std::uint32_t terms,
+                   std::unique_ptr<AllReduce> factors, std::unique_ptr<Codec> dense);
+
+  Status begin_second();
+  void finish();
+
+  // Constant after construction.
+  Transport& transport_;
+  const AllReduceOptions options_;
+  const std::uint32_t terms_;
+  const std::unique_ptr<AllReduce> factors_;  // sums them, at full precision
+  const std::unique_ptr<Codec> dense_;        // to widen and narrow values
+
+  // Of the call under way.
+  Stage stage_ = Stage::kDone;
+  AllReduceCall call_;
+  std::vector<Gradient> gradients_;
+  std::vector<Gradient> thin_;
+  std::vector<float> wide_;
+
+  std::unordered_map<std::uint64_t, LowRank> parameters_;
+};
+
+}  // namespace nf

@@ -1,0 +1,101 @@
+#include "collective/sum_plan.h"
+
+#include <algorithm>
+
+namespace nf {
+
+SumPlan::SumPlan(const Codec& codec, SumOrder order) : order_(order), hops_(codec.hops(order)) {
+  for (const Hop& hop : hops_) {
+    stages_.push_back({.most_contributions = hop.most_contributions, .codec = hop.codec.get()});
+  }
+  if (stages_.empty()) stages_.push_back({.most_contributions = order.ranks, .codec = &codec});
+}
+
+const SumPlan::Stage& SumPlan::stage_of(std::uint32_t contributions) const {
+  const auto found = std::find_if(stages_.begin(), stages_.end(), [&](const Stage& stage) {
+    return contributions <= stage.most_contributions;
+  });
+  return found == stages_.end() ? stages_.back() : *found;
+}
+
+std::span<const std::uint8_t> SumPlan::widths(std::uint32_t contributions,
+                                              std::size_t parameter) const {
+  return std::span(stage_of(contributions).widths)
+      .subspan(first_width_[parameter], first_width_[parameter + 1] - first_width_[parameter]);
+}
+
+void SumPlan::make_even(std::size_t granule, std::span<const Piece> domain, std::uint32_t chunks,
+                        std::uint32_t tiles_per_chunk) {
+  std::size_t parameters = 0;
+  for (const Piece& piece : domain) parameters = std::max(parameters, piece.parameter + 1);
+  first_width_.assign(parameters + 1, 0);
+  tiles_.cut_evenly(granule, domain, chunks, tiles_per_chunk);
+}
+
+Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t> counts,
+                     std::span<const std::span<const std::byte>> statistics, std::uint32_t chunks,
+                     std::size_t tile_bytes) {
+  const Codec& any = *stages_.front().codec;
+  first_width_.assign(1, 0);
+  for (const std::size_t count : counts) {
+    first_width_.push_back(first_width_.back() + any.width_count(count));
+  }
+  if (any.most_width() == 0) {
+    tiles_.cut(any, domain, chunks, tile_bytes);
+    return {};
+  }
+
+  counts_.clear();
+  for (const Piece& piece : domain) counts_.push_back(piece.count);
+  const auto capacity = [&](const Stage& stage) { return stage.codec->payload_capacity(counts_); };
+  for (Stage& stage : stages_) stage.widths.resize(first_width_.back());
+
+  // Tiles have the same size where the budget is smallest: there the least widths may fill a tile,
+  // and everywhere else there is more room for them.
+  Stage& placing =
+      *std::min_element(stages_.begin(), stages_.end(),
+                        [&](const Stage& a, const Stage& b) { return capacity(a) < capacity(b); });
+  tiles_.cut(*placing.codec, domain, chunks, tile_bytes);
+  NF_RETURN_IF_ERROR(choose(placing, domain, statistics, capacity(placing)));
+  placing_widths_.clear();
+  for (std::size_t p = 0; p < counts.size(); ++p) {
+    placing_widths_.push_back(std::span<const std::uint8_t>(placing.widths)
+                                  .subspan(first_width_[p], first_width_[p + 1] - first_width_[p]));
+  }
+  tiles_.place(*placing.codec, domain, placing_widths_);
+  placing.padded_size = tiles_.padded_size();
+
+  // Elsewhere every tile has its share of the larger budget to itself.
+  for (Stage& stage : stages_) {
+    if (&stage == &placing) continue;
+    const std::size_t more = capacity(stage) - capacity(placing);
+    const std::size_t tiles = std::size_t{chunks} * tiles_.tiles_per_chunk();
+    stage.padded_size = placing.padded_size + more / tiles;
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+      for (std::uint32_t index = 0; index < tiles_.tiles_per_chunk(); ++index) {
+        NF_RETURN_IF_ERROR(
+            choose(stage, tiles_.pieces(chunk, index), statistics, stage.padded_size));
+      }
+    }
+  }
+  return {};
+}
+
+Status SumPlan::choose(Stage& stage, std::span<const Piece> pieces,
+                       std::span<const std::span<const std::byte>> statistics,
+                       std::size_t capacity) {
+  const Codec& codec = *stage.codec;
+  requests_.clear();
+  for (const Piece& piece : pieces) {
+    requests_.push_back(
+        {.count = piece.count,
+         .statistics = statistics[piece.parameter].subspan(codec.statistics_size(piece.first),
+                                                           codec.statistics_size(piece.count)),
+         .widths = std::span(stage.widths)
+                       .subspan(first_width_[piece.parameter] + codec.width_count(piece.first),
+                                codec.width_count(piece.count))});
+  }
+  return codec.choose_widths(requests_, order_, capacity);
+}
+
+}  // namespace nf

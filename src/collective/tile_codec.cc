@@ -1,0 +1,153 @@
+#include "collective/tile_codec.h"
+
+#include <algorithm>
+
+namespace nf {
+namespace {
+
+Values part(Values values, const Piece& piece) {
+  return {static_cast<std::byte*>(values.data) + piece.first * size_of(values.type), piece.count,
+          values.type};
+}
+
+// Takes messages of pieces from a tile's message, one after the other.
+template <typename Byte>
+class Reader {
+ public:
+  explicit Reader(std::span<Byte> message) : rest_(message) {}
+
+  // Empty where the message is too short for it, which the codec then refuses.
+  std::span<Byte> take(std::size_t size) {
+    if (size > rest_.size()) return {};
+    const std::span<Byte> taken = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return taken;
+  }
+  std::span<Byte> rest() const { return rest_; }
+
+ private:
+  std::span<Byte> rest_;
+};
+
+void clear(std::span<std::byte> padding) {
+  std::fill(padding.begin(), padding.end(), std::byte{0});
+}
+
+}  // namespace
+
+Slice TileCodec::slice(const Piece& piece, std::uint32_t contributions) const {
+  const ParameterView& parameter = parameters[piece.parameter];
+  return {.seed = seed,
+          .step = step,
+          .parameter = parameter.key,
+          .first = piece.first,
+          .count = piece.count,
+          .ranks = plan->order().ranks,
+          .statistics = parameter.statistics,
+          .widths = plan->widths(contributions, piece.parameter)};
+}
+
+template <typename Work>
+Status TileCodec::for_each(Tile tile, Work work) const {
+  for (const Piece& piece : plan->tiles().pieces(tile.chunk, tile.index)) {
+    NF_RETURN_IF_ERROR(work(parameters[piece.parameter], piece));
+  }
+  return {};
+}
+
+bool TileCodec::is_empty(Tile tile) const {
+  return plan->padded_size(1) == 0 && plan->tiles().pieces(tile.chunk, tile.index).empty();
+}
+
+std::size_t TileCodec::piece_size(const Piece& piece, std::uint32_t contributions) const {
+  return plan->codec(contributions).encoded_size(slice(piece, contributions), contributions);
+}
+
+std::size_t TileCodec::message_size(Tile tile, std::uint32_t contributions) const {
+  if (const std::size_t padded = plan->padded_size(contributions); padded != 0) return padded;
+  std::size_t sum = 0;
+  for (const Piece& piece : plan->tiles().pieces(tile.chunk, tile.index)) {
+    sum += piece_size(piece, contributions);
+  }
+  return sum;
+}
+
+Status TileCodec::encode(Tile tile, Origin origin, std::span<std::byte> out) const {
+  Reader to(out);
+  NF_RETURN_IF_ERROR(for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
+    return codec(origin).encode(slice(piece, origin.contributions), origin,
+                                part(parameter.work, piece),
+                                to.take(piece_size(piece, origin.contributions)));
+  }));
+  clear(to.rest());
+  return {};
+}
+
+Status TileCodec::decode_add(Tile tile, Origin origin, std::span<const std::byte> message) const {
+  Reader from(message);
+  return for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
+    return codec(origin).decode_add(slice(piece, origin.contributions), origin,
+                                    from.take(piece_size(piece, origin.contributions)),
+                                    part(parameter.work, piece));
+  });
+}
+
+Status TileCodec::decode_add_encode(Tile tile, Origin origin, std::span<const std::byte> message,
+                                    Origin total, std::span<std::byte> out) const {
+  if (!plan->is_one_stage(origin.contributions, total.contributions)) {
+    NF_RETURN_IF_ERROR(decode_add(tile, origin, message));
+    return encode(tile, total, out);
+  }
+  Reader from(message);
+  Reader to(out);
+  NF_RETURN_IF_ERROR(for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
+    return codec(origin).decode_add_encode(slice(piece, origin.contributions), origin,
+                                           from.take(piece_size(piece, origin.contributions)),
+                                           part(parameter.work, piece), total,
+                                           to.take(piece_size(piece, total.contributions)));
+  }));
+  clear(to.rest());
+  return {};
+}
+
+Status TileCodec::merge(Tile tile, Origin first, std::span<const std::byte> first_message,
+                        Origin second, std::span<const std::byte> second_message,
+                        std::uint32_t encoder, std::span<std::byte> out) const {
+  const std::uint32_t total = first.contributions + second.contributions;
+  Reader one(first_message);
+  Reader two(second_message);
+  Reader to(out);
+  return for_each(tile, [&](const ParameterView& /*parameter*/, const Piece& piece) {
+    return codec(first).merge(slice(piece, total), first,
+                              one.take(piece_size(piece, first.contributions)), second,
+                              two.take(piece_size(piece, second.contributions)), encoder,
+                              to.take(piece_size(piece, total)));
+  });
+}
+
+Status TileCodec::decode(Tile tile, Origin origin, std::span<const std::byte> message) const {
+  Reader from(message);
+  return for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
+    return codec(origin).decode(slice(piece, origin.contributions), origin,
+                                from.take(piece_size(piece, origin.contributions)),
+                                part(parameter.result, piece));
+  });
+}
+
+Status TileCodec::keep_residual(Tile tile, Origin origin, std::span<const std::byte> message,
+                                std::vector<float>& scratch) const {
+  Reader from(message);
+  return for_each(tile, [&](const ParameterView& parameter, const Piece& piece) -> Status {
+    scratch.resize(std::max(scratch.size(), piece.count));
+    const std::span<float> decoded = std::span(scratch).first(piece.count);
+    NF_RETURN_IF_ERROR(codec(origin).decode(slice(piece, origin.contributions), origin,
+                                            from.take(piece_size(piece, origin.contributions)),
+                                            decoded));
+    const auto* sum = static_cast<const float*>(part(parameter.work, piece).data);
+    float* lost = parameter.residual.data() + piece.first;
+    for (std::size_t i = 0; i < piece.count; ++i) lost[i] = sum[i] - decoded[i];
+    return {};
+  });
+}
+
+}  // namespace nf

@@ -1,0 +1,63 @@
+// A codec at work on tiles: each operation of Codec, over all pieces of a tile at once. The message
+// of a tile is the messages of its pieces in a row, then zeros up to the padded size.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "collective/sum_plan.h"
+#include "neuron_fabric/codec.h"
+
+namespace nf {
+
+// What an exchange knows of one parameter.
+struct ParameterView {
+  std::uint64_t key = 0;
+  Values result;  // where the sum goes
+  Values work;    // the rank's own values, and partial sums where they can be kept: FP32, or result
+  std::span<const std::byte> statistics = {};  // combined; the whole parameter's
+  std::span<float> residual = {};  // what this rank's encodes lost; empty where not kept
+};
+
+struct TileCodec {
+  const SumPlan* plan = nullptr;
+  std::span<const ParameterView> parameters;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  bool keeps_residual = false;
+
+  struct Tile {
+    std::uint32_t chunk = 0;
+    std::uint32_t index = 0;
+  };
+
+  // Whether there is nothing to send: known from sizes alone, so to all ranks.
+  bool is_empty(Tile tile) const;
+  std::size_t message_size(Tile tile, std::uint32_t contributions) const;
+
+  // Of the rank's work values.
+  Status encode(Tile tile, Origin origin, std::span<std::byte> out) const;
+  // work += message.
+  Status decode_add(Tile tile, Origin origin, std::span<const std::byte> message) const;
+  Status decode_add_encode(Tile tile, Origin origin, std::span<const std::byte> message,
+                           Origin total, std::span<std::byte> out) const;
+  Status merge(Tile tile, Origin first, std::span<const std::byte> first_message, Origin second,
+               std::span<const std::byte> second_message, std::uint32_t encoder,
+               std::span<std::byte> out) const;
+  // result = message.
+  Status decode(Tile tile, Origin origin, std::span<const std::byte> message) const;
+  // residual = work - message. `scratch` keeps its room.
+  Status keep_residual(Tile tile, Origin origin, std::span<const std::byte> message,
+                       std::vector<float>& scratch) const;
+
+ private:
+  std::size_t piece_size(const Piece& piece, std::uint32_t contributions) const;
+  const Codec& codec(Origin origin) const { return plan->codec(origin.contributions); }
+  // Calls work(parameter, piece) for each piece.
+  template <typename Work>
+  Status for_each(Tile tile, Work work) const;
+  Slice slice(const Piece& piece, std::uint32_t contributions) const;
+};
+
+}  // namespace nf

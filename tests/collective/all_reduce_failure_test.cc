@@ -1,0 +1,229 @@
+// What ranks are told when something goes wrong, and that nobody waits for ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "neuron_fabric/all_reduce.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+using test::gradients_of;
+using test::on_all_ranks;
+using test::Parameters;
+using testing::HasSubstr;
+
+constexpr std::uint32_t kRanks = 4;
+
+struct Call {
+  AllReduceOptions options{.codec = "waterfill:4", .topology = Topology::kRing};
+  std::uint64_t step = 5;
+  std::uint64_t epoch = 2;
+  Parameters parameters = {std::vector<float>(600, 0.5f), std::vector<float>(300, 2.0f)};
+};
+
+// The status of every rank, where rank 2 calls differently.
+std::vector<Status> statuses_where_one_differs(const Call& differing) {
+  std::vector<Status> statuses(kRanks);
+  on_all_ranks(kRanks, [&](Transport& transport) {
+    Call call = transport.rank() == 2 ? differing : Call();
+    const Parameters before = call.parameters;
+    const auto sum = AllReduce::create(transport, call.options);
+    ASSERT_TRUE(sum) << to_string(sum.status());
+    const auto gradients = gradients_of(call.parameters);
+    statuses[transport.rank()] =
+        (*sum)->run({.step = call.step, .epoch = call.epoch, .gradients = gradients});
+    EXPECT_EQ(call.parameters, before) << "values must not change before all agree";
+
+    // Nothing is broken: a call that all make alike succeeds.
+    Call same;
+    const auto again = AllReduce::create(transport, same.options);
+    const auto same_gradients = gradients_of(same.parameters);
+    const Status status = (*again)->run({.step = 6, .gradients = same_gradients});
+    EXPECT_TRUE(status.ok()) << to_string(status);
+  });
+  return statuses;
+}
+
+TEST(AllReduce, SaysOnEveryRankWhatTheyDisagreeOn) {
+  Call codec, count, seed, epoch, step, topology, layout, tiles;
+  codec.options.codec = "dynamiq:5";
+  count.parameters[0].push_back(1);
+  seed.options.seed = 7;
+  epoch.epoch = 3;
+  step.step = 6;
+  topology.options.topology = Topology::kTree;
+  std::swap(layout.parameters[0], layout.parameters[1]);
+  tiles.options.tile_bytes = 100;
+  const std::pair<Call, std::string> cases[] = {
+      {codec, "has codec waterfill:4, rank 2 has dynamiq:5"},
+      {count, "has a count of 900, rank 2 has 901"},
+      {seed, "has seed 0, rank 2 has 7"},
+      {epoch, "has epoch 2, rank 2 has 3"},
+      {step, "has step 5, rank 2 has 6"},
+      {topology, "has topology ring, rank 2 has tree"},
+      {layout, "in parameters of other names, sizes or types"},
+      {tiles, "has tiles of 262144, rank 2 has 100"}};
+  for (const auto& [differing, text] : cases) {
+    for (const Status& status : statuses_where_one_differs(differing)) {
+      EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
+      const bool names_it = status.message().find(text) != std::string::npos;
+      // Rank 3 and rank 2 are compared as "rank 2 has ..., rank 3 has ...".
+      const bool names_other = status.message().find("rank 2") != std::string::npos ||
+                               status.message().find("and 2") != std::string::npos;
+      EXPECT_TRUE(names_it || names_other) << status.message() << " for " << text;
+    }
+  }
+}
+
+struct Outcome {
+  Status status;
+  Parameters result;
+};
+
+// Every rank sums under a fault of rank 2.
+std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const std::string& codec,
+                              Duration timeout = std::chrono::seconds(20)) {
+  std::vector<Outcome> outcomes(kRanks);
+  on_all_ranks(
+      kRanks,
+      [&](Transport& transport) {
+        Outcome& own = outcomes[transport.rank()];
+        own.result = {std::vector<float>(1000, static_cast<float>(transport.rank() + 1)),
+                      std::vector<float>(40, 1.0f)};
+        const auto sum = AllReduce::create(transport, {.codec = codec,
+                                                       .topology = topology,
+                                                       .group = 2,
+                                                       .timeout = timeout,
+                                                       .tile_bytes = 600});
+        ASSERT_TRUE(sum);
+        const auto gradients = gradients_of(own.result);
+        own.status = (*sum)->run({.step = 9, .gradients = gradients});
+      },
+      faults, 2);
+  return outcomes;
+}
+
+const Parameters kExact = {std::vector<float>(1000, 10.0f), std::vector<float>(40, 4.0f)};
+
+// A rank either has the whole sum or an error.
+void expect_whole_or_error(const std::vector<Outcome>& outcomes) {
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    if (outcomes[rank].status.ok()) {
+      EXPECT_EQ(outcomes[rank].result, kExact) << "a partial sum on rank " << rank;
+    }
+  }
+}
+
+class RankThatDies : public testing::TestWithParam<Topology> {};
+
+TEST_P(RankThatDies, IsNoticedByAllAtEveryStep) {
+  int runs = 0;
+  for (std::uint64_t operation = 0;; ++operation) {
+    SCOPED_TRACE(operation);
+    const auto outcomes =
+        run_with({{.operation = operation, .kind = Fault::Kind::kDie}}, GetParam(), "fp32");
+    expect_whole_or_error(outcomes);
+    if (outcomes[2].status.ok()) break;  // it had nothing left to do at this operation
+    ++runs;
+    EXPECT_THAT(outcomes[2].status.message(), HasSubstr("died"));
+    int told = 0;
+    int naming = 0;
+    for (const std::uint32_t rank : {0u, 1u, 3u}) {
+      const Status& status = outcomes[rank].status;
+      if (status.ok()) continue;
+      ++told;
+      EXPECT_THAT(status.code(), testing::AnyOf(ErrorCode::kPeerLost, ErrorCode::kAborted));
+      naming += status.message().find("rank 2") != std::string::npos ? 1 : 0;
+    }
+    // Those who need nothing more from it may be through. Whoever is told knows its name from it,
+    // or from somebody who gave up.
+    EXPECT_EQ(naming, told);
+  }
+  EXPECT_GT(runs, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Topologies, RankThatDies,
+                         testing::ValuesIn(all_topologies().begin(), all_topologies().end()),
+                         [](const auto& param) { return std::string(to_string(param.param)); });
+
+class DamagedFrame : public testing::TestWithParam<Topology> {};
+
+TEST_P(DamagedFrame, FailsTheRankThatSeesItAndThenTheOthers) {
+  for (const Fault::Kind kind : {Fault::Kind::kCorrupt, Fault::Kind::kTruncate}) {
+    for (const std::size_t byte : {3u, 45u}) {
+      for (std::uint64_t operation = 0;; operation += 1) {
+        SCOPED_TRACE(operation);
+        const auto outcomes =
+            run_with({{.operation = operation, .kind = kind, .byte = byte}}, GetParam(), "fp32");
+        expect_whole_or_error(outcomes);
+        const auto failed = std::count_if(outcomes.begin(), outcomes.end(),
+                                          [](const Outcome& o) { return !o.status.ok(); });
+        if (failed == 0) break;  // it never struck
+        int seen = 0;
+        for (const Outcome& outcome : outcomes) {
+          const ErrorCode code = outcome.status.code();
+          seen += code == ErrorCode::kCorruptFrame || code == ErrorCode::kForeignFrame ? 1 : 0;
+        }
+        EXPECT_GE(seen, 1);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Topologies, DamagedFrame,
+                         testing::Values(Topology::kRing, Topology::kDirect,
+                                         Topology::kHierarchical),
+                         [](const auto& param) { return std::string(to_string(param.param)); });
+
+TEST(AllReduce, TakesNoFrameForAnother) {
+  // A frame that is lost lets those after it move up: each says which one it is.
+  int noticed = 0;
+  for (std::uint64_t operation = 4; operation < 20; ++operation) {
+    const auto outcomes = run_with({{.operation = operation, .kind = Fault::Kind::kDrop}},
+                                   Topology::kRing, "fp32", std::chrono::milliseconds(300));
+    expect_whole_or_error(outcomes);
+    for (const Outcome& outcome : outcomes) {
+      noticed += outcome.status.code() == ErrorCode::kForeignFrame ? 1 : 0;
+    }
+  }
+  EXPECT_GE(noticed, 5);
+}
+
+TEST(AllReduce, EndsAtTheDeadlineWhereAMessageNeverComes) {
+  // The rank's last message: nothing follows that could take its place.
+  std::vector<Outcome> outcomes;
+  for (std::uint64_t operation = 40; operation > 0; --operation) {
+    outcomes = run_with({{.operation = operation, .kind = Fault::Kind::kDrop}}, Topology::kRing,
+                        "fp32", std::chrono::milliseconds(300));
+    if (std::any_of(outcomes.begin(), outcomes.end(), [](auto& o) { return !o.status.ok(); }))
+      break;
+  }
+  int waited = 0;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.status.code() != ErrorCode::kDeadlineExceeded) continue;
+    ++waited;
+    EXPECT_THAT(outcome.status.message(), HasSubstr("waited 0.3 s for rank"));
+    EXPECT_THAT(outcome.status.message(), HasSubstr("step 9"));
+  }
+  EXPECT_GE(waited, 1);
+  expect_whole_or_error(outcomes);
+}
+
+TEST(AllReduce, RefusesWhatCannotBe) {
+  on_all_ranks(3, [](Transport& transport) {
+    const auto code = [&](const AllReduceOptions& options) {
+      return AllReduce::create(transport, options).status().code();
+    };
+    EXPECT_EQ(code({.codec = "waterfil:4"}), ErrorCode::kBadConfig);
+    EXPECT_EQ(code({.codec = "powersgd"}), ErrorCode::kBadConfig);
+    EXPECT_EQ(code({.codec = "powersgd:1.5"}), ErrorCode::kBadConfig);
+    EXPECT_EQ(code({.topology = Topology::kHierarchical, .group = 2}), ErrorCode::kBadConfig);
+    EXPECT_EQ(code({.topology = Topology::kHierarchical}), ErrorCode::kBadConfig);
+  });
+}
+
+}  // namespace
+}  // namespace nf
