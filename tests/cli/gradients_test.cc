@@ -61,6 +61,22 @@ TEST(GradientMixture, GivesAValueOfItsIndexWhereverTheFillStarts) {
   std::vector<float> part(kGroup + 17);
   mixture.fill(3, 0, part);
   EXPECT_EQ(part, std::vector<float>(whole.begin(), whole.begin() + kGroup + 17));
+  mixture.fill(3, 200, part);
+  EXPECT_EQ(part, std::vector<float>(whole.begin() + 200, whole.begin() + 217 + kGroup));
+}
+
+TEST(GradientMixture, GivesTheSameValuesByWayOfWhatRanksHaveInCommon) {
+  for (const double correlation : {0.0, 0.5, 1.0}) {
+    const GradientMixture mixture{.seed = 8, .correlation = correlation};
+    const CommonGradients common(mixture, 3 * kGroup + 40);
+    for (const std::size_t first : {std::size_t{0}, std::size_t{100}, 2 * kGroup - 32}) {
+      std::vector<float> expected(3 * kGroup + 40 - first);
+      std::vector<float> values(expected.size());
+      mixture.fill(2, first, expected);
+      common.fill(2, first, values);
+      EXPECT_EQ(values, expected);
+    }
+  }
 }
 
 TEST(GradientMixture, HasThePublishedMagnitudes) {
@@ -105,6 +121,15 @@ TEST(GradientMixture, CorrelatesRanksAsAsked) {
     }
     EXPECT_NEAR(product / 1024, correlation, 0.01);
   }
+}
+
+TEST(GradientMixture, IsOneNormalLawWhereItIsGaussian) {
+  const GradientMixture mixture{.seed = 5, .correlation = 0, .is_gaussian = true};
+  std::vector<double> values;
+  for (const float value : gradient(mixture, 2, 1024)) values.push_back(value);
+  const Moments found = moments(values);
+  EXPECT_NEAR(found.mean, 0, 0.01);
+  EXPECT_NEAR(found.deviation, 1, 0.01);
 }
 
 TEST(GradientMixture, DiffersBySeed) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codec/isa.h"
+#include "nf/bench_all_reduce.h"
 #include "nf/codec_speed.h"
 #include "nf/command.h"
 #include "nf/progress.h"
@@ -197,6 +198,7 @@ void add_bench(CLI::App& parent, Action& action) {
   auto* command = parent.add_subcommand("bench", "measure speed on this machine");
   command->require_subcommand(1);
   add_codec(*command, action);
+  add_bench_all_reduce(*command, action);
 }
 
 }  // namespace nf::cli

@@ -14,6 +14,7 @@ using Action = std::function<Status()>;
 void add_info(CLI::App& parent, Action& action);
 void add_bench(CLI::App& parent, Action& action);
 void add_plan(CLI::App& parent, Action& action);
+void add_quality(CLI::App& parent, Action& action);
 void add_help(CLI::App& parent, Action& action);
 
 }  // namespace nf::cli

@@ -23,6 +23,14 @@ constexpr double kQuietDeviation = 4.63;
 constexpr std::size_t kPairs = GradientMixture::kSuperGroup / 2;
 using Normals = std::array<double, GradientMixture::kSuperGroup>;
 
+// Places in a super-group.
+struct Range {
+  std::size_t first = 0;
+  std::size_t last = GradientMixture::kSuperGroup;
+
+  bool has(std::size_t place) const { return first <= place && place < last; }
+};
+
 // The streams of one seed; rank r draws from kFirstRank + r.
 enum Stream : std::uint64_t { kMagnitude, kCommon, kFirstRank };
 
@@ -83,8 +91,10 @@ std::pair<double, double> normal_pair(std::uint64_t bits) {
           signed_radius * (is_swapped ? cosine : sine)};
 }
 
-void fill_normals(std::uint64_t key, std::uint64_t block, Normals& normals) {
+// Normal values [first, last) of a super-group, each at its place.
+void fill_normals(std::uint64_t key, std::uint64_t block, Range range, Normals& normals) {
   for (std::size_t pair = 0; pair < kPairs; ++pair) {
+    if (!range.has(pair) && !range.has(pair + kPairs)) continue;
     const auto [x, y] = normal_pair(draw(key, block * kPairs + pair));
     normals[pair] = x;
     normals[pair + kPairs] = y;
@@ -98,27 +108,76 @@ double magnitude(std::uint64_t key, std::uint64_t block) {
                  : exponential(kQuietMean + kQuietDeviation * normal);
 }
 
+// Of the values of one super-group.
+double deviation_of(const GradientMixture& mixture, std::uint64_t block) {
+  if (mixture.is_gaussian) return 1;
+  return magnitude(stream_key(mixture.seed, kMagnitude), block) / 16;  // the root of 256
+}
+
+// The part of a super-group's values, at deviation 1, that all ranks share.
+void fill_shared(const GradientMixture& mixture, std::uint64_t block, Range range,
+                 Normals& shared) {
+  if (mixture.correlation == 0) return;
+  fill_normals(stream_key(mixture.seed, kCommon), block, range, shared);
+  const double share = std::sqrt(mixture.correlation);
+  for (double& value : shared) value *= share;
+}
+
+// The values of one rank in a range of a super-group.
+void fill_values(const GradientMixture& mixture, std::uint32_t rank, std::uint64_t block,
+                 Range range, const double* shared, double deviation, float* values) {
+  Normals own{};
+  if (mixture.correlation < 1) {
+    fill_normals(stream_key(mixture.seed, kFirstRank + rank), block, range, own);
+  }
+  const double share = std::sqrt(1 - mixture.correlation);
+  for (std::size_t i = range.first; i < range.last; ++i) {
+    *values++ = static_cast<float>(deviation * (shared[i] + share * own[i]));
+  }
+}
+
+// Calls work(super-group, range in it, its values) for all of `values`.
+template <typename Work>
+void for_each_block(std::uint64_t first, std::span<float> values, Work work) {
+  for (std::size_t at = 0; at < values.size();) {
+    const std::uint64_t place = first + at;
+    const std::size_t start = place % GradientMixture::kSuperGroup;
+    const std::size_t end =
+        std::min<std::size_t>(GradientMixture::kSuperGroup, start + values.size() - at);
+    work(place / GradientMixture::kSuperGroup, Range{start, end}, values.data() + at);
+    at += end - start;
+  }
+}
+
 }  // namespace
 
 void GradientMixture::fill(std::uint32_t rank, std::uint64_t first, std::span<float> values) const {
-  const std::uint64_t magnitude_key = stream_key(seed, kMagnitude);
-  const std::uint64_t common_key = stream_key(seed, kCommon);
-  const std::uint64_t own_key = stream_key(seed, kFirstRank + rank);
-  const double common_share = std::sqrt(correlation);
-  const double own_share = std::sqrt(1 - correlation);
-  Normals common{};
-  Normals own{};
-  std::uint64_t block = first / kSuperGroup;
-  for (std::size_t at = 0; at < values.size(); at += kSuperGroup, ++block) {
-    fill_normals(common_key, block, common);
-    fill_normals(own_key, block, own);
-    const double deviation = magnitude(magnitude_key, block) / 16;  // the root of 256
-    const std::size_t held = std::min<std::size_t>(kSuperGroup, values.size() - at);
-    for (std::size_t i = 0; i < held; ++i) {
-      values[at + i] =
-          static_cast<float>(deviation * (common_share * common[i] + own_share * own[i]));
-    }
+  for_each_block(first, values, [&](std::uint64_t block, Range range, float* to) {
+    Normals shared{};
+    fill_shared(*this, block, range, shared);
+    fill_values(*this, rank, block, range, shared.data(), deviation_of(*this, block), to);
+  });
+}
+
+CommonGradients::CommonGradients(const GradientMixture& mixture, std::uint64_t count)
+    : mixture_(mixture) {
+  const std::uint64_t blocks =
+      (count + GradientMixture::kSuperGroup - 1) / GradientMixture::kSuperGroup;
+  shared_.reserve(blocks * GradientMixture::kSuperGroup);
+  deviations_.reserve(blocks);
+  for (std::uint64_t block = 0; block < blocks; ++block) {
+    Normals shared{};
+    fill_shared(mixture, block, Range{}, shared);
+    shared_.insert(shared_.end(), shared.begin(), shared.end());
+    deviations_.push_back(deviation_of(mixture, block));
   }
+}
+
+void CommonGradients::fill(std::uint32_t rank, std::uint64_t first, std::span<float> values) const {
+  for_each_block(first, values, [&](std::uint64_t block, Range range, float* to) {
+    fill_values(mixture_, rank, block, range, shared_.data() + block * GradientMixture::kSuperGroup,
+                deviations_[block], to);
+  });
 }
 
 }  // namespace nf::cli

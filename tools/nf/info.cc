@@ -16,9 +16,12 @@
 namespace nf::cli {
 namespace {
 
+constexpr bool kHasMpi = NF_WITH_MPI != 0;
+
 struct Info {
   std::string_view isa;
   std::vector<std::string_view> isas;
+  std::vector<std::string_view> transports;
 };
 
 Status print_json(const Info& info) {
@@ -28,9 +31,9 @@ Status print_json(const Info& info) {
                                     {"isa", info.isa},
                                     {"isas", info.isas},
                                     {"codecs", codecs},
-                                    {"transports", nlohmann::json::array()},
+                                    {"transports", info.transports},
                                     {"cuda", false},
-                                    {"mpi", false},
+                                    {"mpi", kHasMpi},
                                     {"torch", false}};
   fmt::print("{}\n", json.dump());
   return {};
@@ -50,8 +53,8 @@ Status print_table(const Info& info) {
   fmt::print("NEURON-Fabric {}\n\n", kVersion);
   fmt::print("instructions  {} (this machine runs: {}; NF_FORCE_ISA chooses)\n", info.isa,
              fmt::join(info.isas, ", "));
-  fmt::print("transports    none in this build\n");
-  fmt::print("without       cuda, mpi, torch\n\n");
+  fmt::print("transports    {}\n", fmt::join(info.transports, ", "));
+  fmt::print("without       cuda, {}torch\n\n", kHasMpi ? "" : "mpi, ");
   fmt::print("{}", codecs.text());
   return {};
 }
@@ -59,7 +62,8 @@ Status print_table(const Info& info) {
 Status run(bool as_json) {
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
-  Info info{.isa = to_string(*isa), .isas = {}};
+  Info info{.isa = to_string(*isa), .isas = {}, .transports = {"inproc"}};
+  if (kHasMpi) info.transports.push_back("mpi");
   for (const Isa available : available_isas()) info.isas.push_back(to_string(available));
   return as_json ? print_json(info) : print_table(info);
 }

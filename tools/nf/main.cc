@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   add_info(app, action);
   add_bench(app, action);
   add_plan(app, action);
+  add_quality(app, action);
   add_help(app, action);
   try {
     app.parse(argc, argv);

@@ -66,14 +66,21 @@ std::optional<std::uint64_t> product(const Json& shape) {
 
 Expected<ParameterShape> parse_parameter(const Json& json) {
   if (!json.is_object()) return bad("is not an object");
-  NF_RETURN_IF_ERROR(check_keys(json, {"name", "shape"}));
+  NF_RETURN_IF_ERROR(check_keys(json, {"name", "shape", "count"}));
   const auto name = json.find("name");
   const auto shape = json.find("shape");
+  const auto count = json.find("count");
   if (name == json.end() || !name->is_string()) return bad("has no \"name\" that is a string");
+  if (shape != json.end() && count != json.end()) return bad("has a \"shape\" and a \"count\"");
+  if (count != json.end()) {
+    const std::optional<std::uint64_t> values = product(Json::array({*count}));
+    if (!values) return bad("has a \"count\" that is not a size up to 2^40");
+    return ParameterShape{.name = name->get<std::string>(), .count = *values};
+  }
   if (shape == json.end() || !shape->is_array()) return bad("has no \"shape\" that is an array");
-  const std::optional<std::uint64_t> count = product(*shape);
-  if (!count) return bad("has a \"shape\" that is not a list of sizes with a product up to 2^40");
-  return ParameterShape{.name = name->get<std::string>(), .count = *count};
+  const std::optional<std::uint64_t> values = product(*shape);
+  if (!values) return bad("has a \"shape\" that is not a list of sizes with a product up to 2^40");
+  return ParameterShape{.name = name->get<std::string>(), .count = *values};
 }
 
 Expected<ModelShapes> parse(const std::string& text) {
@@ -89,11 +96,12 @@ Expected<ModelShapes> parse(const std::string& text) {
   NF_RETURN_IF_ERROR(check_keys(json, {"name", "parameters"}));
   const auto name = json.find("name");
   const auto parameters = json.find("parameters");
-  if (name == json.end() || !name->is_string()) return bad("there is no \"name\" that is a string");
+  if (name != json.end() && !name->is_string()) return bad("its \"name\" is no string");
   if (parameters == json.end() || !parameters->is_array()) {
     return bad("there is no \"parameters\" that is an array");
   }
-  ModelShapes model{.name = name->get<std::string>(), .parameters = {}};
+  ModelShapes model;
+  if (name != json.end()) model.name = name->get<std::string>();
   std::set<std::string> names;
   for (std::size_t i = 0; i < parameters->size(); ++i) {
     Expected<ParameterShape> parameter = parse_parameter((*parameters)[i]);
@@ -120,6 +128,7 @@ Expected<ModelShapes> read_shapes(const std::string& path) {
   if (!text) return bad(fmt::format("{}: {}", path, text.status().message()));
   Expected<ModelShapes> model = parse(*text);
   if (!model) return bad(fmt::format("{}: {}", path, model.status().message()));
+  if (model->name.empty()) model->name = path;
   return model;
 }
 

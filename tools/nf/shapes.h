@@ -1,5 +1,6 @@
 // The parameters of a model, by name and shape, from a JSON file:
 //   {"name": "tiny", "parameters": [{"name": "fc.weight", "shape": [10, 64]}, ...]}
+// A model without a name has that of its file; a parameter may have a "count" instead of a "shape".
 #pragma once
 
 #include <cstdint>

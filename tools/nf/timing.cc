@@ -14,13 +14,6 @@ constexpr double kMostCalls = 10'000;
 
 double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 }  // namespace
 
 Expected<std::vector<double>> sample_seconds(const Work& work, int repeat) {
@@ -42,6 +35,13 @@ Expected<std::vector<double>> sample_seconds(const Work& work, int repeat) {
     samples.push_back(seconds_of(clock.now() - start) / calls);
   }
   return samples;
+}
+
+double quantile(std::span<const double> sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
 Timing summarise(std::span<const double> samples) {

@@ -20,6 +20,9 @@ struct Timing {
   double spread = 0;   // half the distance between the quartiles
 };
 
+// Between the two nearest samples. Precondition: there are samples, sorted.
+double quantile(std::span<const double> sorted, double q);
+
 // Precondition: there are samples.
 Timing summarise(std::span<const double> samples);
 

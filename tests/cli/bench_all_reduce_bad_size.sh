@@ -1,0 +1,1 @@
+nf bench all_reduce -b 1X

@@ -1,0 +1,1 @@
+nf bench all_reduce --codec mpi_fp32

@@ -1,0 +1,1 @@
+nf bench all_reduce --transport mpi --ranks 3

@@ -1,0 +1,1 @@
+nf bench all_reduce -b 4M -e 1M

@@ -1,0 +1,1 @@
+nf bench all_reduce --codec bf16,waterfil:4

@@ -1,0 +1,1 @@
+nf bench all_reduce --topology rnig

@@ -1,0 +1,1 @@
+nf quality --gradients g.npy --correlation 0.5

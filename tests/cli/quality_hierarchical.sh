@@ -1,0 +1,1 @@
+nf quality --gradients mixture:1 --topology ring,hierarchical

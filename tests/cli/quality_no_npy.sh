@@ -1,0 +1,2 @@
+echo "{}" > g.npy
+nf quality --gradients g.npy

@@ -1,0 +1,1 @@
+nf quality --gradients mixture:one

@@ -1,0 +1,37 @@
+// What `nf bench all_reduce` prints of each case, as a table or as JSON lines.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nf/bench_all_reduce_measure.h"
+#include "nf/table.h"
+
+namespace nf::cli {
+
+// Prints rows as they come.
+class AllReducePrinter {
+ public:
+  AllReducePrinter(std::string transport, const AllReduceBench& bench, bool as_json);
+
+  void print(const AllReduceSpeed& speed);
+
+  // A wrong sum is a failure, however fast. Of the rows so far.
+  Status verdict() const;
+
+ private:
+  std::string json_line(const AllReduceSpeed& speed) const;
+  void print_introduction(std::uint32_t ranks) const;
+  void add_cells(const AllReduceSpeed& speed);
+
+  const std::string transport_;
+  const std::string dtype_;
+  const int repeat_;
+  const bool as_json_;
+  Table table_;
+  bool has_begun_ = false;
+  std::uint64_t wrong_ = 0;
+};
+
+}  // namespace nf::cli
