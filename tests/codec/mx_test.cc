@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ struct Element {
   int exponent_bits;
   int mantissa_bits;
   int bias;
-  double greatest;  // as the specification's table has it
-  double smallest;  // above zero
+  double greatest;         // as the specification's table has it
+  double smallest;         // above zero
+  double reference_error;  // of +published: 8 ranks in a chain, normal and independent values
 
   // Every magnitude, smallest first; even positions are even codes.
   std::vector<double> magnitudes() const {
@@ -43,8 +45,9 @@ struct Element {
   int greatest_exponent() const { return std::ilogb(greatest); }
 };
 
-const Element kElements[] = {
-    {"mxfp8", 4, 3, 7, 448, 0x1p-9}, {"mxfp6", 3, 2, 3, 28, 0x1p-4}, {"mxfp4", 2, 1, 1, 6, 0.5}};
+const Element kElements[] = {{"mxfp8", 4, 3, 7, 448, 0x1p-9, .0042},
+                             {"mxfp6", 3, 2, 3, 28, 0x1p-4, .0169},
+                             {"mxfp4", 2, 1, 1, 6, 0.5, .158}};
 
 std::vector<Element> registered_elements() {
   std::vector<Element> found;
@@ -159,6 +162,106 @@ TEST_P(EveryElement, LeavesRoomForTheSumOfItsRanks) {
   for (const float value : decode(*roomy, exchange.whole(), {3, 4}, message)) {
     EXPECT_EQ(value, 4.0f);
   }
+}
+
+// As above, with +published.
+class EveryPublishedElement : public EveryElement {
+ protected:
+  const std::unique_ptr<Codec> published_ =
+      make_for(available_isas().front(), GetParam().codec + "+published");
+};
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryPublishedElement);
+INSTANTIATE_TEST_SUITE_P(Mx, EveryPublishedElement, testing::ValuesIn(registered_elements()),
+                         [](const auto& param) { return param.param.codec; });
+
+TEST_P(EveryPublishedElement, RoundsItsOwnValuesBeforeItAddsThem) {
+  Generator random(2);
+  const std::size_t count = 100 * kBlock + 7;
+  for (const auto type : kAllTypes) {
+    const std::vector<TypedValues> by_rank = {TypedValues(type, random.mixture(count)),
+                                              TypedValues(type, random.mixture(count)),
+                                              TypedValues(type, random.hostile(count))};
+    const Exchange exchange(*published_, by_rank);
+    const Slice slice = exchange.whole();
+    const Message first = encode(*published_, slice, {0, 1}, by_rank[0].view());
+    const Message own = encode(*published_, slice, {1, 1}, by_rank[1].view());
+    const TypedValues rounded(DataType::kFloat32, decode(*published_, slice, {1, 1}, own));
+    const TypedValues sum(DataType::kFloat32,
+                          decode_add(*published_, slice, {0, 1}, first, rounded));
+    const Message expected = encode(*published_, slice, {1, 2}, sum.view());
+    for (const Isa isa : available_isas()) {
+      const std::unique_ptr<Codec> codec = make_for(isa, GetParam().codec + "+published");
+      EXPECT_TRUE(same_bytes(decode_add_encode(*codec, slice, {0, 1}, first, by_rank[1].view(), 1),
+                             expected));
+    }
+  }
+}
+
+TEST_P(EveryPublishedElement, AddsElementsExactlyAndRoundsTheirSumToEven) {
+  const std::vector<double> magnitudes = GetParam().magnitudes();
+  const std::size_t pairs = magnitudes.size() * magnitudes.size();
+  const std::vector<std::byte> exponents((pairs + kBlock - 1) / kBlock, std::byte{127});
+  for (const std::uint32_t ranks : {2, 3, 7, 8, 100}) {
+    Slice slice;
+    slice.count = pairs;
+    slice.ranks = ranks;
+    slice.statistics = exponents;
+    // What the greatest value decodes to tells the scale.
+    const std::vector<float> huge(pairs, 0x1p100f);
+    const Message greatest =
+        encode(*published_, slice, {0, 1}, TypedValues(DataType::kFloat32, huge).view());
+    const double scale = decode(*published_, slice, {0, 1}, greatest).front() / GetParam().greatest;
+    std::vector<float> first(pairs);
+    std::vector<float> second(pairs);
+    for (std::size_t i = 0; i < pairs; ++i) {
+      first[i] = static_cast<float>(scale * magnitudes[i / magnitudes.size()]);
+      second[i] = static_cast<float>(scale * magnitudes[i % magnitudes.size()]);
+      if (i % 3 == 0) second[i] = -second[i];
+    }
+    const Message message =
+        encode(*published_, slice, {0, 1}, TypedValues(DataType::kFloat32, first).view());
+    const Message sum = decode_add_encode(*published_, slice, {0, 1}, message,
+                                          TypedValues(DataType::kFloat32, second).view(), 1);
+    const std::vector<float> decoded = decode(*published_, slice, {1, 2}, sum);
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const double other = magnitudes[i % magnitudes.size()];
+      const double exact = magnitudes[i / magnitudes.size()] + (i % 3 == 0 ? -other : other);
+      ASSERT_EQ(decoded[i], static_cast<float>(nearest(exact, 1) * scale))
+          << first[i] << " + " << second[i] << " of " << ranks << " ranks";
+    }
+  }
+}
+
+TEST_P(EveryPublishedElement, HasTheErrorOfTheReferenceSimulation) {
+  Generator random(3);
+  constexpr std::size_t kCount = 1 << 14;
+  std::vector<TypedValues> by_rank;
+  std::vector<double> exact(kCount);
+  for (int rank = 0; rank < 8; ++rank) {
+    const std::vector<float> values = random.normal(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) exact[i] += double{values[i]};
+    by_rank.emplace_back(DataType::kFloat32, values);
+  }
+  const Exchange exchange(*published_, by_rank);
+  std::vector<std::uint32_t> order(8);
+  std::iota(order.begin(), order.end(), 0u);
+  const Message message = chain(*published_, exchange.whole(), by_rank, order);
+  const std::vector<float> decoded = decode(*published_, exchange.whole(), {7, 8}, message);
+  double error = 0;
+  double power = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    error += std::pow(decoded[i] - exact[i], 2);
+    power += std::pow(exact[i], 2);
+  }
+  const double reference = GetParam().reference_error;
+  EXPECT_NEAR(error / power, reference, reference / 4);
+}
+
+TEST_P(EveryPublishedElement, TakesNoHeadroom) {
+  const auto codec = make_codec(GetParam().codec + "+headroom=2+published");
+  ASSERT_FALSE(codec);
+  EXPECT_EQ(codec.status().code(), ErrorCode::kBadConfig);
 }
 
 }  // namespace

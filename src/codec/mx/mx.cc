@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/float16.h"
 #include "codec/block_codec.h"
 #include "codec/codes.h"
 #include "codec/make_codecs.h"
@@ -19,13 +20,38 @@ static_assert(kMxBlock == kGroup);
 constexpr int kMostHeadroom = 16;
 constexpr int kHeadroomByRanks = -1;
 
+enum class MxSum {
+  kOnce,       // a hop rounds once, after the sum
+  kPublished,  // a baseline: a hop rounds its own values too, under a scale of its own
+};
+
+const MxKernels& kernels_of(Isa isa, const MxFormat& format, MxSum sum) {
+  if (sum == MxSum::kPublished) return mx_published(format);
+  return isa == Isa::kScalar ? mx_reference(format) : mx_simd(isa, format);
+}
+
+// How far the published scale exceeds that of one rank. Rounded to the eight bits of BF16, so that
+// FP32 holds elements and their sums so exactly that a tie stays a tie.
+float published_stretch(const MxFormat& format, std::uint32_t ranks) {
+  const double n = ranks;
+  double peak = 0;  // the element that stands for the block's peak, rounded up to a power of two
+  switch (format.width()) {
+    case kE4m3.width(): peak = 335 / n; break;
+    case kE3m2.width(): peak = 20 / n; break;
+    default: peak = 6 / std::sqrt(2 * n); break;
+  }
+  const double stretch = std::ldexp(1.0, format.greatest_exponent() + 1) / peak;
+  return bfloat16_to_float(float_to_bfloat16(static_cast<float>(stretch)));
+}
+
 class Mx final : public BlockCodec {
  public:
-  Mx(const CodecSpec& spec, const MxFormat& format, int headroom, Isa isa)
+  Mx(const CodecSpec& spec, const MxFormat& format, MxSum sum, int headroom, Isa isa)
       : BlockCodec(spec, kMxBlock, isa),
         format_(format),
+        sum_(sum),
         headroom_(headroom),
-        kernels_(isa == Isa::kScalar ? mx_reference(format) : mx_simd(isa, format)) {}
+        kernels_(kernels_of(isa, format, sum)) {}
 
   CodecKind kind() const override { return CodecKind::kRequantising; }
 
@@ -109,16 +135,21 @@ class Mx final : public BlockCodec {
 
   MxBlocks mx_blocks(const Slice& slice, Run run) const {
     const std::size_t first = static_cast<std::size_t>(slice.first / kMxBlock) + run.block;
-    return {run.blocks, slice.statistics.data() + first, headroom(slice.ranks), slice.ranks};
+    const std::byte* statistics = slice.statistics.data() + first;
+    if (sum_ == MxSum::kPublished) {
+      return {run.blocks, statistics, 0, slice.ranks, published_stretch(format_, slice.ranks)};
+    }
+    return {run.blocks, statistics, headroom(slice.ranks), slice.ranks};
   }
 
   const MxFormat format_;
+  const MxSum sum_;
   const int headroom_;  // or kHeadroomByRanks
   const MxKernels& kernels_;
 };
 
 CodecResult make_mx(const CodecSpec& spec, const MxFormat& format) {
-  static constexpr std::array<std::string_view, 1> kOptions = {"headroom"};
+  static constexpr std::array<std::string_view, 2> kOptions = {"headroom", "published"};
   NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
   const Expected<double> headroom = spec.number("headroom", kHeadroomByRanks, 0, kMostHeadroom);
   if (!headroom) return headroom.status();
@@ -126,10 +157,19 @@ CodecResult make_mx(const CodecSpec& spec, const MxFormat& format) {
     return Status(ErrorCode::kBadConfig,
                   fmt::format("codec '{}': headroom is a whole number of bits", spec.name));
   }
+  const Expected<bool> published = spec.flag("published");
+  if (!published) return published.status();
+  if (*published && *headroom != kHeadroomByRanks) {
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("codec '{}': headroom does not go with published, which has a scale "
+                              "of its own; leave out one of them",
+                              spec.name));
+  }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
+  const MxSum sum = *published ? MxSum::kPublished : MxSum::kOnce;
   return std::unique_ptr<Codec>(
-      std::make_unique<Mx>(spec, format, static_cast<int>(*headroom), *isa));
+      std::make_unique<Mx>(spec, format, sum, static_cast<int>(*headroom), *isa));
 }
 
 }  // namespace

@@ -44,13 +44,15 @@ struct MxBlocks {
   const std::byte* exponents = nullptr;  // the combined statistics of the first one
   unsigned headroom = 0;
   unsigned greatest_exponent = kMxGreatestExponent;
+  float stretch = 1;  // of every scale; other than 1 only for mx_published()
 
   constexpr MxBlocks(std::size_t blocks, const std::byte* statistics, unsigned room,
-                     std::uint32_t ranks)
+                     std::uint32_t ranks, float stretched = 1)
       : count(blocks),
         exponents(statistics),
         headroom(room),
-        greatest_exponent(kMxGreatestExponent - std::max(room, growth_of(ranks))) {}
+        greatest_exponent(kMxGreatestExponent - std::max(room, growth_of(ranks))),
+        stretch(stretched) {}
 
   unsigned exponent_of(std::size_t block) const {
     return std::to_integer<unsigned>(exponents[block]);
@@ -59,8 +61,8 @@ struct MxBlocks {
   bool is_poisoned(unsigned exponent) const { return exponent > greatest_exponent; }
   bool has_codes(unsigned exponent) const { return !is_zero(exponent) && !is_poisoned(exponent); }
 
-  // The FP32 exponent field of a block's scale 2^k; never that of a denormal number, nor is that of
-  // its reciprocal.
+  // The FP32 exponent field of 2^k, a block's scale before any stretch; never that of a denormal
+  // number, nor is that of its reciprocal.
   unsigned scale_field(unsigned exponent, const MxFormat& format) const {
     return exponent + headroom - static_cast<unsigned>(format.greatest_exponent());
   }

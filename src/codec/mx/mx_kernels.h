@@ -20,6 +20,8 @@ struct MxKernels {
 
 // `format` is one of the three of mx_format.h.
 const MxKernels& mx_reference(const MxFormat& format);
+// The same but for decode_add_encode, which rounds the values to elements before it adds them.
+const MxKernels& mx_published(const MxFormat& format);
 // Precondition: isa is one of available_isas() other than kScalar.
 const MxKernels& mx_simd(Isa isa, const MxFormat& format);
 

@@ -74,7 +74,8 @@ float decode_element(std::uint32_t code, double scale) {
 
 template <MxFormat kFormat>
 double scale_of(const MxBlocks& blocks, unsigned exponent) {
-  return std::ldexp(1.0, static_cast<int>(blocks.scale_field(exponent, kFormat)) - 127);
+  const int k = static_cast<int>(blocks.scale_field(exponent, kFormat)) - 127;
+  return std::ldexp(static_cast<double>(blocks.stretch), k);
 }
 
 template <MxFormat kFormat>
@@ -152,8 +153,27 @@ void decode_add_encode(MxBlocks blocks, const std::byte* wire, const float* valu
 }
 
 template <MxFormat kFormat>
+void decode_add_encode_published(MxBlocks blocks, const std::byte* wire, const float* values,
+                                 std::byte* out) {
+  for (std::size_t b = 0; b < blocks.count; ++b) {
+    const std::size_t at = b * group_bytes(kFormat.width());
+    std::byte own[group_bytes(kFormat.width())];
+    encode_block<kFormat>(blocks, b, values + b * kMxBlock, own);
+    float sum[kMxBlock];
+    decode_block<kFormat>(blocks, b, own, sum);
+    float decoded[kMxBlock];
+    decode_block<kFormat>(blocks, b, wire + at, decoded);
+    for (std::size_t i = 0; i < kMxBlock; ++i) sum[i] += decoded[i];
+    encode_block<kFormat>(blocks, b, sum, out + at);
+  }
+}
+
+template <MxFormat kFormat>
 constexpr MxKernels kReference = {statistics, encode<kFormat>, decode<kFormat>, decode_add<kFormat>,
                                   decode_add_encode<kFormat>};
+template <MxFormat kFormat>
+constexpr MxKernels kPublished = {statistics, encode<kFormat>, decode<kFormat>, decode_add<kFormat>,
+                                  decode_add_encode_published<kFormat>};
 
 }  // namespace
 
@@ -162,6 +182,14 @@ const MxKernels& mx_reference(const MxFormat& format) {
     case kE4m3.width(): return kReference<kE4m3>;
     case kE3m2.width(): return kReference<kE3m2>;
     default: return kReference<kE2m1>;
+  }
+}
+
+const MxKernels& mx_published(const MxFormat& format) {
+  switch (format.width()) {
+    case kE4m3.width(): return kPublished<kE4m3>;
+    case kE3m2.width(): return kPublished<kE3m2>;
+    default: return kPublished<kE2m1>;
   }
 }
 
