@@ -13,7 +13,7 @@ std::vector<std::uint8_t> widths_of(const Codec& codec) {
   std::vector<std::uint8_t> widths;
   const std::vector<std::byte> statistics(codec.statistics_size(1));
   const float value = 0;
-  for (std::uint8_t width = 1; width <= 16 && codec.width_count(1) > 0; ++width) {
+  for (std::uint8_t width = 0; width <= 16 && codec.width_count(1) > 0; ++width) {
     const Slice slice{.count = 1, .statistics = statistics, .widths = {&width, 1}};
     std::vector<std::byte> message(codec.encoded_size(slice, 1));
     if (codec.encode(slice, {}, {&value, 1, DataType::kFloat32}, message).ok()) {

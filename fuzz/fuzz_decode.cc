@@ -19,16 +19,42 @@ struct Case {
   Slice slice;
   Origin origin;
   Bytes wire;
+  Origin other;  // another message, to merge with
+  Bytes other_wire;
   DataType type = DataType::kFloat32;
 };
 
 struct Outcome {
   ErrorCode decoded = ErrorCode::kOk;
   ErrorCode hopped = ErrorCode::kOk;
+  ErrorCode merged = ErrorCode::kOk;
   Bytes values;
   Bytes sum;
   Bytes hop;
+  Bytes sum_of_both;
 };
+
+// Two messages into one. Only sound ones merge, and what they make is sound.
+void merge(const Codec& codec, const Case& c, Outcome& out) {
+  Bytes values(c.slice.count * size_of(c.type));
+  const Values to(values.data(), c.slice.count, c.type);
+  const std::uint32_t contributions = c.origin.contributions + c.other.contributions;
+  const bool sound = out.decoded == ErrorCode::kOk && contributions <= c.slice.ranks &&
+                     codec.decode(c.slice, c.other, c.other_wire, to).ok();
+  out.sum_of_both.assign(sound ? codec.encoded_size(c.slice, contributions) : 64, kFill);
+  out.merged =
+      codec.merge(c.slice, c.origin, c.wire, c.other, c.other_wire, 5, out.sum_of_both).code();
+  if (out.merged != ErrorCode::kOk) {
+    NF_FUZZ_CHECK(out.sum_of_both == Bytes(out.sum_of_both.size(), kFill),
+                  "touched by a merge that failed");
+  }
+  const bool merges = merges_messages(codec.kind());
+  NF_FUZZ_CHECK((out.merged == ErrorCode::kOk) == (merges && sound), "merge: %d",
+                static_cast<int>(out.merged));
+  if (out.merged != ErrorCode::kOk) return;
+  const Status status = codec.decode(c.slice, {5, contributions}, out.sum_of_both, to);
+  NF_FUZZ_CHECK(status.ok(), "after a merge: %s", to_string(status).c_str());
+}
 
 Outcome run(const Codec& codec, const Case& c) {
   Outcome out;
@@ -59,6 +85,7 @@ Outcome run(const Codec& codec, const Case& c) {
   if (out.hopped != ErrorCode::kOk) {
     NF_FUZZ_CHECK(out.hop == Bytes(out.hop.size(), kFill), "touched by a hop that failed");
   }
+  merge(codec, c, out);
   return out;
 }
 
@@ -74,6 +101,8 @@ void check(const Forms& forms, const Case& c) {
                   isa.c_str());
     NF_FUZZ_CHECK(same_values(actual.sum, expected.sum, c.type), "%s on %s", name, isa.c_str());
     NF_FUZZ_CHECK(actual.hop == expected.hop, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.merged == expected.merged, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.sum_of_both == expected.sum_of_both, "%s on %s", name, isa.c_str());
   }
 }
 
@@ -104,13 +133,18 @@ void fuzz(Input input) {
   }
   c.slice.widths = widths;
 
-  // Mostly a message of the right size: the wrong ones are refused early. Where the widths are not
+  // Mostly messages of the right size: the wrong ones are refused early. Where the widths are not
   // known to be sound the size cannot be asked for.
-  const std::size_t size =
-      (flags & 0x80) == 0 && c.origin.contributions > 0 && c.origin.contributions <= c.slice.ranks
-          ? codec.encoded_size(c.slice, c.origin.contributions)
-          : input.size();
-  c.wire = input.bytes((flags & 0x40) != 0 ? size / 2 : size);
+  const auto message_of = [&](Origin origin) {
+    const bool known =
+        (flags & 0x80) == 0 && origin.contributions > 0 && origin.contributions <= c.slice.ranks;
+    const std::size_t size =
+        known ? codec.encoded_size(c.slice, origin.contributions) : input.size();
+    return input.bytes((flags & 0x40) != 0 ? size / 2 : size);
+  };
+  c.wire = message_of(c.origin);
+  c.other.contributions = input.number<std::uint16_t>();
+  c.other_wire = message_of(c.other);
   check(forms, c);
 }
 

@@ -1,5 +1,5 @@
 // Every codec on arbitrary bit patterns: all ISAs write the bytes of the scalar form and decode to
-// its bits.
+// its bits, and where messages merge a hop is a merge.
 #include <string>
 #include <utility>
 
@@ -17,6 +17,7 @@ constexpr std::size_t kMostValues = 600;
 struct Case {
   DataType type = DataType::kFloat32;
   std::size_t count = 0;
+  std::uint32_t ranks = 2;
   std::uint32_t encoder = 0;
   Bytes first;  // the values of two ranks
   Bytes second;
@@ -30,6 +31,7 @@ struct Outcome {
   Bytes combined;
   Bytes message;
   Bytes hop;
+  Bytes merged;  // none where messages do not merge
   Bytes decoded;
   Bytes added;
   Bytes sum;
@@ -58,7 +60,7 @@ Outcome run(const Codec& codec, Case& c) {
                     .step = 2,
                     .parameter = 3,
                     .count = c.count,
-                    .ranks = 2,
+                    .ranks = c.ranks,
                     .statistics = out.combined,
                     .widths = c.widths};
   const Origin one{.encoder = c.encoder, .contributions = 1};
@@ -74,6 +76,21 @@ Outcome run(const Codec& codec, Case& c) {
   must(codec.decode_add(slice, one, out.message, to(out.added)), codec);
   must(codec.decode_add_encode(slice, one, out.message, c.values(c.second), two, out.hop), codec);
   must(codec.decode(slice, two, out.hop, to(out.sum)), codec);
+  if (!merges_messages(codec.kind())) return out;
+  const Origin other_one{.encoder = two.encoder, .contributions = 1};
+  Bytes other_message(out.message.size());
+  out.merged.resize(out.hop.size());
+  must(codec.encode(slice, other_one, c.values(c.second), other_message), codec);
+  must(codec.merge(slice, one, out.message, other_one, other_message, two.encoder, out.merged),
+       codec);
+  NF_FUZZ_CHECK(out.merged == out.hop, "%s: a hop is not a merge",
+                codec.spec().to_string().c_str());
+  if (codec.kind() == CodecKind::kCounting) {
+    Bytes swapped(out.merged.size());
+    must(codec.merge(slice, other_one, other_message, one, out.message, c.encoder, swapped), codec);
+    NF_FUZZ_CHECK(swapped == out.merged, "%s: the order of a merge matters",
+                  codec.spec().to_string().c_str());
+  }
   return out;
 }
 
@@ -90,6 +107,7 @@ void check(const Forms& forms, Case c) {
     NF_FUZZ_CHECK(same(actual.decoded, expected.decoded), "%s on %s", name, isa.c_str());
     NF_FUZZ_CHECK(same(actual.added, expected.added), "%s on %s", name, isa.c_str());
     NF_FUZZ_CHECK(actual.hop == expected.hop, "%s on %s", name, isa.c_str());
+    NF_FUZZ_CHECK(actual.merged == expected.merged, "%s on %s", name, isa.c_str());
     NF_FUZZ_CHECK(same(actual.sum, expected.sum), "%s on %s", name, isa.c_str());
   }
 }
@@ -114,6 +132,7 @@ void fuzz(Input input) {
   Case c;
   const auto flags = input.number<std::uint8_t>();
   c.type = static_cast<DataType>(flags % 3);
+  c.ranks = (flags & 0x40) != 0 ? 3 : 2;  // so that the sum of two is the last one, or not
   c.count = input.number<std::uint16_t>() % (kMostValues + 1);
   c.encoder = input.number<std::uint8_t>();
   const std::size_t skew = input.number<std::uint8_t>();

@@ -54,7 +54,7 @@ std::string file_name(std::string spelling) {
   return spelling;
 }
 
-// One sound message of every codec.
+// Two sound messages of every codec.
 void write_decode_seeds(const std::filesystem::path& folder) {
   constexpr std::uint16_t kCount = 290;
   const std::vector<float> values = values_of(kCount);
@@ -81,6 +81,8 @@ void write_decode_seeds(const std::filesystem::path& folder) {
         .add(std::uint16_t{1})  // contributions
         .add(std::uint8_t{7})   // encoder
         .add(combined)
+        .add(message)
+        .add(std::uint16_t{1})  // contributions of the other message
         .add(message)
         .write(folder, file_name(codecs[index].spelling));
   }

@@ -45,6 +45,11 @@ class EveryCodecRefuses : public testing::TestWithParam<CodecCase> {
                                       {1, origin.contributions + 1}, hop.bytes())
                   .code(),
               code);
+    // Neither as the first nor as the second of two messages; a merge sees no values to count.
+    if (merges_messages(codec_->kind()) && count == slice.count) {
+      EXPECT_EQ(codec_->merge(slice, origin, wire, kOrigin, message_, 1, hop.bytes()).code(), code);
+      EXPECT_EQ(codec_->merge(slice, kOrigin, message_, origin, wire, 1, hop.bytes()).code(), code);
+    }
     EXPECT_TRUE(hop.untouched());
   }
 
@@ -89,13 +94,18 @@ TEST_P(EveryCodecRefuses, EveryTruncationAndAnExtraByte) {
 
 TEST_P(EveryCodecRefuses, AnOutgoingMessageOfAnotherSize) {
   const std::size_t size = codec_->encoded_size(slice_, 2);
-  for (const std::size_t wrong : {std::size_t{0}, size - 1, size + 1}) {
+  for (const std::size_t wrong : {std::size_t{0}, size / 2, size + 1}) {
+    if (wrong == size) continue;  // all of it may be left out
     FencedBytes out(wrong);
     EXPECT_EQ(
         codec_
             ->decode_add_encode(slice_, kOrigin, message_, by_rank_[1].view(), {1, 2}, out.bytes())
             .code(),
         ErrorCode::kInvalidArgument);
+    if (merges_messages(codec_->kind())) {
+      EXPECT_EQ(codec_->merge(slice_, kOrigin, message_, kOrigin, message_, 1, out.bytes()).code(),
+                ErrorCode::kInvalidArgument);
+    }
     EXPECT_TRUE(out.untouched());
   }
 }
@@ -111,6 +121,8 @@ TEST_P(EveryCodecRefuses, ContributionsOfNobodyOrOfTooMany) {
   FencedBytes out(codec_->encoded_size(slice_, 2));
   EXPECT_EQ(codec_->decode_add_encode(slice_, {1, 2}, both, by_rank_[0].view(), {0, 3}, out.bytes())
                 .code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(codec_->merge(slice_, {1, 2}, both, kOrigin, message_, 0, out.bytes()).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_TRUE(out.untouched());
 }
@@ -161,6 +173,8 @@ TEST_P(EveryCodecRefuses, WidthsThatItNeverChooses) {
   hostile.widths = widths;
   for (const std::uint8_t wrong : std::initializer_list<std::uint8_t>{0, 17, 255}) {
     if (widths.empty()) break;
+    const bool leaves_out = codec_->kind() == CodecKind::kSparse || codec_->keeps_residual();
+    if (wrong == 0 && leaves_out) continue;
     widths.back() = wrong;
     expect_refused(hostile, kOrigin, message_, kCount);
     expect_encode_refused(hostile, kOrigin, kCount, message_.size());
@@ -224,6 +238,22 @@ TEST_P(EveryCodecRefuses, OrSurvivesEveryFlippedBit) {
       expect_refused(slice_, kOrigin, damaged, kCount, ErrorCode::kCorruptFrame);
     }
   }
+}
+
+class EveryAddingCodecRefuses : public EveryCodecRefuses {};
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAddingCodecRefuses,
+                         testing::ValuesIn(codec_cases([](const Codec& codec) {
+                           return !merges_messages(codec.kind());
+                         })),
+                         [](const auto& param) { return test_name(param.param); });
+
+TEST_P(EveryAddingCodecRefuses, ToMergeMessages) {
+  FencedBytes out(codec_->encoded_size(slice_, 2));
+  const Status status = codec_->merge(slice_, kOrigin, message_, {1, 1}, message_, 1, out.bytes());
+  EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), testing::HasSubstr(codec_->spec().name));
+  EXPECT_TRUE(out.untouched());
 }
 
 class EverySpelling : public testing::TestWithParam<std::string> {};

@@ -1,8 +1,10 @@
 // One truth: every ISA writes the bytes of the scalar reference and decodes to its bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codec/isa.h"
@@ -21,6 +23,7 @@ struct Outcome {
   std::vector<std::uint8_t> widths;
   Message message;
   Message hop;
+  Message merged;  // none where messages do not merge
   std::vector<float> decoded;
   std::vector<float> added;
   std::vector<float> sum;
@@ -35,6 +38,10 @@ Outcome outcome_of(const Codec& codec, const std::vector<TypedValues>& by_rank) 
   out.widths.assign(exchange.widths().begin(), exchange.widths().end());
   out.message = encode(codec, slice, {0, 1}, by_rank[0].view());
   out.hop = decode_add_encode(codec, slice, {0, 1}, out.message, by_rank[1].view(), 1);
+  if (merges_messages(codec.kind())) {
+    const Message other = encode(codec, slice, {1, 1}, by_rank[1].view());
+    out.merged = merge(codec, slice, {0, 1}, out.message, {1, 1}, other, 1);
+  }
   out.decoded = decode(codec, slice, {0, 1}, out.message, type);
   out.added = decode_add(codec, slice, {0, 1}, out.message, by_rank[1]);
   out.sum = decode(codec, slice, {1, 2}, out.hop, type);
@@ -55,6 +62,7 @@ class EveryVectorForm : public testing::TestWithParam<std::string> {
       EXPECT_TRUE(same_bits(actual.decoded, expected.decoded)) << "decode";
       EXPECT_TRUE(same_bits(actual.added, expected.added)) << "decode_add";
       EXPECT_TRUE(same_bytes(actual.hop, expected.hop)) << "decode_add_encode";
+      EXPECT_TRUE(same_bytes(actual.merged, expected.merged)) << "merge";
       EXPECT_TRUE(same_bits(actual.sum, expected.sum)) << "decode of a sum";
     }
   }
@@ -148,7 +156,63 @@ TEST_P(EveryVectorForm, AgreesWithTheScalarOneOnRubbish) {
                             decode_add(*reference, slice, {0, 1}, wire, values)));
       EXPECT_TRUE(same_bytes(decode_add_encode(*codec, slice, {0, 1}, wire, values.view(), 1),
                              decode_add_encode(*reference, slice, {0, 1}, wire, values.view(), 1)));
+      if (!merges_messages(codec->kind())) continue;
+      EXPECT_TRUE(same_bytes(merge(*codec, slice, {0, 1}, wire, {1, 1}, wire, 1),
+                             merge(*reference, slice, {0, 1}, wire, {1, 1}, wire, 1)));
     }
+  }
+}
+
+std::vector<std::string> merging_spellings() {
+  std::vector<std::string> spellings = codec_spellings();
+  std::erase_if(spellings, [](const std::string& spelling) {
+    return !merges_messages((*make_codec(spelling))->kind());
+  });
+  return spellings;
+}
+
+class EveryMergingForm : public EveryVectorForm {};
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryMergingForm, testing::ValuesIn(merging_spellings()),
+                         [](const auto& param) { return test_name(param.param); });
+
+// Messages of 1, 1, 2, 3, 5, 8, ... contributions, each the sum of the two before it: codes of
+// unlike widths, up to the widest.
+TEST_P(EveryMergingForm, EqualsTheScalarOneAtAnyNumberOfContributions) {
+  const std::unique_ptr<Codec> reference = make_for(Isa::kScalar, GetParam());
+  Generator random(35);
+  const std::size_t count = 5120 + 333;
+  const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, random.normal(count)),
+                                            TypedValues(DataType::kFloat32, random.mixture(count))};
+  const Exchange exchange(*reference, by_rank);
+  Slice slice = exchange.whole();
+  slice.ranks = std::min(reference->most_ranks(), 10000u);
+  Origin a{.encoder = 0, .contributions = 1};
+  Origin b{.encoder = 1, .contributions = 1};
+  Message first = encode(*reference, slice, a, by_rank[0].view());
+  Message second = encode(*reference, slice, b, by_rank[1].view());
+  while (a.contributions + b.contributions < slice.ranks) {
+    const Origin sum{.encoder = 2, .contributions = a.contributions + b.contributions};
+    SCOPED_TRACE(testing::Message() << sum.contributions << " contributions");
+    Slice complete = slice;  // the same, as the message of all ranks
+    complete.ranks = sum.contributions;
+    Message merged = merge(*reference, slice, a, first, b, second, 2);
+    const Message last = merge(*reference, complete, a, first, b, second, 2);
+    const Message hop = decode_add_encode(*reference, slice, sum, merged, by_rank[0].view(), 3);
+    for (const Isa isa : available_isas()) {
+      SCOPED_TRACE(to_string(isa));
+      const std::unique_ptr<Codec> codec = make_for(isa, GetParam());
+      EXPECT_TRUE(same_bytes(merge(*codec, slice, a, first, b, second, 2), merged));
+      EXPECT_TRUE(same_bytes(merge(*codec, complete, a, first, b, second, 2), last));
+      EXPECT_TRUE(
+          same_bytes(decode_add_encode(*codec, slice, sum, merged, by_rank[0].view(), 3), hop));
+      EXPECT_TRUE(
+          same_bits(decode(*codec, slice, sum, merged), decode(*reference, slice, sum, merged)));
+      EXPECT_TRUE(same_bits(decode_add(*codec, complete, sum, last, by_rank[1]),
+                            decode_add(*reference, complete, sum, last, by_rank[1])));
+    }
+    first = std::exchange(second, std::move(merged));
+    a = std::exchange(b, sum);
   }
 }
 

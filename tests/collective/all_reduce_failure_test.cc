@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <latch>
 
 #include "neuron_fabric/all_reduce.h"
 #include "support/ranks.h"
@@ -83,10 +84,11 @@ struct Outcome {
   Parameters result;
 };
 
-// Every rank sums under a fault of rank 2.
+// Every rank sums under a fault of rank 2. Nobody goes before all are through.
 std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const std::string& codec,
                               Duration timeout = std::chrono::seconds(20)) {
   std::vector<Outcome> outcomes(kRanks);
+  std::latch through(kRanks);
   on_all_ranks(
       kRanks,
       [&](Transport& transport) {
@@ -101,6 +103,7 @@ std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const 
         ASSERT_TRUE(sum);
         const auto gradients = gradients_of(own.result);
         own.status = (*sum)->run({.step = 9, .gradients = gradients});
+        through.arrive_and_wait();
       },
       faults, 2);
   return outcomes;

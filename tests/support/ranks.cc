@@ -9,16 +9,14 @@ namespace nf::test {
 void on_all_ranks(std::uint32_t ranks, const std::function<void(Transport&)>& work,
                   const FaultPlan& faults, std::uint32_t faulty) {
   InprocNetwork network(ranks);
-  std::vector<std::unique_ptr<Transport>> ends;  // nobody goes before all are through
+  std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     std::unique_ptr<Transport> end = network.endpoint(rank);
     if (!faults.empty() && rank == faulty) {
       end = std::make_unique<FaultyTransport>(std::move(end), faults);
     }
-    ends.push_back(std::move(end));
+    threads.emplace_back([&work, own = std::move(end)] { work(*own); });
   }
-  std::vector<std::thread> threads;
-  for (auto& end : ends) threads.emplace_back([&work, &end] { work(*end); });
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -11,7 +11,8 @@
 
 namespace nf::test {
 
-// Calls work(transport) on a thread a rank and waits for all of them. The faults are those of what
+// Calls work(transport) on a thread a rank and waits for all of them. A rank is gone once its work
+// is done. The faults are those of what
 // `faulty` sends.
 void on_all_ranks(std::uint32_t ranks, const std::function<void(Transport&)>& work,
                   const FaultPlan& faults = {}, std::uint32_t faulty = 0);
