@@ -27,14 +27,9 @@ struct Info {
 Status print_json(const Info& info) {
   std::vector<std::string_view> codecs;
   for (const CodecEntry& entry : builtin_codecs()) codecs.push_back(entry.name);
-  const nlohmann::ordered_json json{{"version", kVersion},
-                                    {"isa", info.isa},
-                                    {"isas", info.isas},
-                                    {"codecs", codecs},
-                                    {"transports", info.transports},
-                                    {"cuda", false},
-                                    {"mpi", kHasMpi},
-                                    {"torch", false}};
+  const nlohmann::ordered_json json{
+      {"version", kVersion},           {"isa", info.isa}, {"isas", info.isas}, {"codecs", codecs},
+      {"transports", info.transports}, {"cuda", false},   {"mpi", kHasMpi},    {"torch", false}};
   fmt::print("{}\n", json.dump());
   return {};
 }

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Runs an MPI program on hosts of its own that are joined by slow links; see --help.
+# shellcheck disable=SC2317  # clean_up is called by a trap
+set -euo pipefail
+
+usage() {
+  cat <<'END'
+scripts/slow_links.sh [--hosts N] [--rate RATE] [--] COMMAND...
+
+Runs COMMAND as one MPI rank on each of N hosts (4), which are network namespaces of this machine.
+Each has one link to a switch, of RATE (200mbit) in either direction, as tc spells it; `none` leaves
+the links as fast as the machine makes them. For example:
+
+  scripts/slow_links.sh --hosts 4 --rate 200mbit -- build/release/tools/nf/nf bench all_reduce \
+    --transport mpi -b 64M -e 64M --codec waterfill:4,bf16,fp32,mpi_16bit,mpi_fp32 --repeat 5
+
+Needs root, iproute2 (ip, tc), Open MPI (mpirun) and a kernel with veth, bridge and tbf. Everything
+it makes has a name of its own and is gone when it ends, however it ends. The exit status is that of
+mpirun. docs/howto/slow_links.md says more.
+END
+}
+
+fail() {
+  printf 'slow_links: %s\n' "$@" >&2
+  exit 2
+}
+
+hosts=4 rate=200mbit
+while (($# > 0)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --hosts | --rate)
+      (($# >= 2)) || fail "$1 needs a value; --help says more"
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    --) shift; break ;;
+    -*) fail "there is no option $1; --help says more" ;;
+    *) break ;;
+  esac
+done
+(($# > 0)) || fail "say what to run: scripts/slow_links.sh [--hosts N] [--rate RATE] -- COMMAND..."
+[[ $hosts =~ ^[1-9][0-9]?$ ]] || fail "--hosts is a number from 1 to 99, not '$hosts'"
+((EUID == 0)) || fail "needs root, to make network namespaces: sudo scripts/slow_links.sh ..."
+command -v ip >/dev/null || fail "there is no ip: apt-get install iproute2"
+command -v tc >/dev/null || fail "there is no tc: apt-get install iproute2"
+command -v mpirun >/dev/null || fail "there is no mpirun: apt-get install openmpi-bin"
+command -v "$1" >/dev/null || fail "there is no program $1"
+
+# A path of sockets must be short, so the folder is in /tmp whatever TMPDIR says.
+work=$(mktemp -d -p /tmp nf_links.XXXXXX)
+name=${work##*.}  # of this run: another may be under way
+switch=nf-$name-switch
+job=
+
+clean_up() {
+  trap - EXIT
+  trap '' HUP INT TERM
+  local space pids tenths
+  if [[ -n $job ]] && kill "$job" 2>/dev/null; then  # mpirun ends its ranks
+    for ((tenths = 0; tenths < 50; ++tenths)); do
+      kill -0 "$job" 2>/dev/null || break
+      sleep 0.1
+    done
+  fi
+  for space in $(ip netns list | awk -v prefix="nf-$name-" 'index($1, prefix) == 1 { print $1 }'); do
+    pids=$(ip netns pids "$space")
+    # shellcheck disable=SC2086  # a list of words
+    if [[ -n $pids ]]; then kill -KILL $pids 2>/dev/null || true; fi
+    ip netns delete "$space" || true
+  done
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+shape() {  # namespace device
+  if [[ $rate == none ]]; then return; fi
+  tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 128kb latency 50ms ||
+    fail "tc cannot limit a link to '$rate': a wrong spelling (man tc), or a kernel without tbf"
+}
+
+# The switch is a namespace too, with an address from which mpirun can reach all hosts.
+ip netns add "$switch" || fail "cannot make network namespaces here (a container without rights?)"
+ip -n "$switch" link set lo up
+ip -n "$switch" link add bridge type bridge || fail "this kernel has no bridge"
+ip -n "$switch" address add 10.77.0.254/24 dev bridge
+ip -n "$switch" link set bridge up
+
+add_host() {  # number from 1
+  local space=nf-$name-$1
+  ip netns add "$space"
+  ip -n "$switch" link add "port$1" type veth peer name eth0 netns "$space" ||
+    fail "this kernel has no veth"
+  ip -n "$switch" link set "port$1" master bridge up
+  ip -n "$space" link set lo up
+  ip -n "$space" link set eth0 up
+  ip -n "$space" address add "10.77.0.$1/24" dev eth0
+  shape "$space" eth0       # what the host sends
+  shape "$switch" "port$1"  # what it receives
+  mkdir "$work/$1"
+}
+
+slots=
+for ((host = 1; host <= hosts; ++host)); do
+  add_host "$host"
+  slots+=${slots:+,}10.77.0.$host:1
+done
+
+# What mpirun calls instead of ssh, with an address and a command line. Another host name and another
+# folder for its sockets keep Open MPI from taking the hosts for one.
+cat >"$work/enter" <<END
+#!/usr/bin/env bash
+host=\${1##*.}
+shift
+export TMPDIR=$work/\$host
+exec ip netns exec "nf-$name-\$host" unshare --uts bash -c "hostname nf\$host && \$*"
+END
+chmod +x "$work/enter"
+
+# Ranks share this machine's cores, whatever the hosts look like: they must not stick to a core, nor
+# spin where they could yield. Only TCP, and only over the links.
+# shellcheck disable=SC2054  # the comma is Open MPI's
+options=(
+  --allow-run-as-root -n "$hosts" --host "$slots" --bind-to none
+  --mca plm_rsh_agent "$work/enter" --mca plm_rsh_no_tree_spawn 1
+  --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24
+  --mca oob_tcp_if_include 10.77.0.0/24 --mca mpi_yield_when_idle 1
+)
+# In the background, so that a signal to this script is not kept waiting for it.
+TMPDIR=$work ip netns exec "$switch" mpirun "${options[@]}" "$@" &
+job=$!
+status=0
+wait "$job" || status=$?
+job=
+exit "$status"
