@@ -10,6 +10,8 @@ namespace {
 // Messages that may be under way between two ranks in one direction: one on the wire, one behind
 // it, one being made.
 constexpr std::size_t kWindow = 3;
+// Frames that are there before the first message; more come as they are needed.
+constexpr std::size_t kReadyFrames = 64;
 
 bool is_send(StepKind kind) {
   return kind == StepKind::kReduceSend || kind == StepKind::kGatherSend;
@@ -42,6 +44,7 @@ void Executor::plan() {
   gather_sends_.assign(schedule_->chunks, 0);
   to_decode_.clear();
   unsettled_ = 0;
+  std::size_t largest = 0;
   has_reduce_ = false;
   has_gather_ = false;
   for (auto* lanes : {&sends_, &receives_}) {
@@ -62,8 +65,12 @@ void Executor::plan() {
       if (step.kind == StepKind::kReduceReceive) message.order = state(tile).expected++;
       lane.messages.push_back(message);
       ++unsettled_;
+      largest = std::max(largest, codec_.message_size(tile, step.contributions));
     }
   }
+  // At most every message that is still to come, and two of every tile, is in some frame.
+  pool_.reserve(std::min(unsettled_ + 2 * states_.size(), kReadyFrames), largest);
+  to_decode_.reserve(states_.size());
 }
 
 Expected<bool> Executor::advance() {

@@ -41,11 +41,21 @@ Status Frame::open(const FrameKind& kind, FramePlace place, const Transfer& tran
   return {};
 }
 
-Frame* FramePool::take(std::size_t payload) {
-  if (idle_.empty()) {
-    all_.push_back(std::make_unique<Frame>());
-    idle_.push_back(all_.back().get());
+void FramePool::add() {
+  all_.push_back(std::make_unique<Frame>());
+  idle_.reserve(all_.capacity());  // so that giving back never allocates
+  idle_.push_back(all_.back().get());
+}
+
+void FramePool::reserve(std::size_t count, std::size_t payload) {
+  while (all_.size() < count) add();
+  for (Frame* frame : idle_) {
+    if (frame->room() < payload) frame->resize(payload);
   }
+}
+
+Frame* FramePool::take(std::size_t payload) {
+  if (idle_.empty()) add();
   // The one that fits most closely, so that small frames do not come to hold large buffers.
   const auto excess = [&](const Frame* frame) {
     const std::size_t room = frame->room();

@@ -70,10 +70,14 @@ class Frame {
 // Frames that were used before and will be again. Borrowed pointers stay valid: frames do not move.
 class FramePool {
  public:
+  // Makes room for `count` frames of `payload` bytes under way at once.
+  void reserve(std::size_t count, std::size_t payload);
   Frame* take(std::size_t payload);
   void give_back(Frame* frame) { idle_.push_back(frame); }
 
  private:
+  void add();
+
   std::vector<std::unique_ptr<Frame>> all_;
   std::vector<Frame*> idle_;
 };

@@ -84,7 +84,7 @@ Status Meeting::receive(std::uint32_t peer, std::span<std::byte> bytes) {
 
 Status Meeting::finish(const Transfer& transfer) {
   while (!transfer.is_done) {
-    const Status status = transport_.wait(transport_.now() + kPatience);
+    Status status = transport_.wait(transport_.now() + kPatience);
     if (status.ok()) continue;
     transport_.abort(status);  // it must not touch the transfer again
     return status;

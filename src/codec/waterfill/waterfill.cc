@@ -88,7 +88,9 @@ class Waterfill final : public SuperGroupCodec {
 
   void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
                   std::size_t code_bytes) const override {
-    std::vector<WidthDemand> demands;
+    // Kept from call to call: widths are chosen for every tile of every hop.
+    thread_local std::vector<WidthDemand> demands;
+    demands.clear();
     for (const WidthRequest& parameter : parameters) add_demands(parameter, demands);
     fill_to_level(demands, width_ladder(order, settings_.feedback), code_bytes);
     std::size_t next = 0;
