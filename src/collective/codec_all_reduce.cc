@@ -183,12 +183,7 @@ void CodecAllReduce::prepare_work() {
                            std::as_writable_bytes(std::span(room, count)));
       room += count;
     }
-    if (has_residual) {
-      Residual& residual = residuals_[gradient.parameter];
-      residual.kept.resize(count, 0.0f);
-      residual.next.assign(count, 0.0f);
-      view.residual = residual.next;
-    }
+    if (has_residual) view.residual = residuals_.begin(gradient.parameter, count);
     whole_.push_back({.parameter = parameters_.size(), .first = 0, .count = count});
     parameters_.push_back(view);
     counts_.push_back(count);
@@ -222,18 +217,9 @@ Status CodecAllReduce::begin_group_reduce() {
                                frame_kind(*dense_));
 }
 
-void CodecAllReduce::add_residuals() {
-  for (const Piece& piece : domain_) {
-    const ParameterView& parameter = parameters_[piece.parameter];
-    const std::vector<float>& kept = residuals_[parameter.key].kept;
-    auto* work = static_cast<float*>(parameter.work.data);
-    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) work[i] += kept[i];
-  }
-}
-
 Status CodecAllReduce::begin_statistics() {
   if (is_grouped()) traffic_.payload += group_executor_.bytes_sent();
-  if (codec_->keeps_residual()) add_residuals();
+  if (codec_->keeps_residual()) residuals_.add(domain_, parameters_);
   std::size_t bytes = 0;
   for (const std::size_t count : counts_) bytes += codec_->statistics_size(count);
   statistics_.resize(bytes);
@@ -300,11 +286,7 @@ Status CodecAllReduce::keep_group_sum() {
 Status CodecAllReduce::finish() {
   if (stage_ == Stage::kGroupGather) traffic_.payload += group_executor_.bytes_sent();
   stage_ = Stage::kDone;
-  if (!codec_->keeps_residual() || !is_result_finite()) return {};
-  for (const ParameterView& parameter : parameters_) {
-    Residual& residual = residuals_[parameter.key];
-    std::swap(residual.kept, residual.next);
-  }
+  if (codec_->keeps_residual() && is_result_finite()) residuals_.keep(parameters_);
   return {};
 }
 

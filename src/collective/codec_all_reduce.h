@@ -4,11 +4,11 @@
 
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "collective/agreement.h"
 #include "collective/executor.h"
+#include "collective/residuals.h"
 #include "collective/statistics_phase.h"
 #include "neuron_fabric/all_reduce.h"
 #include "transport/rank_group.h"
@@ -33,12 +33,6 @@ class CodecAllReduce final : public AllReduce {
  private:
   enum class Stage { kAgree, kGroupReduce, kStatistics, kSum, kGroupGather, kDone };
 
-  // What is kept for a parameter from call to call, and what only keeps its room.
-  struct Residual {
-    std::vector<float> kept;
-    std::vector<float> next;
-  };
-
   CodecAllReduce(Transport& transport, const AllReduceOptions& options,
                  std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense);
 
@@ -57,7 +51,6 @@ class CodecAllReduce final : public AllReduce {
 
   // The values to work on: the caller's own, or an FP32 copy where sums could not be kept in them.
   void prepare_work();
-  void add_residuals();
   bool is_result_finite() const;
   std::vector<float> widened(ConstValues values) const;
   TileCodec tile_codec(const SumPlan& plan) const;
@@ -95,7 +88,8 @@ class CodecAllReduce final : public AllReduce {
   std::vector<std::byte> statistics_;
   std::vector<std::span<std::byte>> statistics_by_parameter_;
   std::vector<std::span<const std::byte>> combined_;
-  std::unordered_map<std::uint64_t, Residual> residuals_;
+
+  Residuals residuals_;
 };
 
 }  // namespace nf
