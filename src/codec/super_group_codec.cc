@@ -84,7 +84,7 @@ SuperGroupCodec::Layout SuperGroupCodec::layout(const Slice& slice) const {
 void SuperGroupCodec::clear_padding(const Slice& slice, std::byte* wire) const {
   const Layout arrays = layout(slice);
   const std::size_t used = arrays.units + arrays.scales;
-  std::memset(wire + used, 0, arrays.codes_at() - used);
+  if (arrays.codes_at() > used) std::memset(wire + used, 0, arrays.codes_at() - used);
 }
 
 SuperGroups SuperGroupCodec::super_groups(const Slice& slice, Run run) const {
@@ -156,10 +156,12 @@ void SuperGroupCodec::with_whole_groups(const Slice& slice, Run run, In at, Work
     return;
   }
   WholeGroup whole;
-  const Layout arrays = layout(run.values, groups.width_of(0));
-  std::memcpy(whole.unit, at.units, arrays.units);
-  std::memcpy(whole.scales, at.scales, arrays.scales);
-  std::memcpy(whole.codes, at.codes, arrays.codes);
+  // A message without any bytes may have no address either.
+  if (const Layout arrays = layout(run.values, groups.width_of(0)); arrays.size() > 0) {
+    std::memcpy(whole.unit, at.units, arrays.units);
+    std::memcpy(whole.scales, at.scales, arrays.scales);
+    std::memcpy(whole.codes, at.codes, arrays.codes);
+  }
   work(groups, In{whole.unit, whole.scales, whole.codes});
 }
 
