@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace nf {
 namespace {
 
@@ -153,11 +155,13 @@ Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
     return mismatch("number of the parameter's widths", slice.widths.size(), width_count(end));
   }
   const std::size_t before = width_count(static_cast<std::size_t>(slice.first));
-  for (std::size_t j = before; j < width_count(end); ++j) {
-    if (!is_width(slice.widths[j])) {
-      return {ErrorCode::kInvalidArgument,
-              fmt::format("{} is not a width of this codec", slice.widths[j])};
+  std::array<bool, 256> is_known{};  // each width is asked about once
+  for (const std::uint8_t width : slice.widths.subspan(before, width_count(end) - before)) {
+    if (is_known[width]) continue;
+    if (!is_width(width)) {
+      return {ErrorCode::kInvalidArgument, fmt::format("{} is not a width of this codec", width)};
     }
+    is_known[width] = true;
   }
   return {};
 }
