@@ -178,9 +178,7 @@ void CodecAllReduce::prepare_work() {
         .key = gradient.parameter, .result = gradient.values, .work = gradient.values};
     if (needs_copy(gradient)) {
       view.work = Values(std::span(room, count));
-      // fp32's message of any values is those values as FP32; sizes fit, so it cannot fail.
-      (void)dense_->encode(Slice{.count = count}, {}, gradient.values,
-                           std::as_writable_bytes(std::span(room, count)));
+      widen(gradient.values, std::span(room, count));
       room += count;
     }
     if (has_residual) view.residual = residuals_.begin(gradient.parameter, count);
@@ -290,17 +288,20 @@ Status CodecAllReduce::finish() {
   return {};
 }
 
-std::vector<float> CodecAllReduce::widened(ConstValues values) const {
-  std::vector<float> wide(values.count);
+void CodecAllReduce::widen(ConstValues values, std::span<float> out) const {
   // fp32's message of any values is those values as FP32; sizes fit, so it cannot fail.
-  (void)dense_->encode(Slice{.count = values.count}, {}, values,
-                       std::as_writable_bytes(std::span(wide)));
-  return wide;
+  (void)dense_->encode(Slice{.count = values.count}, {}, values, std::as_writable_bytes(out));
 }
 
-bool CodecAllReduce::is_result_finite() const {
+bool CodecAllReduce::is_result_finite() {
   for (const ParameterView& parameter : parameters_) {
-    const std::vector<float> wide = widened(parameter.result);
+    const Values result = parameter.result;
+    std::span<const float> wide(static_cast<const float*>(result.data), result.count);
+    if (result.type != DataType::kFloat32) {
+      finite_room_.resize(result.count);
+      widen(result, finite_room_);
+      wide = finite_room_;
+    }
     if (!std::all_of(wide.begin(), wide.end(), [](float x) { return std::isfinite(x); })) {
       return false;
     }

@@ -20,9 +20,8 @@ Status StatisticsPhase::start(Transport& transport, const Codec& codec, FrameKin
   is_combined_ = false;
   const std::uint32_t ranks = transport.ranks();
   parts_.cut_evenly(codec.granule(), domain, ranks);
-  for (auto* list : {&own_sent_, &own_received_, &combined_sent_, &combined_received_}) {
-    list->resize(ranks);
-  }
+  for (auto* list : {&own_sent_, &own_received_, &combined_received_}) list->resize(ranks);
+  combined_sent_.resize(ranks);
   is_stored_.assign(ranks, false);
   for (std::uint32_t distance = 1; distance < ranks; ++distance) {
     const std::uint32_t from = (transport.rank() + ranks - distance) % ranks;
@@ -36,7 +35,8 @@ Status StatisticsPhase::start(Transport& transport, const Codec& codec, FrameKin
     const std::uint32_t to = (transport.rank() + distance) % ranks;
     own_sent_[to].frame.resize(part_size(to));
     gather_part(to, own_sent_[to].frame.payload());
-    NF_RETURN_IF_ERROR(send(own_sent_[to], {kStatistics, to}, to));
+    own_sent_[to].frame.seal(kind_, {kStatistics, to});
+    NF_RETURN_IF_ERROR(send(own_sent_[to].frame, own_sent_[to].transfer, to));
   }
   return {};
 }
@@ -62,11 +62,10 @@ void StatisticsPhase::gather_part(std::uint32_t part, std::span<std::byte> out) 
   }
 }
 
-Status StatisticsPhase::send(Exchanged& message, FramePlace place, std::uint32_t peer) {
-  message.frame.seal(kind_, place);
-  message.transfer = {.peer = peer, .bytes = message.frame.whole()};
-  bytes_sent_ += message.frame.whole().size();
-  return transport_->send(message.transfer);
+Status StatisticsPhase::send(Frame& frame, Transfer& transfer, std::uint32_t peer) {
+  transfer = {.peer = peer, .bytes = frame.whole()};
+  bytes_sent_ += frame.whole().size();
+  return transport_->send(transfer);
 }
 
 Status StatisticsPhase::combine() {
@@ -76,8 +75,7 @@ Status StatisticsPhase::combine() {
     const Exchanged& message = own_received_[rank];
     NF_RETURN_IF_ERROR(message.frame.open(kind_, {kStatistics, self}, message.transfer));
   }
-  Frame& combined = combined_sent_[self].frame;
-  combined.resize(part_size(self));
+  combined_.resize(part_size(self));
   std::size_t at = 0;
   for (const Piece& piece : parts_.pieces(self, 0)) {
     const std::size_t size = codec_->statistics_size(piece.count);
@@ -86,18 +84,14 @@ Status StatisticsPhase::combine() {
       const Frame& frame = own_received_[rank].frame;
       by_rank_.push_back(rank == self ? place(piece) : frame.payload().subspan(at, size));
     }
-    const std::span<std::byte> out = combined.payload().subspan(at, size);
+    const std::span<std::byte> out = combined_.payload().subspan(at, size);
     NF_RETURN_IF_ERROR(codec_->combine_statistics(piece.count, by_rank_, out));
     std::copy(out.begin(), out.end(), place(piece).begin());
     at += size;
   }
+  combined_.seal(kind_, {kCombined, self});
   for (std::uint32_t rank = 0; rank < transport_->ranks(); ++rank) {
-    if (rank == self) continue;
-    Exchanged& message = combined_sent_[rank];
-    message.frame.resize(at);
-    std::copy(combined.payload().begin(), combined.payload().end(),
-              message.frame.payload().begin());
-    NF_RETURN_IF_ERROR(send(message, {kCombined, self}, rank));
+    if (rank != self) NF_RETURN_IF_ERROR(send(combined_, combined_sent_[rank], rank));
   }
   is_combined_ = true;
   return {};
@@ -105,14 +99,17 @@ Status StatisticsPhase::combine() {
 
 Expected<bool> StatisticsPhase::advance() {
   const std::uint32_t self = transport_->rank();
-  const auto all_done = [&](const std::vector<Exchanged>& list) {
-    for (std::uint32_t rank = 0; rank < list.size(); ++rank) {
-      if (rank != self && !list[rank].transfer.is_done) return false;
+  const auto all_done = [&](auto transfer_of) {
+    for (std::uint32_t rank = 0; rank < transport_->ranks(); ++rank) {
+      if (rank != self && !transfer_of(rank).is_done) return false;
     }
     return true;
   };
-  if (!is_combined_ && all_done(own_received_)) NF_RETURN_IF_ERROR(combine());
-  if (!is_combined_ || !all_done(own_sent_)) return false;
+  const auto in = [](const std::vector<Exchanged>& list) {
+    return [&list](std::uint32_t rank) { return list[rank].transfer; };
+  };
+  if (!is_combined_ && all_done(in(own_received_))) NF_RETURN_IF_ERROR(combine());
+  if (!is_combined_ || !all_done(in(own_sent_))) return false;
   for (std::uint32_t rank = 0; rank < transport_->ranks(); ++rank) {
     Exchanged& message = combined_received_[rank];
     if (rank == self || is_stored_[rank] || !message.transfer.is_done) continue;
@@ -126,7 +123,8 @@ Expected<bool> StatisticsPhase::advance() {
     }
     is_stored_[rank] = true;
   }
-  return all_done(combined_received_) && all_done(combined_sent_);
+  return all_done(in(combined_received_)) &&
+         all_done([&](std::uint32_t rank) { return combined_sent_[rank]; });
 }
 
 std::string StatisticsPhase::waiting_for() const {

@@ -33,7 +33,7 @@ class StatisticsPhase final : public Phase {
   std::size_t part_size(std::uint32_t part) const;
   std::span<std::byte> place(const Piece& piece) const;
   void gather_part(std::uint32_t part, std::span<std::byte> out) const;
-  Status send(Exchanged& message, FramePlace place, std::uint32_t peer);
+  Status send(Frame& frame, Transfer& transfer, std::uint32_t peer);
   Status combine();
 
   Transport* transport_ = nullptr;
@@ -42,7 +42,9 @@ class StatisticsPhase final : public Phase {
   std::span<const std::span<std::byte>> by_parameter_;
   TileMap parts_;
   // By rank; those of this rank stay unused.
-  std::vector<Exchanged> own_sent_, own_received_, combined_sent_, combined_received_;
+  std::vector<Exchanged> own_sent_, own_received_, combined_received_;
+  Frame combined_;  // this rank's part, the same bytes for everybody
+  std::vector<Transfer> combined_sent_;
   std::vector<bool> is_stored_;
   std::vector<std::span<const std::byte>> by_rank_;
   bool is_combined_ = false;
