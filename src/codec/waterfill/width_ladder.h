@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "codec/waterfill/water_level.h"
+#include "codec/water_level.h"
 #include "neuron_fabric/codec.h"
 
 namespace nf {

@@ -1,4 +1,4 @@
-#include "codec/waterfill/water_level.h"
+#include "codec/water_level.h"
 
 #include <algorithm>
 #include <array>

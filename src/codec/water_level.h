@@ -1,4 +1,5 @@
-// Chooses the widths of super-groups: each gets the width b that minimises
+// Chooses the widths of super-groups, for waterfill and dynamiq: each gets the width b that
+// minimises
 //
 //   weight * energy * error(b) + level * bytes(b),
 //
