@@ -34,6 +34,18 @@ std::vector<float> updated(const TypedValues& initial, std::size_t offset, Write
 
 }  // namespace
 
+std::vector<TypedValues> ranks_of(Generator& random, std::size_t ranks, std::size_t count,
+                                  DataType type) {
+  const std::vector<float> common = random.mixture(count);
+  std::vector<TypedValues> by_rank;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::vector<float> values = random.mixture(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] += common[i];
+    by_rank.emplace_back(type, values);
+  }
+  return by_rank;
+}
+
 Exchange::Exchange(const Codec& codec, std::span<const TypedValues> by_rank) {
   combine(codec, by_rank);
   const WidthRequest request{.count = count_, .statistics = statistics_, .widths = widths_};

@@ -7,11 +7,16 @@
 #include <vector>
 
 #include "neuron_fabric/codec.h"
+#include "support/generator.h"
 #include "support/typed_values.h"
 
 namespace nf::test {
 
 using Message = std::vector<std::byte>;
+
+// Values of correlated ranks, as the ranks of one job are.
+std::vector<TypedValues> ranks_of(Generator& random, std::size_t ranks, std::size_t count,
+                                  DataType type = DataType::kFloat32);
 
 // What all ranks know of one parameter once they have shared their statistics.
 class Exchange {
