@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "neuron_fabric/data_type.h"
 #include "neuron_fabric/status.h"
@@ -47,7 +48,20 @@ struct AllReduceOptions {
 struct AllReduceCall {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
-  std::span<const Gradient> gradients;
+  std::span<const Gradient> gradients = {};
+  // By which the gradients have been multiplied. What is remembered from call to call is free of
+  // it, so it may change at any time, on all ranks alike.
+  float loss_scale = 1;
+};
+
+// What is kept of one parameter between calls, to be saved with a checkpoint.
+struct Remembered {
+  std::uint64_t parameter = 0;
+  std::string what;      // "residual"; of powersgd "basis" and "error"
+  std::size_t rows = 0;  // of powersgd's matrix, else 0
+  std::vector<float> values = {};
+
+  friend bool operator==(const Remembered&, const Remembered&) = default;
 };
 
 // Bytes this rank has sent, frames and all.
@@ -84,7 +98,18 @@ class AllReduce {
   virtual std::string waiting_for() const = 0;
 
   virtual Traffic traffic() const = 0;
-  // Forgets what error feedback remembers of all parameters.
+
+  // What error feedback and powersgd remember. With the same memory on every rank as the ranks of
+  // another AllReduce had, of the same options, further calls give the same bits as theirs would.
+  // None of these while a call is under way. A call fails, and changes no memory, where a parameter
+  // has another size than what is remembered of it.
+  virtual std::vector<Remembered> remembered() const = 0;  // in the order of their keys
+  // Replaces what is remembered of the parameters in `memory`. Fails with kInvalidArgument, naming
+  // the parameter, and changes nothing, where it is not of this codec, its sizes do not fit, or it
+  // is not finite.
+  virtual Status remember(std::span<const Remembered> memory) = 0;
+  virtual void forget(std::uint64_t parameter) = 0;
+  // Forgets all parameters.
   virtual void reset() = 0;
 
  protected:

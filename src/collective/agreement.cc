@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -13,7 +14,7 @@ namespace nf {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x6772'666e;  // "nfrg"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 std::string_view codec_of(const CallDescription& call) {
   return {call.codec.data(), strnlen(call.codec.data(), call.codec.size())};
@@ -36,6 +37,10 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   if (a.epoch != b.epoch) return say("epoch", a.epoch, b.epoch);
   if (a.step != b.step) return say("step", a.step, b.step);
   if (a.tile_bytes != b.tile_bytes) return say("tiles of", a.tile_bytes, b.tile_bytes);
+  if (a.loss_scale != b.loss_scale) {
+    return say("loss scale", std::bit_cast<double>(a.loss_scale),
+               std::bit_cast<double>(b.loss_scale));
+  }
   return fmt::format(
       "ranks {} and {} have {} values each, but in parameters of other names, sizes or types",
       rank_a, rank_b, a.values);
@@ -55,6 +60,14 @@ Agreement::Agreement(Transport& transport, const CallDescription& own) : transpo
   known_.version = kVersion;
   known_.ranks[0] = known_.ranks[1] = transport.rank();
   known_.calls[0] = known_.calls[1] = own;
+}
+
+std::uint32_t Agreement::rounds(std::uint32_t ranks) {
+  return static_cast<std::uint32_t>(std::bit_width(std::max(ranks, 1u) - 1));
+}
+
+std::uint64_t Agreement::bytes_to_send(std::uint32_t ranks) {
+  return std::uint64_t{rounds(ranks)} * sizeof(Knowledge);
 }
 
 std::uint64_t Agreement::checksum_of(const Knowledge& knowledge) {

@@ -14,7 +14,7 @@ namespace nf {
 
 // What ranks must agree on, as it travels.
 struct CallDescription {
-  static constexpr std::size_t kLongestCodec = 64;
+  static constexpr std::size_t kLongestCodec = 56;
 
   std::uint64_t values = 0;  // of all parameters together
   std::uint64_t layout = 0;  // a hash of every parameter's key, size and type, in order
@@ -22,6 +22,7 @@ struct CallDescription {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::uint64_t tile_bytes = 0;
+  std::uint64_t loss_scale = 0;  // the bits of a double, which have one meaning each
   std::uint32_t topology = 0;
   std::uint32_t group = 0;
   std::array<char, kLongestCodec> codec{};  // its spelling, cut short where it is longer
@@ -39,6 +40,10 @@ class Agreement final : public Phase {
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+  // Among so many ranks: rounds, and what a rank sends in all of them.
+  static std::uint32_t rounds(std::uint32_t ranks);
+  static std::uint64_t bytes_to_send(std::uint32_t ranks);
 
  private:
   // What a rank has heard: one description, and another that differs if there is one.

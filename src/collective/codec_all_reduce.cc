@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
 #include "base/checksum.h"
+#include "collective/memory.h"
 
 namespace nf {
 namespace {
@@ -22,27 +24,31 @@ bool folds_several(const Schedule& schedule) {
 
 }  // namespace
 
+Status CodecAllReduce::check(const Codec& codec, const AllReduceOptions& options,
+                             std::uint32_t ranks) {
+  std::uint32_t summed = ranks;
+  if (options.topology == Topology::kHierarchical) {
+    if (options.group == 0 || ranks % options.group != 0) {
+      return {
+          ErrorCode::kBadConfig,
+          fmt::format("hierarchical: groups of {} do not divide {} ranks", options.group, ranks)};
+    }
+    summed = ranks / options.group;
+  }
+  if (summed > codec.most_ranks()) {
+    return {ErrorCode::kBadConfig, fmt::format("codec '{}' sums at most {} ranks, not {}",
+                                               options.codec, codec.most_ranks(), summed)};
+  }
+  return {};
+}
+
 Expected<std::unique_ptr<AllReduce>> CodecAllReduce::create(Transport& transport,
                                                             const AllReduceOptions& options) {
   Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
   if (!dense) return dense.status();
-  const std::uint32_t ranks = transport.ranks();
-  std::uint32_t summed = ranks;
-  if (options.topology == Topology::kHierarchical) {
-    if (options.group == 0 || ranks % options.group != 0) {
-      return Status(
-          ErrorCode::kBadConfig,
-          fmt::format("hierarchical: groups of {} do not divide {} ranks", options.group, ranks));
-    }
-    summed = ranks / options.group;
-  }
-  if (summed > (*codec)->most_ranks()) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}' sums at most {} ranks, not {}", options.codec,
-                              (*codec)->most_ranks(), summed));
-  }
+  NF_RETURN_IF_ERROR(check(**codec, options, transport.ranks()));
   return std::unique_ptr<AllReduce>(
       new CodecAllReduce(transport, options, std::move(*codec), std::move(*dense)));
 }
@@ -94,6 +100,7 @@ CallDescription CodecAllReduce::describe(const AllReduceCall& call) const {
                          .step = call.step,
                          .epoch = call.epoch,
                          .tile_bytes = options_.tile_bytes,
+                         .loss_scale = std::bit_cast<std::uint64_t>(double{call.loss_scale}),
                          .topology = static_cast<std::uint32_t>(options_.topology),
                          .group = options_.group});
 }
@@ -105,9 +112,16 @@ FrameKind CodecAllReduce::frame_kind(const Codec& codec) const {
           .checksummed = options_.checksum};
 }
 
+Status CodecAllReduce::remember(std::span<const Remembered> memory) {
+  if (!codec_->keeps_residual()) return check_memory(memory, {});
+  return residuals_.remember(memory);
+}
+
 Status CodecAllReduce::start(const AllReduceCall& call) {
+  NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   gradients_.assign(call.gradients.begin(), call.gradients.end());
-  call_ = {.step = call.step, .epoch = call.epoch, .gradients = gradients_};
+  call_ = call;
+  call_.gradients = gradients_;
   if (transport_.ranks() == 1) {
     stage_ = Stage::kDone;
     return {};
@@ -158,7 +172,7 @@ TileCodec CodecAllReduce::tile_codec(const SumPlan& plan) const {
   return {.plan = &plan, .parameters = parameters_, .seed = options_.seed, .step = call_.step};
 }
 
-void CodecAllReduce::prepare_work() {
+Status CodecAllReduce::prepare_work() {
   const bool has_residual = codec_->keeps_residual();
   std::size_t copied = 0;
   const auto needs_copy = [&](const Gradient& gradient) {
@@ -181,35 +195,27 @@ void CodecAllReduce::prepare_work() {
       widen(gradient.values, std::span(room, count));
       room += count;
     }
-    if (has_residual) view.residual = residuals_.begin(gradient.parameter, count);
+    if (has_residual) {
+      const Expected<std::span<float>> room_for_losses =
+          residuals_.begin(gradient.parameter, count);
+      if (!room_for_losses) return room_for_losses.status();
+      view.residual = *room_for_losses;
+    }
     whole_.push_back({.parameter = parameters_.size(), .first = 0, .count = count});
     parameters_.push_back(view);
     counts_.push_back(count);
   }
+  return {};
 }
 
 Status CodecAllReduce::begin_group_reduce() {
   traffic_.agreement += agreement_->bytes_sent();
-  prepare_work();
+  NF_RETURN_IF_ERROR(prepare_work());
   domain_ = whole_;
   if (!is_grouped()) return begin_statistics();
   // Parts start at granules of the codec, so that they can be summed with those of other groups.
-  std::size_t bytes = 0;
-  for (const Piece& piece : whole_) bytes += piece.count * sizeof(float);
-  const std::size_t tile = std::max<std::size_t>(options_.tile_bytes, 1) * options_.group;
-  group_plan_.make_even(codec_->granule(), whole_, options_.group,
-                        static_cast<std::uint32_t>(std::max<std::size_t>(bytes / tile, 1)));
-  domain_.clear();
-  for (std::uint32_t index = 0; index < group_plan_.tiles().tiles_per_chunk(); ++index) {
-    for (const Piece& piece : group_plan_.tiles().pieces(inner_->rank(), index)) {
-      Piece* last = domain_.empty() ? nullptr : &domain_.back();
-      if (last != nullptr && last->parameter == piece.parameter) {
-        last->count += piece.count;  // tiles of one part are neighbours
-      } else {
-        domain_.push_back(piece);
-      }
-    }
-  }
+  group_plan_.make_even(codec_->granule(), whole_, options_.group, options_.tile_bytes);
+  group_plan_.tiles().pieces_of(inner_->rank(), domain_);
   stage_ = Stage::kGroupReduce;
   return group_executor_.start(*inner_, inner_reduce_, tile_codec(group_plan_),
                                frame_kind(*dense_));
@@ -217,7 +223,7 @@ Status CodecAllReduce::begin_group_reduce() {
 
 Status CodecAllReduce::begin_statistics() {
   if (is_grouped()) traffic_.payload += group_executor_.bytes_sent();
-  if (codec_->keeps_residual()) residuals_.add(domain_, parameters_);
+  if (codec_->keeps_residual()) residuals_.add(domain_, parameters_, call_.loss_scale);
   std::size_t bytes = 0;
   for (const std::size_t count : counts_) bytes += codec_->statistics_size(count);
   statistics_.resize(bytes);
@@ -251,6 +257,7 @@ Status CodecAllReduce::begin_sum() {
       plan_.make(domain_, counts_, combined_, schedule_.chunks, options_.tile_bytes));
   TileCodec tile = tile_codec(plan_);
   tile.keeps_residual = codec_->keeps_residual();
+  tile.loss_scale = call_.loss_scale;
   stage_ = Stage::kSum;
   return executor_.start(outer(), schedule_, tile, frame_kind(*codec_));
 }

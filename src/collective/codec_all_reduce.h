@@ -19,11 +19,16 @@ class CodecAllReduce final : public AllReduce {
  public:
   static Expected<std::unique_ptr<AllReduce>> create(Transport& transport,
                                                      const AllReduceOptions& options);
+  // Fails with kBadConfig where so many ranks cannot be summed as `options` say.
+  static Status check(const Codec& codec, const AllReduceOptions& options, std::uint32_t ranks);
 
   Status start(const AllReduceCall& call) override;
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   Traffic traffic() const override { return traffic_; }
+  std::vector<Remembered> remembered() const override { return residuals_.remembered(); }
+  Status remember(std::span<const Remembered> memory) override;
+  void forget(std::uint64_t parameter) override { residuals_.forget(parameter); }
   void reset() override { residuals_.clear(); }
 
  protected:
@@ -50,7 +55,7 @@ class CodecAllReduce final : public AllReduce {
   Status finish();
 
   // The values to work on: the caller's own, or an FP32 copy where sums could not be kept in them.
-  void prepare_work();
+  Status prepare_work();
   bool is_result_finite();
   void widen(ConstValues values, std::span<float> out) const;
   TileCodec tile_codec(const SumPlan& plan) const;

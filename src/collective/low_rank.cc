@@ -97,9 +97,10 @@ std::size_t low_rank_values(std::size_t rows, std::size_t cols, std::uint32_t te
 LowRank::LowRank(std::uint32_t terms, std::uint64_t seed, std::uint64_t parameter)
     : terms_(terms), seed_(seed), parameter_(parameter) {}
 
-std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows) {
+std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows, float loss_scale) {
   const std::size_t cols = rows == 0 ? 0 : values.size() / rows;
   if (rows != rows_ || cols != cols_) reset(rows, cols);
+  loss_scale_ = loss_scale;
   if (dense_) {
     first_.assign(values.begin(), values.end());
     return first_;
@@ -108,7 +109,7 @@ std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows)
   for (std::size_t row = 0; row < rows; ++row) {
     float* to = &matrix_[row * cols];
     for (std::size_t col = 0; col < cols; ++col) {
-      to[col] = values[row * cols + col] + error_[row * cols + col];
+      to[col] = values[row * cols + col] + loss_scale * error_[row * cols + col];
       usable &= std::abs(to[col]) <= kGreatest;
     }
     for (std::uint32_t k = 0; k < terms_; ++k) {
@@ -144,6 +145,7 @@ void LowRank::finish(std::span<float> out) {
     std::fill(out.begin(), out.end(), kNan);
     return;
   }
+  const float unscale = 1 / loss_scale_;
   for (std::size_t start = 0; start < rows_; start += kTileRows) {
     const std::size_t end = std::min(rows_, start + kTileRows);
     for_each_lane_block(cols_, [&](std::size_t col, auto width) {
@@ -158,13 +160,22 @@ void LowRank::finish(std::span<float> out) {
           for (std::size_t lane = 0; lane < width; ++lane) own[lane] += weight * owns[lane];
         }
         const float* held = &matrix_[row * cols_ + col];
-        for (std::size_t lane = 0; lane < width; ++lane) own[lane] = held[lane] - own[lane];
+        for (std::size_t lane = 0; lane < width; ++lane) {
+          own[lane] = unscale * (held[lane] - own[lane]);
+        }
         std::copy_n(sum, width(), &out[row * cols_ + col]);
         std::copy_n(own, width(), &error_[row * cols_ + col]);
       }
     });
   }
   renew_basis();
+}
+
+void LowRank::restore(std::size_t rows, std::size_t cols, std::span<const float> basis,
+                      std::span<const float> error) {
+  reset(rows, cols);
+  basis_.assign(basis.begin(), basis.end());
+  error_.assign(error.begin(), error.end());
 }
 
 void LowRank::reset(std::size_t rows, std::size_t cols) {

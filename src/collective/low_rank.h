@@ -27,11 +27,12 @@ class LowRank {
   // equal `seed` and `parameter`.
   LowRank(std::uint32_t terms, std::uint64_t seed, std::uint64_t parameter);
 
-  // Takes this rank's values, a matrix of `rows` rows one after the other, and returns the first
-  // factor, to be replaced by its sum over all ranks. Another shape than last time starts anew,
-  // without memory of earlier steps. A step may be given up at any point and begun again.
-  // Precondition: rows divides values.size(). A vector has one row.
-  std::span<float> begin(std::span<const float> values, std::size_t rows);
+  // Takes this rank's values, a matrix of `rows` rows one after the other that has been multiplied
+  // by `loss_scale`, and returns the first factor, to be replaced by its sum over all ranks.
+  // Another shape than last time starts anew, without memory of earlier steps. A step may be given
+  // up at any point and begun again. Precondition: rows divides values.size(). A vector has one
+  // row.
+  std::span<float> begin(std::span<const float> values, std::size_t rows, float loss_scale = 1);
 
   // Returns the second factor, to be summed alike; empty where the matrix travels as it is.
   // Precondition: what begin() returned holds the sum.
@@ -41,6 +42,17 @@ class LowRank {
   // is not finite everything is NaN, and what is kept for the next step does not change.
   // Precondition: what middle() returned holds the sum; `out` has as many values as begin() took.
   void finish(std::span<float> out);
+
+  // What is kept between steps: the shape it is of (0 before the first step), the second factor and
+  // the error, both empty where the matrix travels as it is.
+  std::size_t rows() const { return rows_; }
+  std::size_t cols() const { return cols_; }
+  std::span<const float> basis() const { return basis_; }
+  std::span<const float> error() const { return error_; }
+  // Goes on from there. Precondition: a matrix of rows x cols travels as factors, and the sizes are
+  // those of basis() and error() for it.
+  void restore(std::size_t rows, std::size_t cols, std::span<const float> basis,
+               std::span<const float> error);
 
  private:
   void reset(std::size_t rows, std::size_t cols);
@@ -53,10 +65,11 @@ class LowRank {
   std::size_t rows_ = 0;
   std::size_t cols_ = 0;
   bool dense_ = true;
+  float loss_scale_ = 1;  // of the step under way
 
   // Kept between steps. Factors are stored column after column.
   std::vector<float> basis_;  // cols x terms: the second factor of the last step, orthonormal
-  std::vector<float> error_;  // rows x cols
+  std::vector<float> error_;  // rows x cols, without the loss scale
 
   // Of the step under way.
   std::vector<float> matrix_;  // values + error

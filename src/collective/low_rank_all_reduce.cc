@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <map>
 
 #include "collective/codec_all_reduce.h"
+#include "collective/memory.h"
 
 namespace nf {
 namespace {
@@ -13,9 +16,8 @@ constexpr double kMostTerms = 64;
 
 }  // namespace
 
-Expected<std::unique_ptr<AllReduce>> LowRankAllReduce::create(Transport& transport,
-                                                              const AllReduceOptions& options) {
-  const Expected<CodecSpec> spec = CodecSpec::parse(options.codec);
+Expected<std::uint32_t> LowRankAllReduce::terms_of(std::string_view codec) {
+  const Expected<CodecSpec> spec = CodecSpec::parse(codec);
   if (!spec) return spec.status();
   NF_RETURN_IF_ERROR(spec->allow(true, {}));
   const double terms = spec->value.value_or(0);
@@ -23,15 +25,27 @@ Expected<std::unique_ptr<AllReduce>> LowRankAllReduce::create(Transport& transpo
     return Status(ErrorCode::kBadConfig,
                   fmt::format("give the number of terms (powersgd:2), 1 to {}", kMostTerms));
   }
+  return static_cast<std::uint32_t>(terms);
+}
+
+Status LowRankAllReduce::check_rows(std::size_t count, std::size_t rows) {
+  if (rows == 0 || count % rows == 0) return {};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("{} values do not make a matrix of {} rows", count, rows)};
+}
+
+Expected<std::unique_ptr<AllReduce>> LowRankAllReduce::create(Transport& transport,
+                                                              const AllReduceOptions& options) {
+  const Expected<std::uint32_t> terms = terms_of(options.codec);
+  if (!terms) return terms.status();
   AllReduceOptions of_factors = options;
   of_factors.codec = "fp32";
   Expected<std::unique_ptr<AllReduce>> factors = CodecAllReduce::create(transport, of_factors);
   if (!factors) return factors.status();
   Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
   if (!dense) return dense.status();
-  return std::unique_ptr<AllReduce>(new LowRankAllReduce(transport, options,
-                                                         static_cast<std::uint32_t>(terms),
-                                                         std::move(*factors), std::move(*dense)));
+  return std::unique_ptr<AllReduce>(
+      new LowRankAllReduce(transport, options, *terms, std::move(*factors), std::move(*dense)));
 }
 
 LowRankAllReduce::LowRankAllReduce(Transport& transport, const AllReduceOptions& options,
@@ -44,28 +58,38 @@ LowRankAllReduce::LowRankAllReduce(Transport& transport, const AllReduceOptions&
       dense_(std::move(dense)) {}
 
 Status LowRankAllReduce::start(const AllReduceCall& call) {
+  NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   gradients_.assign(call.gradients.begin(), call.gradients.end());
-  call_ = {.step = call.step, .epoch = call.epoch, .gradients = gradients_};
+  call_ = call;
+  call_.gradients = gradients_;
   stage_ = Stage::kDone;
   if (transport_.ranks() == 1) return {};
   thin_.clear();
   for (const Gradient& gradient : gradients_) {
     const std::size_t count = gradient.values.count;
     const std::size_t rows = gradient.rows == 0 ? 1 : gradient.rows;
-    if (count % rows != 0) {
-      return {ErrorCode::kInvalidArgument,
-              fmt::format("{} values do not make a matrix of {} rows", count, rows)};
+    NF_RETURN_IF_ERROR(check_rows(count, rows));
+    LowRank& state = state_of(gradient.parameter);
+    if (!state.error().empty() && (state.rows() != rows || state.error().size() != count)) {
+      return bad_memory(gradient.parameter,
+                        fmt::format("the error of a matrix of {} x {} is remembered of it, and it "
+                                    "now has {} x {}; forget() it first",
+                                    state.rows(), state.cols(), rows, count / rows));
     }
     wide_.resize(count);
     NF_RETURN_IF_ERROR(dense_->encode(Slice{.count = count}, {}, gradient.values,
                                       std::as_writable_bytes(std::span(wide_))));
-    LowRank& state =
-        parameters_.try_emplace(gradient.parameter, terms_, options_.seed, gradient.parameter)
-            .first->second;
-    thin_.push_back({.parameter = gradient.parameter, .values = Values(state.begin(wide_, rows))});
+    thin_.push_back({.parameter = gradient.parameter,
+                     .values = Values(state.begin(wide_, rows, call_.loss_scale))});
   }
   stage_ = Stage::kFirst;
-  return factors_->start({.step = call.step, .epoch = call.epoch, .gradients = thin_});
+  return sum_factors();
+}
+
+Status LowRankAllReduce::sum_factors() {
+  AllReduceCall call = call_;
+  call.gradients = thin_;
+  return factors_->start(call);
 }
 
 Status LowRankAllReduce::begin_second() {
@@ -75,7 +99,7 @@ Status LowRankAllReduce::begin_second() {
     if (!second.empty()) thin_.push_back({.parameter = gradient.parameter, .values = second});
   }
   stage_ = Stage::kSecond;
-  return factors_->start({.step = call_.step, .epoch = call_.epoch, .gradients = thin_});
+  return sum_factors();
 }
 
 void LowRankAllReduce::finish() {
@@ -87,6 +111,73 @@ void LowRankAllReduce::finish() {
                          gradient.values);
   }
   stage_ = Stage::kDone;
+}
+
+LowRank& LowRankAllReduce::state_of(std::uint64_t parameter) {
+  return parameters_.try_emplace(parameter, terms_, options_.seed, parameter).first->second;
+}
+
+std::vector<Remembered> LowRankAllReduce::remembered() const {
+  std::vector<Remembered> memory;
+  for (const auto& [parameter, state] : parameters_) {
+    if (state.error().empty()) continue;  // it travels as it is
+    for (const auto& [what, values] : {std::pair(kBasis, state.basis()), {kError, state.error()}}) {
+      memory.push_back({.parameter = parameter,
+                        .what = std::string(what),
+                        .rows = state.rows(),
+                        .values = {values.begin(), values.end()}});
+    }
+  }
+  sort_memory(memory);
+  return memory;
+}
+
+Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
+  NF_RETURN_IF_ERROR(check_memory(memory, std::array{kBasis, kError}));
+  struct Pair {
+    const Remembered* basis = nullptr;
+    const Remembered* error = nullptr;
+  };
+  std::map<std::uint64_t, Pair> pairs;
+  for (const Remembered& one : memory) {
+    Pair& pair = pairs[one.parameter];
+    (one.what == kBasis ? pair.basis : pair.error) = &one;
+  }
+  for (const auto& [parameter, pair] : pairs) {
+    if (pair.basis == nullptr || pair.error == nullptr) {
+      return bad_memory(parameter,
+                        fmt::format("its {} is missing", pair.basis == nullptr ? kBasis : kError));
+    }
+    NF_RETURN_IF_ERROR(check_pair(*pair.basis, *pair.error));
+  }
+  for (const auto& [parameter, pair] : pairs) {
+    const std::size_t rows = pair.error->rows;
+    state_of(parameter).restore(rows, pair.error->values.size() / rows, pair.basis->values,
+                                pair.error->values);
+  }
+  return {};
+}
+
+// That they are of one matrix, which travels as factors and is the one that is known already.
+Status LowRankAllReduce::check_pair(const Remembered& basis, const Remembered& error) const {
+  const std::size_t rows = error.rows;
+  const std::size_t count = error.values.size();
+  const std::size_t cols = rows == 0 ? 0 : count / rows;
+  const auto held = parameters_.find(error.parameter);
+  const bool is_other = held != parameters_.end() && held->second.rows() != 0 &&
+                        (held->second.rows() != rows || held->second.cols() != cols);
+  if (rows == 0 || rows * cols != count || basis.rows != rows ||
+      basis.values.size() != terms_ * cols || low_rank_values(rows, cols, terms_) == count ||
+      is_other) {
+    return bad_memory(error.parameter,
+                      fmt::format("a basis of {} values and an error of {} in {} rows do not fit "
+                                  "{} terms{}",
+                                  basis.values.size(), count, rows, terms_,
+                                  is_other ? fmt::format(" of a matrix of {} x {}",
+                                                         held->second.rows(), held->second.cols())
+                                           : ""));
+  }
+  return {};
 }
 
 Expected<bool> LowRankAllReduce::advance() {

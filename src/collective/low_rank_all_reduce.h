@@ -16,7 +16,15 @@ class LowRankAllReduce final : public AllReduce {
  public:
   static constexpr std::string_view kName = "powersgd";
 
-  // options.codec is powersgd:R, with R from 1 to 64.
+  static constexpr std::string_view kBasis = "basis";
+  static constexpr std::string_view kError = "error";
+
+  // The R of powersgd:R, from 1 to 64.
+  static Expected<std::uint32_t> terms_of(std::string_view codec);
+  // Fails with kInvalidArgument where the values of a gradient do not make whole rows.
+  static Status check_rows(std::size_t count, std::size_t rows);
+
+  // options.codec is powersgd:R.
   static Expected<std::unique_ptr<AllReduce>> create(Transport& transport,
                                                      const AllReduceOptions& options);
 
@@ -24,6 +32,9 @@ class LowRankAllReduce final : public AllReduce {
   Expected<bool> advance() override;
   std::string waiting_for() const override { return factors_->waiting_for(); }
   Traffic traffic() const override { return factors_->traffic(); }
+  std::vector<Remembered> remembered() const override;
+  Status remember(std::span<const Remembered> memory) override;
+  void forget(std::uint64_t parameter) override { parameters_.erase(parameter); }
   void reset() override { parameters_.clear(); }
 
  protected:
@@ -36,8 +47,11 @@ class LowRankAllReduce final : public AllReduce {
   LowRankAllReduce(Transport& transport, const AllReduceOptions& options, std::uint32_t terms,
                    std::unique_ptr<AllReduce> factors, std::unique_ptr<Codec> dense);
 
+  Status sum_factors();
   Status begin_second();
   void finish();
+  LowRank& state_of(std::uint64_t parameter);
+  Status check_pair(const Remembered& basis, const Remembered& error) const;
 
   // Constant after construction.
   Transport& transport_;

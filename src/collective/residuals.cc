@@ -1,22 +1,35 @@
 #include "collective/residuals.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+
+#include "collective/memory.h"
 
 namespace nf {
 
-std::span<float> Residuals::begin(std::uint64_t parameter, std::size_t count) {
-  Residual& residual = by_parameter_[parameter];
-  residual.kept.resize(count, 0.0f);
+Expected<std::span<float>> Residuals::begin(std::uint64_t parameter, std::size_t count) {
+  const auto [at, is_new] = by_parameter_.try_emplace(parameter);
+  Residual& residual = at->second;
+  if (is_new) residual.kept.assign(count, 0.0f);
+  if (residual.kept.size() != count) {
+    return bad_memory(parameter, fmt::format("a residual of {} values is remembered of it, and it "
+                                             "now has {}; forget() it first",
+                                             residual.kept.size(), count));
+  }
   residual.next.assign(count, 0.0f);
-  return residual.next;
+  return std::span(residual.next);
 }
 
-void Residuals::add(std::span<const Piece> domain, std::span<const ParameterView> parameters) {
+void Residuals::add(std::span<const Piece> domain, std::span<const ParameterView> parameters,
+                    float loss_scale) {
   for (const Piece& piece : domain) {
     const ParameterView& parameter = parameters[piece.parameter];
     const std::vector<float>& kept = by_parameter_[parameter.key].kept;
     auto* work = static_cast<float*>(parameter.work.data);
-    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) work[i] += kept[i];
+    for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
+      work[i] += loss_scale * kept[i];
+    }
   }
 }
 
@@ -25,6 +38,28 @@ void Residuals::keep(std::span<const ParameterView> parameters) {
     Residual& residual = by_parameter_[parameter.key];
     std::swap(residual.kept, residual.next);
   }
+}
+
+std::vector<Remembered> Residuals::remembered() const {
+  std::vector<Remembered> memory;
+  for (const auto& [parameter, residual] : by_parameter_) {
+    memory.push_back({.parameter = parameter, .what = std::string(kWhat), .values = residual.kept});
+  }
+  sort_memory(memory);
+  return memory;
+}
+
+Status Residuals::remember(std::span<const Remembered> memory) {
+  NF_RETURN_IF_ERROR(check_memory(memory, std::span(&kWhat, 1)));
+  for (const Remembered& one : memory) {
+    const auto held = by_parameter_.find(one.parameter);
+    if (held != by_parameter_.end() && held->second.kept.size() != one.values.size()) {
+      return bad_memory(one.parameter, fmt::format("a residual of {} values, where it has {}",
+                                                   one.values.size(), held->second.kept.size()));
+    }
+  }
+  for (const Remembered& one : memory) by_parameter_[one.parameter].kept = one.values;
+  return {};
 }
 
 }  // namespace nf

@@ -1,5 +1,5 @@
 // Error feedback: what a rank's encodes have lost, element by element, to be added to its values
-// the next time.
+// the next time. It is kept without the loss scale of the call that lost it.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,28 @@
 #include <vector>
 
 #include "collective/tile_codec.h"
+#include "neuron_fabric/all_reduce.h"
 
 namespace nf {
 
 class Residuals {
  public:
-  // Where the losses of this call are to be written: zeros of a parameter's size.
-  std::span<float> begin(std::uint64_t parameter, std::size_t count);
-  // Adds what was kept to the work values of `domain`. Precondition: they are FP32.
-  void add(std::span<const Piece> domain, std::span<const ParameterView> parameters);
+  static constexpr std::string_view kWhat = "residual";
+
+  // Where the losses of this call are to be written: zeros of a parameter's size. Fails where what
+  // is kept of it has another size.
+  Expected<std::span<float>> begin(std::uint64_t parameter, std::size_t count);
+  // Adds what was kept, times the loss scale, to the work values of `domain`. Precondition: they
+  // are FP32.
+  void add(std::span<const Piece> domain, std::span<const ParameterView> parameters,
+           float loss_scale);
   // From now on the losses of this call are what is kept.
   void keep(std::span<const ParameterView> parameters);
+
+  // As AllReduce says.
+  std::vector<Remembered> remembered() const;
+  Status remember(std::span<const Remembered> memory);
+  void forget(std::uint64_t parameter) { by_parameter_.erase(parameter); }
   void clear() { by_parameter_.clear(); }
 
  private:

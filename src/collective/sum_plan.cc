@@ -25,16 +25,21 @@ std::span<const std::uint8_t> SumPlan::widths(std::uint32_t contributions,
 }
 
 void SumPlan::make_even(std::size_t granule, std::span<const Piece> domain, std::uint32_t chunks,
-                        std::uint32_t tiles_per_chunk) {
+                        std::size_t tile_bytes) {
   std::size_t parameters = 0;
-  for (const Piece& piece : domain) parameters = std::max(parameters, piece.parameter + 1);
+  std::size_t bytes = 0;
+  for (const Piece& piece : domain) {
+    parameters = std::max(parameters, piece.parameter + 1);
+    bytes += piece.count * sizeof(float);
+  }
   first_width_.assign(parameters + 1, 0);
-  tiles_.cut_evenly(granule, domain, chunks, tiles_per_chunk);
+  const std::size_t tile = std::max<std::size_t>(tile_bytes, 1) * chunks;
+  tiles_.cut_evenly(granule, domain, chunks,
+                    static_cast<std::uint32_t>(std::max<std::size_t>(bytes / tile, 1)));
 }
 
-Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t> counts,
-                     std::span<const std::span<const std::byte>> statistics, std::uint32_t chunks,
-                     std::size_t tile_bytes) {
+void SumPlan::cut(std::span<const Piece> domain, std::span<const std::size_t> counts,
+                  std::uint32_t chunks, std::size_t tile_bytes) {
   const Codec& any = *stages_.front().codec;
   first_width_.assign(1, 0);
   for (const std::size_t count : counts) {
@@ -42,20 +47,31 @@ Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t>
   }
   if (any.most_width() == 0) {
     tiles_.cut(any, domain, chunks, tile_bytes);
-    return {};
+    return;
   }
-
   counts_.clear();
   for (const Piece& piece : domain) counts_.push_back(piece.count);
-  const auto capacity = [&](const Stage& stage) { return stage.codec->payload_capacity(counts_); };
-  for (Stage& stage : stages_) stage.widths.resize(first_width_.back());
 
   // Tiles have the same size where the budget is smallest: there the least widths may fill a tile,
   // and everywhere else there is more room for them.
-  Stage& placing =
-      *std::min_element(stages_.begin(), stages_.end(),
-                        [&](const Stage& a, const Stage& b) { return capacity(a) < capacity(b); });
-  tiles_.cut(*placing.codec, domain, chunks, tile_bytes);
+  const auto placing =
+      std::min_element(stages_.begin(), stages_.end(),
+                       [&](const Stage& a, const Stage& b) { return capacity(a) < capacity(b); });
+  placing_ = static_cast<std::size_t>(placing - stages_.begin());
+  tiles_.cut(*placing->codec, domain, chunks, tile_bytes);
+  const std::size_t tiles = std::size_t{chunks} * tiles_.tiles_per_chunk();
+  for (Stage& stage : stages_) {
+    stage.padded_size = tiles_.padded_size() + (capacity(stage) - capacity(*placing)) / tiles;
+  }
+}
+
+Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t> counts,
+                     std::span<const std::span<const std::byte>> statistics, std::uint32_t chunks,
+                     std::size_t tile_bytes) {
+  cut(domain, counts, chunks, tile_bytes);
+  Stage& placing = stages_[placing_];
+  if (placing.codec->most_width() == 0) return {};
+  for (Stage& stage : stages_) stage.widths.resize(first_width_.back());
   NF_RETURN_IF_ERROR(choose(placing, domain, statistics, capacity(placing)));
   placing_widths_.clear();
   for (std::size_t p = 0; p < counts.size(); ++p) {
@@ -63,14 +79,10 @@ Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t>
                                   .subspan(first_width_[p], first_width_[p + 1] - first_width_[p]));
   }
   tiles_.place(*placing.codec, domain, placing_widths_);
-  placing.padded_size = tiles_.padded_size();
 
   // Elsewhere every tile has its share of the larger budget to itself.
   for (Stage& stage : stages_) {
     if (&stage == &placing) continue;
-    const std::size_t more = capacity(stage) - capacity(placing);
-    const std::size_t tiles = std::size_t{chunks} * tiles_.tiles_per_chunk();
-    stage.padded_size = placing.padded_size + more / tiles;
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
       for (std::uint32_t index = 0; index < tiles_.tiles_per_chunk(); ++index) {
         NF_RETURN_IF_ERROR(

@@ -18,14 +18,18 @@ class SumPlan {
   // Borrows the codec.
   SumPlan(const Codec& codec, SumOrder order);
 
-  // Cuts `domain` into chunks and tiles and chooses all widths. `counts` are the sizes of the whole
-  // parameters, `statistics` their combined statistics.
+  // Cuts `domain` into chunks and tiles. `counts` are the sizes of the whole parameters. From here
+  // on the sizes of all messages are known; where the codec chooses no widths the plan is made.
+  void cut(std::span<const Piece> domain, std::span<const std::size_t> counts, std::uint32_t chunks,
+           std::size_t tile_bytes);
+  // The same, and chooses all widths from the parameters' combined statistics.
   Status make(std::span<const Piece> domain, std::span<const std::size_t> counts,
               std::span<const std::span<const std::byte>> statistics, std::uint32_t chunks,
               std::size_t tile_bytes);
-  // The same number of granules for each tile. Precondition: the codec chooses no widths.
+  // The same number of granules for each tile, about tile_bytes of FP32 values. Precondition: the
+  // codec chooses no widths.
   void make_even(std::size_t granule, std::span<const Piece> domain, std::uint32_t chunks,
-                 std::uint32_t tiles_per_chunk);
+                 std::size_t tile_bytes);
 
   SumOrder order() const { return order_; }
   // Whether messages have other widths as they grow.
@@ -52,16 +56,18 @@ class SumPlan {
   };
 
   const Stage& stage_of(std::uint32_t contributions) const;
+  std::size_t capacity(const Stage& stage) const { return stage.codec->payload_capacity(counts_); }
   Status choose(Stage& stage, std::span<const Piece> pieces,
                 std::span<const std::span<const std::byte>> statistics, std::size_t capacity);
 
   SumOrder order_;
   std::vector<Hop> hops_;
   std::vector<Stage> stages_;  // by most_contributions
+  std::size_t placing_ = 0;    // the stage whose widths say where tiles begin
   TileMap tiles_;
   std::vector<std::size_t> first_width_;  // by parameter, and one more at the end
   std::vector<WidthRequest> requests_;
-  std::vector<std::size_t> counts_;
+  std::vector<std::size_t> counts_;  // of the domain
   std::vector<std::span<const std::uint8_t>> placing_widths_;
 };
 

@@ -145,7 +145,8 @@ Status TileCodec::keep_residual(Tile tile, Origin origin, std::span<const std::b
                                             decoded));
     const auto* sum = static_cast<const float*>(part(parameter.work, piece).data);
     float* lost = parameter.residual.data() + piece.first;
-    for (std::size_t i = 0; i < piece.count; ++i) lost[i] = sum[i] - decoded[i];
+    const float unscale = 1 / loss_scale;
+    for (std::size_t i = 0; i < piece.count; ++i) lost[i] = unscale * (sum[i] - decoded[i]);
     return {};
   });
 }

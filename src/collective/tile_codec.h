@@ -26,6 +26,7 @@ struct TileCodec {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   bool keeps_residual = false;
+  float loss_scale = 1;  // of the work values, and not of the residual
 
   struct Tile {
     std::uint32_t chunk = 0;
@@ -47,7 +48,7 @@ struct TileCodec {
                std::span<std::byte> out) const;
   // result = message.
   Status decode(Tile tile, Origin origin, std::span<const std::byte> message) const;
-  // residual = work - message. `scratch` keeps its room.
+  // residual = (work - message) / loss scale. `scratch` keeps its room.
   Status keep_residual(Tile tile, Origin origin, std::span<const std::byte> message,
                        std::vector<float>& scratch) const;
 

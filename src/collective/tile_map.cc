@@ -106,4 +106,17 @@ std::span<const Piece> TileMap::pieces(std::uint32_t chunk, std::uint32_t tile) 
   return std::span(pieces_).subspan(first_piece_[at], first_piece_[at + 1] - first_piece_[at]);
 }
 
+void TileMap::pieces_of(std::uint32_t chunk, std::vector<Piece>& out) const {
+  out.clear();
+  for (std::uint32_t tile = 0; tile < tiles_per_chunk_; ++tile) {
+    for (const Piece& piece : pieces(chunk, tile)) {
+      if (!out.empty() && out.back().parameter == piece.parameter) {
+        out.back().count += piece.count;  // tiles of one chunk are neighbours
+      } else {
+        out.push_back(piece);
+      }
+    }
+  }
+}
+
 }  // namespace nf

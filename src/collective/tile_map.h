@@ -40,6 +40,8 @@ class TileMap {
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(tiles_ / tiles_per_chunk_); }
   std::uint32_t tiles_per_chunk() const { return tiles_per_chunk_; }
   std::span<const Piece> pieces(std::uint32_t chunk, std::uint32_t tile) const;
+  // Those of a whole chunk, as few as there can be, instead of what `out` holds.
+  void pieces_of(std::uint32_t chunk, std::vector<Piece>& out) const;
   // Of all messages, where the codec chooses widths; else 0, and they are as long as they are.
   std::size_t padded_size() const { return padded_size_; }
 

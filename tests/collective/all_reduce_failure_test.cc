@@ -22,6 +22,7 @@ struct Call {
   AllReduceOptions options{.codec = "waterfill:4", .topology = Topology::kRing};
   std::uint64_t step = 5;
   std::uint64_t epoch = 2;
+  float loss_scale = 1;
   Parameters parameters = {std::vector<float>(600, 0.5f), std::vector<float>(300, 2.0f)};
 };
 
@@ -34,8 +35,10 @@ std::vector<Status> statuses_where_one_differs(const Call& differing) {
     const auto sum = AllReduce::create(transport, call.options);
     ASSERT_TRUE(sum) << to_string(sum.status());
     const auto gradients = gradients_of(call.parameters);
-    statuses[transport.rank()] =
-        (*sum)->run({.step = call.step, .epoch = call.epoch, .gradients = gradients});
+    statuses[transport.rank()] = (*sum)->run({.step = call.step,
+                                              .epoch = call.epoch,
+                                              .gradients = gradients,
+                                              .loss_scale = call.loss_scale});
     EXPECT_EQ(call.parameters, before) << "values must not change before all agree";
 
     // Nothing is broken: a call that all make alike succeeds.
@@ -49,7 +52,7 @@ std::vector<Status> statuses_where_one_differs(const Call& differing) {
 }
 
 TEST(AllReduce, SaysOnEveryRankWhatTheyDisagreeOn) {
-  Call codec, count, seed, epoch, step, topology, layout, tiles;
+  Call codec, count, seed, epoch, step, topology, layout, tiles, scale;
   codec.options.codec = "dynamiq:5";
   count.parameters[0].push_back(1);
   seed.options.seed = 7;
@@ -58,6 +61,7 @@ TEST(AllReduce, SaysOnEveryRankWhatTheyDisagreeOn) {
   topology.options.topology = Topology::kTree;
   std::swap(layout.parameters[0], layout.parameters[1]);
   tiles.options.tile_bytes = 100;
+  scale.loss_scale = 1024;
   const std::pair<Call, std::string> cases[] = {
       {codec, "has codec waterfill:4, rank 2 has dynamiq:5"},
       {count, "has a count of 900, rank 2 has 901"},
@@ -66,7 +70,8 @@ TEST(AllReduce, SaysOnEveryRankWhatTheyDisagreeOn) {
       {step, "has step 5, rank 2 has 6"},
       {topology, "has topology ring, rank 2 has tree"},
       {layout, "in parameters of other names, sizes or types"},
-      {tiles, "has tiles of 262144, rank 2 has 100"}};
+      {tiles, "has tiles of 262144, rank 2 has 100"},
+      {scale, "has loss scale 1, rank 2 has 1024"}};
   for (const auto& [differing, text] : cases) {
     for (const Status& status : statuses_where_one_differs(differing)) {
       EXPECT_EQ(status.code(), ErrorCode::kDisagreement);

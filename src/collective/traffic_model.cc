@@ -1,0 +1,171 @@
+#include "collective/traffic_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "collective/agreement.h"
+#include "collective/codec_all_reduce.h"
+#include "collective/low_rank_all_reduce.h"
+#include "collective/schedule.h"
+#include "collective/tile_codec.h"
+
+namespace nf {
+namespace {
+
+// Transfers one after the other until everybody has the chunk.
+std::uint32_t depth_of(const Route& route, std::uint32_t ranks) {
+  std::vector<std::uint32_t> depths(ranks, 0);
+  const auto pass = [&](const std::vector<Edge>& edges) {
+    for (const Edge& edge : edges) {
+      depths[edge.to] = std::max(depths[edge.to], depths[edge.from] + 1);
+    }
+  };
+  pass(route.reduce);
+  const std::uint32_t summed = depths[route.owner];
+  depths.assign(ranks, summed);
+  pass(route.gather);
+  return *std::max_element(depths.begin(), depths.end());
+}
+
+std::uint32_t depth_of(Topology topology, std::uint32_t ranks) {
+  std::uint32_t deepest = 0;
+  for (std::uint32_t chunk = 0; chunk < chunk_count(topology, ranks); ++chunk) {
+    deepest = std::max(deepest, depth_of(chunk_route(topology, ranks, chunk), ranks));
+  }
+  return deepest;
+}
+
+// As Executor sends.
+std::uint64_t payload_bytes(const Schedule& schedule, const TileCodec& codec) {
+  std::uint64_t bytes = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.kind != StepKind::kReduceSend && step.kind != StepKind::kGatherSend) continue;
+    for (std::uint32_t index = 0; index < codec.plan->tiles().tiles_per_chunk(); ++index) {
+      const TileCodec::Tile tile{step.chunk, index};
+      if (codec.is_empty(tile)) continue;
+      bytes += kFrameHeaderBytes + codec.message_size(tile, step.contributions);
+    }
+  }
+  return bytes;
+}
+
+// As StatisticsPhase sends: the rank's own of every other part, and its part combined to everybody.
+std::uint64_t statistics_bytes(const Codec& codec, std::span<const Piece> domain,
+                               std::uint32_t ranks, std::uint32_t rank) {
+  TileMap parts;
+  parts.cut_evenly(codec.granule(), domain, ranks);
+  const auto size_of_part = [&](std::uint32_t part) {
+    std::uint64_t size = kFrameHeaderBytes;
+    for (const Piece& piece : parts.pieces(part, 0)) size += codec.statistics_size(piece.count);
+    return size;
+  };
+  std::uint64_t bytes = 0;
+  for (std::uint32_t other = 0; other < ranks; ++other) {
+    if (other != rank) bytes += size_of_part(other) + size_of_part(rank);
+  }
+  return bytes;
+}
+
+// The stages of CodecAllReduce.
+Expected<TrafficModel> model_codec(const AllReduceOptions& options,
+                                   std::span<const std::size_t> counts, std::uint32_t ranks,
+                                   std::uint32_t rank) {
+  const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
+  if (!codec) return codec.status();
+  NF_RETURN_IF_ERROR(CodecAllReduce::check(**codec, options, ranks));
+  TrafficModel model;
+  if (ranks <= 1) return model;
+  model.bytes = Agreement::bytes_to_send(ranks);
+  model.hops = Agreement::rounds(ranks);
+
+  std::vector<Piece> domain;
+  std::vector<ParameterView> views;
+  std::size_t statistics = 0;
+  for (const std::size_t count : counts) {
+    domain.push_back({.parameter = domain.size(), .first = 0, .count = count});
+    views.push_back({.result = Values(nullptr, count, DataType::kFloat32),
+                     .work = Values(nullptr, count, DataType::kFloat32)});
+    statistics += (*codec)->statistics_size(count);
+  }
+  Topology topology = options.topology;
+  if (topology == Topology::kHierarchical) {
+    const std::uint32_t group = options.group;
+    const Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
+    if (!dense) return dense.status();
+    SumPlan plan(**dense, {.ranks = group});
+    plan.make_even((*codec)->granule(), domain, group, options.tile_bytes);
+    model.bytes += payload_bytes(make_schedule(Topology::kDirect, group, rank % group),
+                                 {.plan = &plan, .parameters = views});
+    model.hops += depth_of(Topology::kDirect, group);
+    plan.tiles().pieces_of(rank % group, domain);
+    ranks /= group;
+    rank /= group;
+    topology = Topology::kRing;
+  }
+  if (ranks == 1) return model;
+  if (statistics > 0) {
+    model.bytes += statistics_bytes(**codec, domain, ranks, rank);
+    model.hops += 2;
+  }
+  SumPlan plan(**codec, {.ranks = ranks, .shape = sum_shape(options.topology)});
+  plan.cut(domain, counts, chunk_count(topology, ranks), options.tile_bytes);
+  model.bytes +=
+      payload_bytes(make_schedule(topology, ranks, rank), {.plan = &plan, .parameters = views});
+  model.hops += depth_of(topology, ranks);
+  return model;
+}
+
+// The two sums of LowRankAllReduce, at full precision.
+Expected<TrafficModel> model_low_rank(const AllReduceOptions& options,
+                                      std::span<const ParameterShape> parameters,
+                                      std::uint32_t ranks, std::uint32_t rank) {
+  const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(options.codec);
+  if (!terms) return terms.status();
+  std::vector<std::size_t> first;
+  std::vector<std::size_t> second;
+  for (const auto& [count, given_rows] : parameters) {
+    NF_RETURN_IF_ERROR(LowRankAllReduce::check_rows(count, given_rows));
+    const std::size_t rows = given_rows == 0 ? 1 : given_rows;
+    if (low_rank_values(rows, count / rows, *terms) == count) {
+      first.push_back(count);
+    } else {
+      first.push_back(*terms * rows);
+      second.push_back(*terms * (count / rows));
+    }
+  }
+  AllReduceOptions of_factors = options;
+  of_factors.codec = "fp32";
+  TrafficModel sum;
+  for (const std::vector<std::size_t>& counts : {first, second}) {
+    const Expected<TrafficModel> one = model_codec(of_factors, counts, ranks, rank);
+    if (!one) return one.status();
+    sum.bytes += one->bytes;
+    sum.hops += one->hops;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Expected<TrafficModel> model_traffic(const AllReduceOptions& options,
+                                     std::span<const ParameterShape> parameters,
+                                     std::uint32_t ranks, std::uint32_t rank) {
+  const Expected<CodecSpec> spec = CodecSpec::parse(options.codec);
+  if (!spec) return spec.status();
+  if (spec->name == LowRankAllReduce::kName) {
+    return model_low_rank(options, parameters, ranks, rank);
+  }
+  std::vector<std::size_t> counts;
+  for (const ParameterShape& parameter : parameters) counts.push_back(parameter.count);
+  return model_codec(options, counts, ranks, rank);
+}
+
+Expected<TrafficModel> model_traffic(std::string_view codec, std::span<const std::size_t> counts,
+                                     std::uint32_t ranks, Topology topology) {
+  std::vector<ParameterShape> shapes;
+  for (const std::size_t count : counts) shapes.push_back({.count = count});
+  return model_traffic({.codec = std::string(codec), .topology = topology}, shapes, ranks);
+}
+
+}  // namespace nf
