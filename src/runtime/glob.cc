@@ -1,0 +1,29 @@
+#include "runtime/glob.h"
+
+namespace nf {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  // Where a mismatch goes back to: past the last star, with that star taking one byte more. Earlier
+  // stars never need to take more, for the last one can take it instead.
+  std::size_t past_star = std::string_view::npos;
+  std::size_t retry = 0;
+  std::size_t p = 0;
+  std::size_t n = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      past_star = ++p;
+      retry = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (past_star != std::string_view::npos) {
+      p = past_star;
+      n = ++retry;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+}  // namespace nf
