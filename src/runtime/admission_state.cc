@@ -1,0 +1,179 @@
+#include "runtime/admission_state.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace nf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::pair<Stage, std::string_view>, 4> kStages = {{
+    {Stage::kSteady, "steady"},
+    {Stage::kCoolDown, "cool_down"},
+    {Stage::kProbation, "probation"},
+    {Stage::kLockedOut, "locked_out"},
+}};
+
+std::string_view to_string(Stage stage) {
+  for (const auto& [known, name] : kStages) {
+    if (known == stage) return name;
+  }
+  return "unknown";
+}
+
+Status bad(std::string_view why) {
+  return {ErrorCode::kInvalidArgument, fmt::format("the state of admission {}", why)};
+}
+
+// Each takes a value if it is of the right kind, and says whether it was.
+
+bool take(const Json& json, std::uint64_t& value) {
+  if (!json.is_number_unsigned()) return false;
+  value = json.get<std::uint64_t>();
+  return true;
+}
+
+bool take(const Json& json, bool& value) {
+  if (!json.is_boolean()) return false;
+  value = json.get<bool>();
+  return true;
+}
+
+bool take(const Json& json, std::string& value) {
+  if (!json.is_string()) return false;
+  value = json.get<std::string>();
+  return true;
+}
+
+bool take(const Json& json, Reason& value) {
+  std::string name;
+  if (!take(json, name)) return false;
+  const std::optional<Reason> reason = find_reason(name);
+  value = reason.value_or(value);
+  return reason.has_value();
+}
+
+bool take(const Json& json, Stage& value) {
+  std::string name;
+  if (!take(json, name)) return false;
+  for (const auto& [stage, known] : kStages) {
+    if (known != name) continue;
+    value = stage;
+    return true;
+  }
+  return false;
+}
+
+bool take(const Json& json, std::vector<std::uint64_t>& values) {
+  if (!json.is_array()) return false;
+  for (const Json& item : json) {
+    if (!take(item, values.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool take(const Json& json, RunningMean& value) {
+  if (!json.is_array() || json.size() != 3) return false;
+  if (!take(json[0], value.count) || !json[1].is_number() || !json[2].is_number()) return false;
+  value.mean = json[1].get<double>();
+  value.variance = json[2].get<double>();
+  return value.variance >= 0;
+}
+
+template <typename T>
+bool take(const Json& object, std::string_view key, T& value) {
+  const auto found = object.find(key);
+  return found != object.end() && take(*found, value);
+}
+
+bool take_region(const Json& json, AdmissionState& state) {
+  RegionState& region = state.regions.emplace_back();
+  Decision& decision = state.decisions.emplace_back();
+  return take(json, "stage", region.stage) && take(json, "is_useful", region.is_useful) &&
+         take(json, "cause", region.cause) &&
+         take(json, "is_fallback_new", region.is_fallback_new) &&
+         take(json, "dense_until", region.dense_until) &&
+         take(json, "probation_left", region.probation_left) &&
+         take(json, "fallbacks", region.fallbacks) &&
+         take(json, "is_low_bit", decision.is_low_bit) && take(json, "reason", decision.reason) &&
+         take(json, "route", state.routes.emplace_back()) &&
+         take(json, "norm", state.means.norms.emplace_back());
+}
+
+Json print_mean(const RunningMean& mean) { return {mean.count, mean.mean, mean.variance}; }
+
+}  // namespace
+
+std::string AdmissionState::print(std::span<const Region> names) const {
+  Json list = Json::array();
+  for (std::size_t r = 0; r < regions.size(); ++r) {
+    const RegionState& region = regions[r];
+    list.push_back({{"name", names[r].name},
+                    {"stage", to_string(region.stage)},
+                    {"is_useful", region.is_useful},
+                    {"cause", to_string(region.cause)},
+                    {"is_fallback_new", region.is_fallback_new},
+                    {"dense_until", region.dense_until},
+                    {"probation_left", region.probation_left},
+                    {"fallbacks", region.fallbacks},
+                    {"is_low_bit", decisions[r].is_low_bit},
+                    {"reason", to_string(decisions[r].reason)},
+                    {"route", routes[r]},
+                    {"norm", print_mean(means.norms[r])}});
+  }
+  const Json json{{"version", kVersion},
+                  {"next_step", next_step},
+                  {"epoch", epoch},
+                  {"loss", print_mean(means.loss)},
+                  {"regions", std::move(list)}};
+  // Names are bytes from a profile; what is not UTF-8 must not throw.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Expected<AdmissionState> AdmissionState::parse(std::string_view text,
+                                               std::span<const Region> names) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return bad("is no JSON object");
+  std::uint64_t version = 0;
+  if (!take(json, "version", version)) return bad("has no version");
+  if (version != kVersion) {
+    return bad(fmt::format("has version {}, and this build reads version {}", version, kVersion));
+  }
+  const auto list = json.find("regions");
+  if (list == json.end() || !list->is_array()) return bad("has no list of regions");
+  if (list->size() != names.size()) {
+    return bad(
+        fmt::format("has {} regions and the profile {}: load it with the profile it was "
+                    "saved with, or start without it",
+                    list->size(), names.size()));
+  }
+
+  AdmissionState state;
+  if (!take(json, "next_step", state.next_step) || !take(json, "epoch", state.epoch) ||
+      !take(json, "loss", state.means.loss)) {
+    return bad("lacks its step, epoch or loss, or has one that is no such thing");
+  }
+  for (std::size_t r = 0; r < names.size(); ++r) {
+    const Json& region = (*list)[r];
+    std::string name;
+    if (!region.is_object() || !take(region, "name", name)) {
+      return bad(fmt::format("has no name for region {}", r));
+    }
+    if (name != names[r].name) {
+      return bad(
+          fmt::format("has region '{}' where the profile has '{}': load it with the profile "
+                      "it was saved with, or start without it",
+                      name, names[r].name));
+    }
+    if (!take_region(region, state)) {
+      return bad(fmt::format("lacks something of region '{}', or has it in another form", name));
+    }
+  }
+  return state;
+}
+
+}  // namespace nf

@@ -1,0 +1,129 @@
+#include "runtime/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nf {
+namespace {
+
+constexpr double kCorrectionWeight = 0.1;
+constexpr double kLeastCorrection = 0.1;
+constexpr double kMostCorrection = 10;
+
+double seconds_of(double bytes, double bytes_per_second) {
+  return bytes_per_second > 0 ? bytes / bytes_per_second : 0;
+}
+
+// What is no number changes nothing.
+double within_limits(double correction) {
+  return std::isnan(correction) ? 1 : std::clamp(correction, kLeastCorrection, kMostCorrection);
+}
+
+double corrected(double correction, double predicted, double measured) {
+  const double ratio = measured / predicted;
+  if (!(predicted > 0) || !(ratio > 0) || !std::isfinite(ratio)) return correction;
+  // Clamped before it is smoothed: one step that hung must not outweigh the ten after it.
+  return correction + kCorrectionWeight * (within_limits(correction * ratio) - correction);
+}
+
+// Of all values that could travel at low bits, the part of each region in bytes.
+std::vector<double> shares_of(std::span<const BucketWork> step,
+                              const std::vector<bool>& candidates) {
+  std::vector<double> shares(candidates.size());
+  double total = 0;
+  for (const BucketWork& bucket : step) {
+    for (const BucketWork::LowBit& part : bucket.low_bit) {
+      if (!candidates[part.region]) continue;
+      shares[part.region] += static_cast<double>(part.bytes);
+      total += static_cast<double>(part.bytes);
+    }
+  }
+  for (double& share : shares) share = total > 0 ? share / total : 0;
+  return shares;
+}
+
+}  // namespace
+
+CostModel::CostModel(const LinkFigures& link, std::uint32_t ranks) : link_(link), ranks_(ranks) {}
+
+double CostModel::dense_seconds(std::size_t bytes) const {
+  if (ranks_ <= 1 || bytes == 0) return 0;
+  const double sent = 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes);
+  return dense_correction_ * (link_.dense_latency + seconds_of(sent, link_.dense_bytes_per_second));
+}
+
+// Wire and codec one after the other, although tiles let them overlap: where one of them is most of
+// the time it hardly matters, and where ranks share cores with the transport the sum is nearer.
+double CostModel::low_bit_seconds(const BucketWork::LowBit& part) const {
+  if (ranks_ <= 1 || part.values == 0) return 0;
+  const double wire = part.hops * link_.latency +
+                      seconds_of(static_cast<double>(part.wire_bytes), link_.bytes_per_second);
+  const double codec = static_cast<double>(part.values) * part.codec.seconds_per_value;
+  return low_bit_correction_ * (wire + codec);
+}
+
+double CostModel::bucket_seconds(const BucketWork& bucket,
+                                 const std::vector<bool>& is_low_bit) const {
+  double seconds = 0;
+  std::size_t dense_bytes = bucket.dense_bytes;
+  for (const BucketWork::LowBit& part : bucket.low_bit) {
+    if (is_low_bit[part.region]) {
+      seconds += low_bit_seconds(part);
+    } else {
+      dense_bytes += part.bytes;
+    }
+  }
+  return seconds + dense_seconds(dense_bytes);
+}
+
+double CostModel::exposed_seconds(std::span<const BucketWork> step,
+                                  const std::vector<bool>& is_low_bit) const {
+  double last_ready = 0;
+  double done = 0;
+  for (const BucketWork& bucket : step) {
+    last_ready = std::max(last_ready, bucket.ready);
+    done = std::max(done, bucket.ready) + bucket_seconds(bucket, is_low_bit);
+  }
+  return std::max(done - last_ready, 0.0);
+}
+
+std::vector<bool> CostModel::useful(std::span<const BucketWork> step,
+                                    const std::vector<bool>& candidates,
+                                    const std::vector<bool>& in_use, double margin) const {
+  const std::vector<double> shares = shares_of(step, candidates);
+  std::vector<bool> chosen = candidates;
+  for (;;) {
+    const double with = exposed_seconds(step, chosen);
+    double least = 0;
+    std::size_t worst = chosen.size();
+    for (std::size_t r = 0; r < chosen.size(); ++r) {
+      if (!chosen[r]) continue;
+      chosen[r] = false;
+      const double without = exposed_seconds(step, chosen);
+      chosen[r] = true;
+      const double needed = in_use[r] ? 0 : margin * shares[r] * without;
+      const double surplus = without - with - needed;
+      if (surplus <= least) {
+        least = surplus;
+        worst = r;
+      }
+    }
+    if (worst == chosen.size()) return chosen;
+    chosen[worst] = false;
+  }
+}
+
+void CostModel::correct_dense(double predicted, double measured) {
+  dense_correction_ = corrected(dense_correction_, predicted, measured);
+}
+
+void CostModel::correct_low_bit(double predicted, double measured) {
+  low_bit_correction_ = corrected(low_bit_correction_, predicted, measured);
+}
+
+void CostModel::load_corrections(double dense, double low_bit) {
+  dense_correction_ = within_limits(dense);
+  low_bit_correction_ = within_limits(low_bit);
+}
+
+}  // namespace nf
