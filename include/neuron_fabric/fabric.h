@@ -1,0 +1,148 @@
+// The runtime of one model on one rank: averages its buckets over all ranks, each parameter along
+// the route that its binding and the admission of the moment give it, watches what comes out, and
+// decides what comes next, the same on every rank (docs/runtime.md).
+//
+//   auto fabric = Fabric::create(transport, engine, {.profile = profile, .parameters = model});
+//   for (const Bucket& bucket : buckets) status = (*fabric)->all_reduce(bucket);
+//
+// Every rank gives the same buckets in the same order. A step is the buckets from one with index 0
+// to one that is the last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/binding.h"
+#include "neuron_fabric/data_type.h"
+#include "neuron_fabric/status.h"
+#include "neuron_fabric/topology.h"
+#include "neuron_fabric/transport.h"
+
+namespace nf {
+
+// Where one parameter's gradient lies in a bucket.
+struct BucketSlot {
+  std::uint32_t parameter = 0;  // index into the model's parameters
+  std::size_t offset = 0;       // values
+  std::size_t count = 0;
+};
+
+struct Bucket {
+  std::uint32_t index = 0;
+  bool is_last = false;
+  Values values;
+  std::vector<BucketSlot> slots = {};
+};
+
+// The engine that training runs on without us: its own all-reduce, at full precision.
+class DenseSum {
+ public:
+  virtual ~DenseSum() = default;
+  // Adds up the values of all ranks in place, and waits for it.
+  virtual Status sum(Values values) = 0;
+};
+
+enum class Mode {
+  kOn,
+  kShadow,  // everything dense; what low bits would have gained and lost is reported
+};
+
+enum class Admit {
+  kUseful,  // low-bit routes that are safe and predicted to shorten the step
+  kSafe,    // every safe low-bit route, whether it pays or not
+  kForced,  // the routes of the profile from the first step, without admission
+};
+
+struct FabricOptions {
+  Profile profile = {};
+  std::vector<ModelParameter> parameters = {};
+  Mode mode = Mode::kOn;
+  Admit admit = Admit::kUseful;
+  std::optional<Topology> topology = {};  // otherwise by the number of ranks
+  std::optional<double> link_gbps = {};   // prices another link than the one measured
+  std::uint64_t seed = 0;
+  Duration timeout = std::chrono::seconds(1800);  // without any sign of life from a peer
+  bool checksum = true;
+};
+
+// One bucket on its way, between begin() and finish(). Borrows the bucket's values.
+class BucketSum {
+ public:
+  virtual ~BucketSum() = default;
+  // What the engine has to sum: the whole bucket, or its dense segments one after the other; empty
+  // where there are none.
+  virtual Values dense() = 0;
+  virtual bool has_low_bit() const = 0;
+};
+
+// all_reduce() does everything on the calling thread. Whoever overlaps calls the parts instead, for
+// every bucket in the same order:
+//   begin()        on the thread that makes the gradients
+//   sum_low_bit()  where has_low_bit(), on a thread of its own, while the engine sums dense()
+//   finish()       when both are done
+//   end_step()     after finish() of the last bucket, on the thread of sum_low_bit()
+// Everything else may be called from any thread at any time. After a failure all calls fail alike.
+class Fabric {
+ public:
+  // Borrows transport and engine. Measures link and codecs, in less than a second; all ranks call
+  // it at the same time. Fails with kBadConfig where the profile does not fit the model.
+  static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseSum& engine,
+                                                  FabricOptions options);
+  virtual ~Fabric() = default;
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  // Replaces the values of the bucket by their mean over all ranks.
+  Status all_reduce(const Bucket& bucket);
+
+  virtual Expected<std::unique_ptr<BucketSum>> begin(const Bucket& bucket) = 0;
+  virtual Status sum_low_bit(BucketSum& bucket) = 0;
+  virtual Status finish(BucketSum& bucket) = 0;
+  virtual Status end_step() = 0;
+
+  // This rank's loss of the step under way, or of the last one. The mean over ranks is watched.
+  virtual void observe_loss(double loss) = 0;
+  // What the gradients are multiplied by from the next step on; error feedback and the watched
+  // norms are free of it.
+  virtual void set_loss_scale(float scale) = 0;
+  // A reducer outside the ranks has refused this rank's work.
+  virtual void report_capacity_breach() = 0;
+  // From the next step on everything is dense, for good.
+  virtual void detach() = 0;
+
+  // Whether the gradients of the last finished step are finite; the same on every rank. Nothing
+  // where it was not watched, since nothing travels at low bits: look at the gradients yourself,
+  // which are the same on every rank, too.
+  virtual std::optional<bool> should_step() const = 0;
+  virtual std::uint64_t step() const = 0;  // the one that begins next
+  virtual const Binding& binding() const = 0;
+  virtual Topology topology() const = 0;
+
+  // What happened since the last call: JSON objects, as docs/telemetry.md has them. Keeps a bounded
+  // number; the oldest are lost first.
+  virtual std::vector<std::string> drain() = 0;
+
+  // To go on elsewhere. The text holds the decisions and running statistics, the same on every
+  // rank; the memory is what this rank's error feedback keeps. Both between two steps.
+  struct Memory {
+    std::string route;
+    Remembered remembered;
+  };
+  virtual std::string state() const = 0;
+  virtual Status load_state(std::string_view state) = 0;
+  virtual std::vector<Memory> memory() const = 0;
+  virtual Status load_memory(std::span<const Memory> memory) = 0;
+
+ protected:
+  virtual DenseSum& engine() = 0;
+};
+
+}  // namespace nf

@@ -1,0 +1,68 @@
+#include "runtime/exchange.h"
+
+#include <utility>
+
+namespace nf {
+
+Expected<Exchange> Exchange::create(Transport& transport, std::uint64_t seed, Duration timeout) {
+  Expected<std::unique_ptr<AllReduce>> all_reduce = AllReduce::create(
+      transport,
+      {.codec = "fp32", .topology = Topology::kDirect, .seed = seed, .timeout = timeout});
+  if (!all_reduce) return all_reduce.status();
+  return Exchange(std::move(*all_reduce), transport.rank(), transport.ranks());
+}
+
+Exchange::Exchange(std::unique_ptr<AllReduce> all_reduce, std::uint32_t rank, std::uint32_t ranks)
+    : all_reduce_(std::move(all_reduce)), rank_(rank), ranks_(ranks) {}
+
+Status Exchange::run(std::uint64_t step, std::uint64_t epoch) {
+  static const std::uint64_t key = parameter_key("neuron_fabric.statistics");
+  const Gradient figures{.parameter = key, .values = Values(figures_)};
+  return all_reduce_->run({.step = step, .epoch = epoch, .gradients = std::span(&figures, 1)});
+}
+
+Status Exchange::sum(const LocalStatistics& local, std::uint64_t epoch,
+                     StepStatistics& statistics) {
+  figures_ = {static_cast<float>(local.loss), static_cast<float>(local.losses),
+              static_cast<float>(local.lines), static_cast<float>(local.seconds),
+              local.capacity_breach ? 1.0f : 0.0f};
+  for (const RouteSample& sample : local.samples) {
+    figures_.push_back(static_cast<float>(sample.error_energy));
+    figures_.push_back(static_cast<float>(sample.energy));
+  }
+  for (const BucketTimes& times : local.buckets) {
+    figures_.push_back(static_cast<float>(times.ready));
+    figures_.push_back(static_cast<float>(times.done));
+  }
+  NF_RETURN_IF_ERROR(run(statistics.step, epoch));
+
+  const auto ranks = static_cast<double>(ranks_);
+  const float* next = figures_.data();
+  const double losses = next[1];
+  statistics.loss = losses > 0 ? *next / losses : 0;
+  statistics.losses = static_cast<std::uint32_t>(losses);
+  statistics.lines = next[2];
+  statistics.seconds = next[3] / ranks;
+  statistics.capacity_breaches = static_cast<std::uint32_t>(next[4]);
+  next += 5;
+  for (RegionStatistics& region : statistics.regions) {
+    region.error_energy = *next++;
+    region.sample_energy = *next++;
+  }
+  statistics.buckets.resize(local.buckets.size());
+  for (BucketTimes& times : statistics.buckets) {
+    times.ready = *next++ / ranks;
+    times.done = *next++ / ranks;
+  }
+  return {};
+}
+
+Status Exchange::gather(double value, std::vector<double>& by_rank) {
+  figures_.assign(ranks_, 0.0f);
+  figures_[rank_] = static_cast<float>(value);
+  NF_RETURN_IF_ERROR(run(0, 0));
+  by_rank.assign(figures_.begin(), figures_.end());
+  return {};
+}
+
+}  // namespace nf

@@ -1,0 +1,51 @@
+// What only one rank knows of a step, and how it becomes what all know: the ranks' figures are
+// added by our own all-reduce, whose result has the same bits everywhere.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "neuron_fabric/all_reduce.h"
+#include "runtime/statistics.h"
+
+namespace nf {
+
+struct RouteSample {
+  double error_energy = 0;
+  double energy = 0;
+};
+
+struct LocalStatistics {
+  double loss = 0;  // sum of those observed
+  std::uint32_t losses = 0;
+  double lines = 0;
+  double seconds = 0;
+  bool capacity_breach = false;
+  std::vector<RouteSample> samples;  // by region
+  std::vector<BucketTimes> buckets;
+};
+
+// Belongs to the thread that sums.
+class Exchange {
+ public:
+  static Expected<Exchange> create(Transport& transport, std::uint64_t seed, Duration timeout);
+
+  // Adds what all ranks know to `statistics`. Ranks have equally many regions and buckets.
+  Status sum(const LocalStatistics& local, std::uint64_t epoch, StepStatistics& statistics);
+
+  // Every rank's `value`, by rank.
+  Status gather(double value, std::vector<double>& by_rank);
+
+ private:
+  Exchange(std::unique_ptr<AllReduce> all_reduce, std::uint32_t rank, std::uint32_t ranks);
+  Status run(std::uint64_t step, std::uint64_t epoch);
+
+  std::unique_ptr<AllReduce> all_reduce_;
+  std::uint32_t rank_;
+  std::uint32_t ranks_;
+  std::vector<float> figures_;
+};
+
+}  // namespace nf

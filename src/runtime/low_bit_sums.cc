@@ -1,0 +1,101 @@
+#include "runtime/low_bit_sums.h"
+
+#include <chrono>
+#include <utility>
+
+namespace nf {
+
+LowBitSums::LowBitSums(Transport& transport, const Binding& binding,
+                       const AllReduceOptions& options)
+    : transport_(transport), binding_(binding), options_(options) {
+  for (const ModelParameter& parameter : binding.parameters()) {
+    keys_.push_back(parameter_key(parameter.name));
+  }
+}
+
+Expected<LowBitSums::Route*> LowBitSums::route(const std::string& spelling) {
+  Route& route = routes_[spelling];
+  if (route.all_reduce == nullptr) {
+    AllReduceOptions options = options_;
+    options.codec = spelling;
+    Expected<std::unique_ptr<AllReduce>> made = AllReduce::create(transport_, options);
+    if (!made) return made.status();
+    route.all_reduce = std::move(*made);
+  }
+  return &route;
+}
+
+Expected<AllReduce*> LowBitSums::find(const std::string& spelling) {
+  const Expected<Route*> found = route(spelling);
+  if (!found) return found.status();
+  return (*found)->all_reduce.get();
+}
+
+Status LowBitSums::sum(PlannedSum& bucket) {
+  for (const RoutedSegments& routed : bucket.plan().low_bit) {
+    NF_RETURN_IF_ERROR(sum_route(bucket, routed));
+  }
+  return {};
+}
+
+Status LowBitSums::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
+  const Expected<Route*> found = route(routed.route);
+  if (!found) return found.status();
+  Route& route = **found;
+  const Step& step = bucket.step();
+  const std::uint64_t number = step.statistics.step;
+  gradients_.clear();
+  for (const Segment& segment : routed.segments) {
+    const BucketSlot& slot = segment.slot;
+    const std::uint64_t key = keys_[slot.parameter];
+    // What error feedback kept is of the step before, or of another life of the route.
+    std::uint64_t& last_step = route.last_step[key];
+    if (last_step + 1 != number) route.all_reduce->forget(key);
+    last_step = number;
+    gradients_.push_back({.parameter = key,
+                          .values = bucket.values(slot.offset, slot.count),
+                          .rows = binding_.parameters()[slot.parameter].rows});
+  }
+  const std::uint64_t sent = route.all_reduce->traffic().total();
+  const Duration begin = transport_.now();
+  NF_RETURN_IF_ERROR(route.all_reduce->run({.step = number,
+                                            .epoch = step.epoch,
+                                            .gradients = gradients_,
+                                            .loss_scale = step.loss_scale}));
+  const double bytes = static_cast<double>(route.all_reduce->traffic().total() - sent);
+  const std::chrono::duration<double> seconds = transport_.now() - begin;
+  const auto values = static_cast<double>(routed.values());
+  for (const Segment& segment : routed.segments) {
+    const double share = static_cast<double>(segment.slot.count) / values;
+    RegionTraffic& traffic = bucket.traffic()[segment.region];
+    traffic.low_bit_bytes += bytes * share;
+    traffic.seconds += seconds.count() * share;
+  }
+  return {};
+}
+
+std::vector<Fabric::Memory> LowBitSums::memory() const {
+  std::vector<Fabric::Memory> memory;
+  for (const auto& [spelling, route] : routes_) {
+    for (Remembered& remembered : route.all_reduce->remembered()) {
+      memory.push_back({.route = spelling, .remembered = std::move(remembered)});
+    }
+  }
+  return memory;
+}
+
+Status LowBitSums::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) {
+  std::map<std::string, std::vector<Remembered>> by_route;
+  for (const Fabric::Memory& item : memory) by_route[item.route].push_back(item.remembered);
+  for (auto& [spelling, remembered] : by_route) {
+    const Expected<Route*> found = route(spelling);
+    if (!found) return found.status();
+    NF_RETURN_IF_ERROR((*found)->all_reduce->remember(remembered));
+    for (const Remembered& item : remembered) {
+      (*found)->last_step[item.parameter] = step - 1;
+    }
+  }
+  return {};
+}
+
+}  // namespace nf

@@ -1,0 +1,52 @@
+// The all-reduces of a job's low-bit routes, made when a route is first used, and what they
+// remember. Belongs to the thread that sums.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/fabric.h"
+#include "runtime/bucket_sum.h"
+
+namespace nf {
+
+class LowBitSums {
+ public:
+  // Borrows transport and binding.
+  LowBitSums(Transport& transport, const Binding& binding, const AllReduceOptions& options);
+
+  // The all-reduce of a route, for whoever measures it.
+  Expected<AllReduce*> find(const std::string& route);
+
+  // Sums the low-bit segments of a bucket in place, one collective a route. What it sent and how
+  // long it took is added to the bucket's traffic.
+  Status sum(PlannedSum& bucket);
+
+  std::vector<Fabric::Memory> memory() const;
+  // As of the step before `step`. Fails, naming the parameter, where a size does not fit.
+  Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step);
+
+ private:
+  struct Route {
+    std::unique_ptr<AllReduce> all_reduce;
+    std::unordered_map<std::uint64_t, std::uint64_t> last_step;  // by parameter key
+  };
+
+  Expected<Route*> route(const std::string& spelling);
+  Status sum_route(PlannedSum& bucket, const RoutedSegments& routed);
+
+  Transport& transport_;
+  const Binding& binding_;
+  const AllReduceOptions options_;
+  std::vector<std::uint64_t> keys_;  // by parameter
+  std::map<std::string, Route> routes_;
+  std::vector<Gradient> gradients_;
+};
+
+}  // namespace nf

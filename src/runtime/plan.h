@@ -1,0 +1,49 @@
+// What happens to one bucket: which segment travels how. A value; prints itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/binding.h"
+#include "neuron_fabric/fabric.h"
+
+namespace nf {
+
+// Consecutive values of one parameter in the bucket.
+struct Segment {
+  BucketSlot slot;
+  std::uint32_t region = 0;
+};
+
+// The segments of one route; they travel in one collective.
+struct RoutedSegments {
+  std::string route;
+  std::vector<Segment> segments;
+
+  std::size_t values() const;
+};
+
+struct Plan {
+  std::vector<Segment> dense;
+  std::vector<RoutedSegments> low_bit;  // by route
+
+  bool is_dense() const { return low_bit.empty(); }
+  // One line a segment: offset, length, parameter, region, route.
+  std::string describe(const Binding& binding) const;
+};
+
+// `routes` by region: in use now, kDenseRoute for dense ones. Small parameters are dense.
+Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
+               std::span<const std::string> routes);
+
+// Consecutive dense segments that touch each other are one run.
+struct Run {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+std::vector<Run> runs_of(std::span<const Segment> segments);
+
+}  // namespace nf

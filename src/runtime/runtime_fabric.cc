@@ -1,0 +1,285 @@
+// How buckets travel. What is decided about them is in step_decisions.cc, what is told and kept in
+// fabric_state.cc and record.cc.
+#include "runtime/runtime_fabric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "runtime/fabric_state.h"
+#include "runtime/gradient_norm.h"
+#include "runtime/link_probe.h"
+#include "runtime/plan.h"
+#include "runtime/scale.h"
+
+namespace nf {
+namespace {
+
+constexpr double kLineBytes = 64;  // of a cache line, which a reducer's capacity is counted in
+
+// Where all ranks can reach each other, two hops are the shortest way; from so many ranks on their
+// number of connections costs more than the hops of a tree.
+constexpr std::uint32_t kMostDirectRanks = 32;
+
+Topology default_topology(std::uint32_t ranks) {
+  return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
+}
+
+AdmissionMode mode_of(Admit admit) {
+  return admit == Admit::kForced ? AdmissionMode::kForced : AdmissionMode::kMonitored;
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options,
+                             Binding binding, Exchange exchange)
+    : transport_(transport),
+      engine_(engine),
+      options_(std::move(options)),
+      binding_(std::move(binding)),
+      topology_(options_.topology.value_or(default_topology(transport.ranks()))),
+      exchange_(std::move(exchange)),
+      sums_(transport, binding_,
+            {.topology = topology_,
+             .seed = options_.seed,
+             .timeout = options_.timeout,
+             .checksum = options_.checksum}),
+      route_errors_(binding_, options_.seed, transport.rank()),
+      admission_(binding_, transport.ranks(), mode_of(options_.admit)) {}
+
+Status RuntimeFabric::measure() {
+  CostFigures figures;
+  if (transport_.ranks() > 1) {
+    LinkProbe probe(transport_, engine_, exchange_, options_.timeout);
+    Expected<LinkFigures> link = probe.measure_link();
+    if (!link) return link.status();
+    figures.link = *link;
+    for (const TrainingPhase& phase : binding_.profile().phases) {
+      for (const auto& [region, route] : phase.routes) {
+        if (route == kDenseRoute || figures.codecs.contains(route)) continue;
+        const Expected<AllReduce*> sum = sums_.find(route);
+        if (!sum) return sum.status();
+        const Expected<CodecFigures> codec = probe.measure_codec(**sum, route, topology_, *link);
+        if (!codec) return codec.status();
+        (*sum)->reset();
+        figures.codecs[route] = *codec;
+      }
+    }
+    if (options_.link_gbps) {
+      const double bytes_per_second = *options_.link_gbps * 1e9 / 8;
+      figures.link.bytes_per_second = figures.link.dense_bytes_per_second = bytes_per_second;
+      figures.is_given = true;
+    }
+  }
+  records_.push(job_record(binding_, options_, topology_, figures.link, transport_.rank(),
+                           transport_.ranks()));
+  usefulness_ =
+      std::make_unique<Usefulness>(binding_, std::move(figures), transport_.ranks(), topology_);
+  return {};
+}
+
+Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) {
+  std::unique_lock lock(mutex_);
+  NF_RETURN_IF_ERROR(failure_);
+  const bool is_first = bucket.index == 0;
+  if (is_first != (under_way_ == nullptr || under_way_->has_begun_all)) {
+    return fail({ErrorCode::kInvalidArgument,
+                 fmt::format("bucket {} of step {} came out of turn", bucket.index, step_)});
+  }
+  if (is_first) NF_RETURN_IF_ERROR(begin_step(lock));
+  const std::shared_ptr<Step> step = under_way_;
+  step->buckets.push_back({.slots = bucket.slots, .type = bucket.values.type});
+  step->local.buckets.push_back({.ready = seconds(transport_.now() - step->begin)});
+  if (bucket.is_last) {
+    step->has_begun_all = true;
+    ++step_;
+  }
+  lock.unlock();
+
+  auto sum =
+      std::make_unique<PlannedSum>(bucket, make_plan(binding_, bucket.slots, step->routes), step);
+  if (step->is_watched) {
+    for (const BucketSlot& slot : bucket.slots) {
+      const std::uint32_t region = binding_.region_of(slot.parameter);
+      const RouteSample sample =
+          route_errors_.measure(step->statistics.step, slot.parameter, step->wanted[region],
+                                sum->values(slot.offset, slot.count));
+      step->local.samples[region].error_energy += sample.error_energy;
+      step->local.samples[region].energy += sample.energy;
+    }
+  }
+  scale(bucket.values, static_cast<float>(1.0 / transport_.ranks()));
+  sum->gather();
+  return std::unique_ptr<BucketSum>(std::move(sum));
+}
+
+Status RuntimeFabric::sum_low_bit(BucketSum& bucket) {
+  const Status status = sums_.sum(static_cast<PlannedSum&>(bucket));
+  if (status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  return fail(status);
+}
+
+Status RuntimeFabric::finish(BucketSum& bucket) {
+  auto& sum = static_cast<PlannedSum&>(bucket);
+  sum.scatter();
+  Step& step = sum.step();
+  std::vector<GradientNorm> norms(regions());
+  for (const BucketSlot& slot : sum.bucket().slots) {
+    if (!step.is_watched) break;
+    const GradientNorm norm = gradient_norm(sum.values(slot.offset, slot.count));
+    GradientNorm& region = norms[binding_.region_of(slot.parameter)];
+    region.energy += norm.energy;
+    region.non_finite += norm.non_finite;
+  }
+  const double unscale = 1.0 / (static_cast<double>(step.loss_scale) * step.loss_scale);
+  const double sent = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
+
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t region = 0; region < norms.size(); ++region) {
+    step.statistics.regions[region].energy += norms[region].energy * unscale;
+    step.statistics.regions[region].non_finite += norms[region].non_finite;
+  }
+  const double size = sent * static_cast<double>(size_of(sum.bucket().values.type));
+  for (const BucketSlot& slot : sum.bucket().slots) {
+    step.traffic[binding_.region_of(slot.parameter)].dense_bytes +=
+        size * static_cast<double>(slot.count);
+  }
+  for (const Segment& segment : sum.plan().dense) {
+    step.traffic[segment.region].engine_bytes += size * static_cast<double>(segment.slot.count);
+  }
+  for (std::uint32_t region = 0; region < norms.size(); ++region) {
+    const RegionTraffic& traffic = sum.traffic()[region];
+    step.traffic[region].low_bit_bytes += traffic.low_bit_bytes;
+    step.traffic[region].seconds += traffic.seconds;
+    step.local.lines += traffic.low_bit_bytes / kLineBytes;
+  }
+  step.local.buckets[sum.bucket().index].done = seconds(transport_.now() - step.begin);
+  ++step.finished_buckets;
+  if (step.is_finished()) {
+    is_sound_.reset();
+    if (step.is_watched) {
+      is_sound_ = std::ranges::all_of(step.statistics.regions, [](const RegionStatistics& region) {
+        return region.non_finite == 0;
+      });
+    }
+  }
+  return failure_;
+}
+
+Status RuntimeFabric::end_step() {
+  std::shared_ptr<Step> step;
+  {
+    const std::lock_guard lock(mutex_);
+    NF_RETURN_IF_ERROR(failure_);
+    // The next step may have begun.
+    if (!to_end_.empty()) step = to_end_.front();
+    if (step == nullptr || !step->is_finished()) {
+      return fail({ErrorCode::kInvalidArgument, "end_step() before all buckets are finished"});
+    }
+  }
+  if (step->is_watched) {
+    if (Status status = exchange_.sum(step->local, step->epoch, step->statistics); !status.ok()) {
+      const std::lock_guard lock(mutex_);
+      return fail(status);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  const Usefulness::Prediction prediction = usefulness_->predict(*step, step->routes);
+  if (options_.mode == Mode::kShadow) {
+    std::vector<std::string> routes = step->wanted;
+    for (std::uint32_t region = 0; region < regions(); ++region) {
+      if (!step->decisions[region].is_low_bit) routes[region] = kDenseRoute;
+    }
+    const Usefulness::Prediction shadow = usefulness_->predict(*step, routes);
+    records_.push(step_record(binding_, *step, prediction, &shadow));
+  } else {
+    records_.push(step_record(binding_, *step, prediction, nullptr));
+  }
+  to_end_.pop_front();
+  to_observe_.push_back(std::move(step));
+  ++summed_steps_;
+  summed_.notify_all();
+  return {};
+}
+
+Status RuntimeFabric::fail(Status why) {
+  if (failure_.ok()) failure_ = std::move(why);
+  summed_.notify_all();
+  return failure_;
+}
+
+void RuntimeFabric::observe_loss(double loss) {
+  const std::lock_guard lock(mutex_);
+  loss_ += loss;
+  ++losses_;
+}
+
+void RuntimeFabric::set_loss_scale(float scale) {
+  const std::lock_guard lock(mutex_);
+  loss_scale_ = scale;
+}
+
+void RuntimeFabric::report_capacity_breach() {
+  const std::lock_guard lock(mutex_);
+  capacity_breach_ = true;
+}
+
+void RuntimeFabric::detach() {
+  const std::lock_guard lock(mutex_);
+  is_detached_ = true;
+}
+
+std::optional<bool> RuntimeFabric::should_step() const {
+  const std::lock_guard lock(mutex_);
+  return is_sound_;
+}
+
+std::uint64_t RuntimeFabric::step() const {
+  const std::lock_guard lock(mutex_);
+  return step_;
+}
+
+std::vector<std::string> RuntimeFabric::drain() {
+  const std::lock_guard lock(mutex_);
+  return records_.drain();
+}
+
+std::string RuntimeFabric::state() const {
+  const std::lock_guard lock(mutex_);
+  FabricState state{.step = step_,
+                    .admission = admission_.state(),
+                    .dense_correction = usefulness_->dense_correction(),
+                    .low_bit_correction = usefulness_->low_bit_correction(),
+                    .to_observe = {}};
+  for (const std::shared_ptr<Step>& step : to_observe_) {
+    state.to_observe.push_back(step->statistics);
+  }
+  return print(state);
+}
+
+Status RuntimeFabric::load_state(std::string_view text) {
+  const Expected<FabricState> state = parse_fabric_state(text, regions());
+  if (!state) return state.status();
+  const std::lock_guard lock(mutex_);
+  NF_RETURN_IF_ERROR(admission_.load(state->admission));
+  usefulness_->load_corrections(state->dense_correction, state->low_bit_correction);
+  step_ = summed_steps_ = state->step;
+  to_observe_.clear();
+  for (const StepStatistics& statistics : state->to_observe) {
+    auto step = std::make_shared<Step>();
+    step->statistics = statistics;
+    to_observe_.push_back(std::move(step));
+  }
+  return {};
+}
+
+Status RuntimeFabric::load_memory(std::span<const Memory> memory) {
+  return sums_.load_memory(memory, step());
+}
+
+}  // namespace nf

@@ -1,0 +1,102 @@
+// The Fabric of this library: what runtime/ decides, and collective/ does, put together.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/fabric.h"
+#include "runtime/admission.h"
+#include "runtime/exchange.h"
+#include "runtime/low_bit_sums.h"
+#include "runtime/record.h"
+#include "runtime/route_error.h"
+#include "runtime/step.h"
+#include "runtime/usefulness.h"
+
+namespace nf {
+
+class RuntimeFabric final : public Fabric {
+ public:
+  RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options, Binding binding,
+                Exchange exchange);
+
+  // Link and codecs, on all ranks at the same time. Before anything else.
+  Status measure();
+
+  Expected<std::unique_ptr<BucketSum>> begin(const Bucket& bucket) override;
+  Status sum_low_bit(BucketSum& bucket) override;
+  Status finish(BucketSum& bucket) override;
+  Status end_step() override;
+
+  void observe_loss(double loss) override;
+  void set_loss_scale(float scale) override;
+  void report_capacity_breach() override;
+  void detach() override;
+
+  std::optional<bool> should_step() const override;
+  std::uint64_t step() const override;
+  const Binding& binding() const override { return binding_; }
+  Topology topology() const override { return topology_; }
+  std::vector<std::string> drain() override;
+
+  std::string state() const override;
+  Status load_state(std::string_view state) override;
+  std::vector<Memory> memory() const override { return sums_.memory(); }
+  Status load_memory(std::span<const Memory> memory) override;
+
+ protected:
+  DenseSum& engine() override { return engine_; }
+
+ private:
+  // All four: the caller holds the mutex.
+  Status begin_step(std::unique_lock<std::mutex>& lock);
+  Status wait_for_statistics(std::unique_lock<std::mutex>& lock);
+  void decide();
+  Status fail(Status why);
+
+  std::size_t regions() const { return binding_.profile().regions.size(); }
+  bool is_low_bit(std::uint32_t region) const { return admission_.decisions()[region].is_low_bit; }
+
+  // Constant after construction, but for usefulness_, which measure() makes.
+  Transport& transport_;
+  DenseSum& engine_;
+  const FabricOptions options_;
+  const Binding binding_;
+  const Topology topology_;
+
+  // Of the thread that sums.
+  Exchange exchange_;
+  LowBitSums sums_;
+
+  // Of the thread that begins buckets.
+  RouteErrors route_errors_;
+
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::condition_variable summed_;
+  Admission admission_;
+  std::unique_ptr<Usefulness> usefulness_;
+  RecordQueue records_;
+  Status failure_;
+  std::shared_ptr<Step> under_way_;               // or the last one
+  std::deque<std::shared_ptr<Step>> to_end_;      // begun
+  std::deque<std::shared_ptr<Step>> to_observe_;  // summed, not yet taken into account
+  std::uint64_t step_ = 0;                        // under way until its last bucket has begun
+  std::uint64_t summed_steps_ = 0;
+  Duration last_begin_{};
+  std::optional<bool> is_sound_;  // of the last finished step, where it was watched
+  bool is_detached_ = false;
+  // To go with the next step.
+  double loss_ = 0;
+  std::uint32_t losses_ = 0;
+  float loss_scale_ = 1;
+  bool capacity_breach_ = false;
+};
+
+}  // namespace nf

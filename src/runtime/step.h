@@ -1,0 +1,52 @@
+// One step on its way: what was decided for it, and what is learnt of it bucket by bucket.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/fabric.h"
+#include "neuron_fabric/time.h"
+#include "runtime/decision.h"
+#include "runtime/exchange.h"
+#include "runtime/statistics.h"
+
+namespace nf {
+
+// How a step's buckets lie: known once the step has begun its last one, and the same on all ranks.
+struct BucketLayout {
+  std::vector<BucketSlot> slots;
+  DataType type = DataType::kFloat32;
+};
+
+// Bytes sent by this rank.
+struct RegionTraffic {
+  double low_bit_bytes = 0;
+  double engine_bytes = 0;
+  double dense_bytes = 0;  // what the engine would have sent for all of its values
+  double seconds = 0;      // that its low-bit collectives took here
+};
+
+struct Step {
+  // Decided before its first bucket.
+  std::uint64_t epoch = 0;
+  std::vector<Decision> decisions;  // by region
+  std::vector<std::string> routes;  // in use, by region
+  std::vector<std::string> wanted;  // what the profile names, were the region admitted
+  bool is_watched = false;          // norms are taken, and local statistics summed over ranks
+  float loss_scale = 1;
+
+  // Learnt.
+  Duration begin{};
+  std::vector<BucketLayout> buckets;
+  std::size_t finished_buckets = 0;
+  bool has_begun_all = false;
+  StepStatistics statistics;
+  LocalStatistics local;
+  std::vector<RegionTraffic> traffic;  // by region
+
+  bool is_finished() const { return has_begun_all && finished_buckets == buckets.size(); }
+};
+
+}  // namespace nf

@@ -1,0 +1,105 @@
+// What is decided before a step's first bucket, the same on every rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "runtime/runtime_fabric.h"
+
+namespace nf {
+namespace {
+
+// Where nothing travels at low bits and nothing is about to, only every so manieth step is watched:
+// there is nothing to fall back from, and watching costs a pass over the gradients.
+constexpr std::uint64_t kQuietInterval = 16;
+
+// Whether a region travels at low bits or is on its way there.
+bool needs_watching(const Decision& decision) {
+  switch (decision.reason) {
+    case Reason::kAdmitted:
+    case Reason::kNotUseful:
+    case Reason::kLockedOut:
+    case Reason::kForced: return decision.is_low_bit;
+    default: return true;
+  }
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
+  NF_RETURN_IF_ERROR(wait_for_statistics(lock));
+  const Duration now = transport_.now();
+  under_way_ = std::make_shared<Step>();
+  Step& step = *under_way_;
+  step.begin = now;
+  step.loss_scale = loss_scale_;
+  step.statistics.step = step_;
+  step.statistics.regions.resize(regions());
+  step.traffic.resize(regions());
+  step.local = {.loss = std::exchange(loss_, 0),
+                .losses = std::exchange(losses_, 0),
+                .seconds = last_begin_ == Duration{} ? 0 : seconds(now - last_begin_),
+                .capacity_breach = std::exchange(capacity_breach_, false),
+                .samples = std::vector<RouteSample>(regions()),
+                .buckets = {}};
+  last_begin_ = now;
+  to_end_.push_back(under_way_);
+  decide();
+  return {};
+}
+
+// Statistics of step t decide step t + 2; who has them sooner must not use them sooner.
+Status RuntimeFabric::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
+  const bool is_there = summed_.wait_for(
+      lock, options_.timeout, [this] { return !failure_.ok() || summed_steps_ + 1 >= step_; });
+  NF_RETURN_IF_ERROR(failure_);
+  if (!is_there) {
+    return fail({ErrorCode::kDeadlineExceeded,
+                 fmt::format("step {}: the statistics of step {} did not come within {:.3g} s",
+                             step_, summed_steps_, seconds(options_.timeout))});
+  }
+  while (!to_observe_.empty() && to_observe_.front()->statistics.step + 2 <= step_) {
+    const Step& step = *to_observe_.front();
+    admission_.observe(step.statistics);
+    usefulness_->observe(step);
+    to_observe_.pop_front();
+  }
+  return {};
+}
+
+void RuntimeFabric::decide() {
+  if (options_.admit == Admit::kUseful) {
+    std::vector<bool> in_use;
+    for (const Decision& decision : admission_.decisions()) in_use.push_back(decision.is_low_bit);
+    in_use.resize(regions(), false);
+    admission_.set_useful(usefulness_->decide(step_, in_use));
+  }
+  const std::vector<Decision> before(admission_.decisions().begin(), admission_.decisions().end());
+  const std::span<const Decision> now = admission_.decide(step_);
+  Step& step = *under_way_;
+  step.epoch = admission_.epoch();
+  step.decisions.assign(now.begin(), now.end());
+  step.routes.assign(admission_.routes().begin(), admission_.routes().end());
+  for (std::uint32_t region = 0; region < regions(); ++region) {
+    step.wanted.push_back(binding_.route(region, step_));
+  }
+  if (is_detached_) {
+    for (Decision& decision : step.decisions) decision = {false, Reason::kForced};
+  }
+  if (is_detached_ || options_.mode == Mode::kShadow) {
+    step.routes.assign(regions(), std::string(kDenseRoute));
+  }
+  step.is_watched =
+      transport_.ranks() > 1 && !is_detached_ &&
+      (step_ % kQuietInterval == 0 || std::ranges::any_of(step.decisions, needs_watching));
+  for (std::uint32_t region = 0; region < before.size(); ++region) {
+    if (before[region] != step.decisions[region]) {
+      records_.push(decision_record(binding_, step, region, before[region].reason));
+    }
+  }
+}
+
+}  // namespace nf

@@ -1,0 +1,139 @@
+#include "runtime/usefulness.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nf {
+namespace {
+
+// Of a new step in the running mean of when buckets are ready.
+constexpr double kNewest = 0.1;
+
+bool has_low_bit(std::span<const std::string> routes) {
+  return std::ranges::any_of(routes, [](const std::string& route) { return route != kDenseRoute; });
+}
+
+}  // namespace
+
+Usefulness::Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
+                       Topology topology)
+    : binding_(binding),
+      figures_(std::move(figures)),
+      ranks_(ranks),
+      topology_(topology),
+      model_(figures_.link, ranks) {}
+
+// Layouts hardly ever change, and a model of traffic makes a whole plan.
+const TrafficModel& Usefulness::traffic_of(const std::string& route,
+                                           const std::vector<std::size_t>& counts) const {
+  const auto [it, is_new] = traffic_.try_emplace({route, counts});
+  if (is_new) {
+    // It cannot fail: routes have been checked when they were bound.
+    if (const auto traffic = model_traffic(route, counts, ranks_, topology_)) it->second = *traffic;
+  }
+  return it->second;
+}
+
+BucketWork Usefulness::work_of(const BucketLayout& bucket,
+                               std::span<const std::string> routes) const {
+  BucketWork work;
+  std::vector<std::vector<std::size_t>> counts(routes.size());
+  for (const BucketSlot& slot : bucket.slots) {
+    const std::uint32_t region = binding_.region_of(slot.parameter);
+    if (routes[region] == kDenseRoute || binding_.is_small(slot.parameter)) {
+      work.dense_bytes += slot.count * size_of(bucket.type);
+    } else {
+      counts[region].push_back(slot.count);
+    }
+  }
+  for (std::uint32_t region = 0; region < routes.size(); ++region) {
+    if (counts[region].empty()) continue;
+    const TrafficModel& traffic = traffic_of(routes[region], counts[region]);
+    BucketWork::LowBit part;
+    part.region = region;
+    part.wire_bytes = traffic.bytes;
+    part.hops = traffic.hops;
+    for (const std::size_t count : counts[region]) part.values += count;
+    part.bytes = part.values * size_of(bucket.type);
+    if (const auto it = figures_.codecs.find(routes[region]); it != figures_.codecs.end()) {
+      part.codec = it->second;
+    }
+    work.low_bit.push_back(part);
+  }
+  return work;
+}
+
+std::vector<BucketWork> Usefulness::works(std::span<const BucketLayout> buckets,
+                                          std::span<const std::string> routes) const {
+  std::vector<BucketWork> works;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    works.push_back(work_of(buckets[i], routes));
+    if (i < ready_.size()) works.back().ready = ready_[i];
+  }
+  return works;
+}
+
+Usefulness::Prediction Usefulness::predict(const Step& step,
+                                           std::span<const std::string> routes) const {
+  std::vector<BucketWork> all = works(step.buckets, routes);
+  const std::vector<BucketTimes>& times = step.statistics.buckets;
+  for (std::size_t i = 0; i < std::min(all.size(), times.size()); ++i)
+    all[i].ready = times[i].ready;
+  const std::vector<bool> is_low_bit(routes.size(), true);
+  Prediction prediction{.exposed_seconds = model_.exposed_seconds(all, is_low_bit)};
+  for (const BucketWork& work : all) {
+    prediction.busy_seconds += model_.bucket_seconds(work, is_low_bit);
+    prediction.bytes += 2 * work.dense_bytes * (ranks_ - 1) / ranks_;
+    for (const BucketWork::LowBit& part : work.low_bit) prediction.bytes += part.wire_bytes;
+  }
+  return prediction;
+}
+
+void Usefulness::observe(const Step& step) {
+  const std::vector<BucketTimes>& times = step.statistics.buckets;
+  if (times.empty()) return;
+  if (times.size() != ready_.size()) {  // DDP has built its buckets anew
+    ready_.clear();
+    for (const BucketTimes& bucket : times) ready_.push_back(bucket.ready);
+  } else {
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      ready_[i] += kNewest * (times[i].ready - ready_[i]);
+    }
+  }
+  buckets_ = step.buckets;
+  if (figures_.is_given) return;
+
+  // Buckets travel one after the other: what is left of a bucket's time once the one before is
+  // done.
+  double measured = 0;
+  double free = 0;
+  for (const BucketTimes& bucket : times) {
+    measured += std::max(0.0, bucket.done - std::max(bucket.ready, free));
+    free = std::max(free, bucket.done);
+  }
+  const std::vector<BucketWork> all = works(step.buckets, step.routes);
+  double dense = 0;
+  double low_bit = 0;
+  for (const BucketWork& work : all) {
+    if (work.dense_bytes > 0) dense += model_.dense_seconds(work.dense_bytes);
+    for (const BucketWork::LowBit& part : work.low_bit) low_bit += model_.low_bit_seconds(part);
+  }
+  if (!has_low_bit(step.routes)) {
+    model_.correct_dense(dense, measured);
+  } else if (low_bit > 0) {
+    model_.correct_low_bit(low_bit, std::max(0.0, measured - dense));
+  }
+}
+
+std::vector<bool> Usefulness::decide(std::uint64_t step, const std::vector<bool>& in_use) const {
+  std::vector<std::string> routes;
+  std::vector<bool> candidates;
+  for (std::uint32_t region = 0; region < binding_.profile().regions.size(); ++region) {
+    routes.push_back(binding_.route(region, step));
+    candidates.push_back(routes.back() != kDenseRoute);
+  }
+  if (buckets_.empty()) return std::vector<bool>(routes.size(), true);
+  return model_.useful(works(buckets_, routes), candidates, in_use);
+}
+
+}  // namespace nf

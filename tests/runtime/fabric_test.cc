@@ -1,0 +1,339 @@
+// The runtime as a whole: what ranks hold after a step, what they decide, and that they decide it
+// together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+using test::FabricRank;
+using test::on_all_ranks;
+using test::short_profile;
+using Gradients = FabricRank::Gradients;
+
+FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
+  return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
+}
+
+void run_steps(FabricRank& rank, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const Status status = rank.run_step();
+    ASSERT_TRUE(status.ok()) << to_string(status);
+  }
+}
+
+// What each rank collected, to be compared once all are done.
+template <typename T>
+class ByRank {
+ public:
+  explicit ByRank(std::uint32_t ranks) : values_(ranks) {}
+  void set(std::uint32_t rank, T value) {
+    const std::lock_guard lock(mutex_);
+    values_[rank] = std::move(value);
+  }
+  void expect_all_equal() const {
+    for (const T& value : values_) EXPECT_EQ(value, values_.front());
+  }
+  const T& first() const { return values_.front(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<T> values_;
+};
+
+class EveryRankCount : public testing::TestWithParam<std::uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryRankCount, testing::Values(1, 2, 3, 4));
+
+TEST_P(EveryRankCount, HoldsTheSameBitsAfterEveryStep) {
+  ByRank<std::vector<Gradients>> results(GetParam());
+  on_all_ranks(GetParam(), [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    std::vector<Gradients> all;
+    for (int i = 0; i < 12; ++i) {
+      run_steps(rank, 1);
+      all.push_back(rank.gradients());
+    }
+    results.set(transport.rank(), all);
+  });
+  results.expect_all_equal();
+}
+
+TEST(Fabric, GivesTheMeanWhereEverythingIsDense) {
+  std::vector<Gradients> before(2);
+  ByRank<Gradients> after(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("fp32"));
+    ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
+    after.set(transport.rank(), rank.gradients());
+  });
+  after.expect_all_equal();
+  for (std::size_t i = 0; i < before[0].size(); ++i) {
+    for (std::size_t j = 0; j < before[0][i].size(); ++j) {
+      EXPECT_EQ(after.first()[i][j], before[0][i][j] * 0.5f + before[1][i][j] * 0.5f);
+    }
+  }
+}
+
+TEST(Fabric, KeepsDenseSegmentsOfMixedBucketsExact) {
+  std::vector<Gradients> before(2);
+  ByRank<Gradients> after(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
+    ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
+    after.set(transport.rank(), rank.gradients());
+  });
+  after.expect_all_equal();
+  for (const std::size_t dense : {2u, 3u, 4u}) {  // the head, and the norm, which is small
+    for (std::size_t j = 0; j < before[0][dense].size(); ++j) {
+      EXPECT_EQ(after.first()[dense][j], before[0][dense][j] * 0.5f + before[1][dense][j] * 0.5f);
+    }
+  }
+  EXPECT_NE(after.first()[0][0], before[0][0][0] * 0.5f + before[1][0][0] * 0.5f);
+}
+
+TEST(Fabric, WarmsUpThenAdmits) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    run_steps(rank, 4);
+    EXPECT_EQ(rank.decision("backbone"), "fp32 warm_up");
+    run_steps(rank, 1);
+    EXPECT_EQ(rank.decision("backbone"), "waterfill:4 admitted");
+    EXPECT_EQ(rank.decision("head"), "fp32 admitted");
+  });
+}
+
+// One way for one rank to get everybody into trouble.
+struct Trouble {
+  std::string reason;
+  std::function<void(Fabric&, Gradients&)> make;
+};
+
+void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.reason; }
+
+class EveryTrouble : public testing::TestWithParam<Trouble> {};
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EveryTrouble,
+    testing::Values(
+        Trouble{
+            "non_finite",
+            [](Fabric&, Gradients& own) { own[0][7] = std::numeric_limits<float>::quiet_NaN(); }},
+        Trouble{
+            "non_finite",
+            [](Fabric&, Gradients& own) { own[0][7] = std::numeric_limits<float>::infinity(); }},
+        Trouble{"norm_spike",
+                [](Fabric&, Gradients& own) {
+                  for (float& value : own[0]) value *= 1e4f;
+                }},
+        Trouble{"loss_spike", [](Fabric& fabric, Gradients&) { fabric.observe_loss(1e6); }},
+        Trouble{"capacity", [](Fabric& fabric, Gradients&) { fabric.report_capacity_breach(); }}));
+
+TEST_P(EveryTrouble, MakesAllRanksFallBackAtTheSameStepAndRecover) {
+  constexpr int kTroubled = 15;
+  ByRank<std::vector<std::string>> decisions(3);
+  on_all_ranks(3, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    std::vector<std::string> all;
+    for (int step = 0; step < 30; ++step) {
+      const bool is_troubled = step == kTroubled && transport.rank() == 1;
+      rank.fabric().observe_loss(1.0);
+      const Status status = rank.run_step([&](Gradients& own) {
+        if (is_troubled) GetParam().make(rank.fabric(), own);
+      });
+      ASSERT_TRUE(status.ok()) << to_string(status);
+      all.push_back(rank.decision("backbone"));
+    }
+    decisions.set(transport.rank(), all);
+  });
+  decisions.expect_all_equal();
+  const std::vector<std::string>& all = decisions.first();
+  const auto fallback = std::size_t{kTroubled + 2};
+  EXPECT_EQ(all[fallback - 1], "waterfill:4 admitted");
+  EXPECT_EQ(all[fallback], "fp32 " + GetParam().reason);
+  EXPECT_EQ(all[fallback + 1], "fp32 cool_down");
+  EXPECT_EQ(all[fallback + 3], "waterfill:4 probation");
+  EXPECT_EQ(all[fallback + 6], "waterfill:4 admitted");
+}
+
+TEST(Fabric, TellsEveryRankWhetherToStep) {
+  on_all_ranks(3, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
+    run_steps(rank, 2);
+    EXPECT_EQ(rank.fabric().should_step(), true);
+    const Status status = rank.run_step([&](Gradients& own) {
+      if (transport.rank() == 2) own[1][0] = std::numeric_limits<float>::quiet_NaN();
+    });
+    EXPECT_TRUE(status.ok()) << to_string(status);
+    EXPECT_EQ(rank.fabric().should_step(), false);
+    run_steps(rank, 1);
+    EXPECT_EQ(rank.fabric().should_step(), true);
+  });
+}
+
+TEST(Fabric, DoesNotLookAtGradientsWhereNothingTravelsAtLowBits) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("fp32", Admit::kForced));
+    run_steps(rank, 2);
+    EXPECT_EQ(rank.fabric().should_step(), std::nullopt);
+  });
+}
+
+TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
+  ByRank<std::vector<std::string>> decisions(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions own = options("g_binary");
+    own.profile.health.error_budget = 0.5;
+    FabricRank rank(transport, own);
+    std::vector<std::string> all;
+    for (int step = 0; step < 12; ++step) {
+      const Status status = rank.run_step([&](Gradients& gradients) {
+        if (step < 6 || transport.rank() != 1) return;
+        // Few large values among many small ones: signs and a scale say nothing of them.
+        for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+          gradients[0][i] *= i % 100 == 0 ? 9.0f : 0.01f;
+        }
+      });
+      ASSERT_TRUE(status.ok()) << to_string(status);
+      all.push_back(rank.decision("backbone"));
+    }
+    decisions.set(transport.rank(), all);
+  });
+  decisions.expect_all_equal();
+  EXPECT_THAT(decisions.first(), testing::Contains("g_binary admitted"));
+  EXPECT_THAT(decisions.first(), testing::Contains("fp32 error_budget"));
+}
+
+TEST(Fabric, LocksOutAfterTooManyFallbacks) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    for (int step = 0; step < 60; ++step) {
+      const Status status = rank.run_step([&](Gradients& own) {
+        if (transport.rank() == 0 && step % 8 == 5) {
+          own[0][0] = std::numeric_limits<float>::quiet_NaN();
+        }
+      });
+      ASSERT_TRUE(status.ok()) << to_string(status);
+    }
+    EXPECT_EQ(rank.decision("backbone"), "fp32 locked_out");
+  });
+}
+
+TEST(Fabric, ChangesRoutesAtTheStepOfAPhase) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions own = options("waterfill:4");
+    own.profile.phases.push_back(
+        {.from_step = 8, .routes = {{"head", "fp32"}, {"backbone", "g_ternary"}}});
+    own.profile.health.error_budget = 0.9;
+    FabricRank rank(transport, own);
+    run_steps(rank, 8);
+    EXPECT_EQ(rank.decision("backbone"), "waterfill:4 admitted");
+    run_steps(rank, 1);
+    EXPECT_EQ(rank.decision("backbone"), "g_ternary admitted");
+  });
+}
+
+TEST(Fabric, GoesOnFromASavedStateWithTheSameBits) {
+  for (const std::string route : {"waterfill:3+ef", "powersgd:2"}) {
+    std::vector<std::vector<Fabric::Memory>> memories(3);
+    std::vector<std::string> texts(3);
+    ByRank<Gradients> uninterrupted(3);
+    on_all_ranks(3, [&](Transport& transport) {
+      FabricOptions own = options(route);
+      own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
+      FabricRank rank(transport, own);
+      run_steps(rank, 10);
+      texts[transport.rank()] = rank.fabric().state();
+      memories[transport.rank()] = rank.fabric().memory();
+      run_steps(rank, 10);
+      uninterrupted.set(transport.rank(), rank.gradients());
+    });
+    EXPECT_FALSE(memories[0].empty()) << route;
+    ByRank<Gradients> resumed(3);
+    on_all_ranks(3, [&](Transport& transport) {
+      FabricOptions own = options(route);
+      own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
+      FabricRank rank(transport, own);
+      ASSERT_TRUE(rank.fabric().load_state(texts[transport.rank()]).ok());
+      ASSERT_TRUE(rank.fabric().load_memory(memories[transport.rank()]).ok());
+      EXPECT_EQ(rank.fabric().step(), 10u);
+      run_steps(rank, 10);
+      resumed.set(transport.rank(), rank.gradients());
+    });
+    resumed.expect_all_equal();
+    EXPECT_EQ(resumed.first(), uninterrupted.first()) << route;
+  }
+}
+
+TEST(Fabric, OnlyWatchesInShadowMode) {
+  ByRank<Gradients> shadow(2);
+  ByRank<Gradients> dense(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions own = options("waterfill:4");
+    own.mode = Mode::kShadow;
+    FabricRank rank(transport, own);
+    run_steps(rank, 8);
+    EXPECT_EQ(rank.decision("backbone"), "fp32 admitted");
+    const auto last = nlohmann::json::parse(rank.records().back());
+    EXPECT_GT(last["shadow_bytes"].get<double>(), 0);
+    EXPECT_GT(last["regions"][1]["error"].get<double>(), 0);
+    EXPECT_LT(last["shadow_bytes"].get<double>(), last["regions"][1]["dense_bytes"].get<double>());
+    shadow.set(transport.rank(), rank.gradients());
+  });
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("fp32"));
+    run_steps(rank, 8);
+    dense.set(transport.rank(), rank.gradients());
+  });
+  EXPECT_EQ(shadow.first(), dense.first());
+}
+
+TEST(Fabric, IsDenseForGoodOnceDetached) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
+    run_steps(rank, 2);
+    EXPECT_EQ(rank.decision("backbone"), "waterfill:4 forced");
+    rank.fabric().detach();
+    run_steps(rank, 3);
+    EXPECT_EQ(rank.decision("backbone"), "fp32 forced");
+  });
+}
+
+TEST(Fabric, UsesLowBitsWhereTheLinkIsSlow) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions own = options("waterfill:4", Admit::kUseful);
+    own.link_gbps = 1e-4;
+    FabricRank rank(transport, own);
+    run_steps(rank, 8);
+    EXPECT_EQ(rank.decision("backbone"), "waterfill:4 admitted");
+  });
+}
+
+TEST(Fabric, RefusesBucketsOutOfTurn) {
+  on_all_ranks(1, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    std::vector<float> values(10);
+    const Status status = rank.fabric().all_reduce(
+        {.index = 1, .is_last = true, .values = Values(values), .slots = {}});
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), testing::HasSubstr("bucket 1 of step 0"));
+  });
+}
+
+TEST(Fabric, RefusesAStateOfAnotherJob) {
+  on_all_ranks(1, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    EXPECT_EQ(rank.fabric().load_state("{}").code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(rank.fabric().load_state("nonsense").code(), ErrorCode::kInvalidArgument);
+    run_steps(rank, 1);
+  });
+}
+
+}  // namespace
+}  // namespace nf

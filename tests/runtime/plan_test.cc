@@ -1,0 +1,82 @@
+#include "runtime/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/fabric_job.h"
+
+namespace nf {
+namespace {
+
+Binding small_binding() {
+  Expected<Binding> binding =
+      Binding::make(test::short_profile("waterfill:4"), test::small_model());
+  EXPECT_TRUE(binding) << to_string(binding.status());
+  return *binding;
+}
+
+// All parameters, one after the other.
+std::vector<BucketSlot> slots_of(const Binding& binding) {
+  std::vector<BucketSlot> slots;
+  std::size_t offset = 0;
+  for (std::uint32_t i = 0; i < binding.parameters().size(); ++i) {
+    const std::size_t count = binding.parameters()[i].count;
+    slots.push_back({.parameter = i, .offset = offset, .count = count});
+    offset += count;
+  }
+  return slots;
+}
+
+TEST(Plan, CutsABucketAtParameterBordersByRoute) {
+  const Binding binding = small_binding();
+  const Plan plan =
+      make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "waterfill:4"});
+  ASSERT_EQ(plan.low_bit.size(), 1u);
+  EXPECT_EQ(plan.low_bit[0].route, "waterfill:4");
+  EXPECT_EQ(plan.low_bit[0].segments.size(), 2u);  // the two blocks
+  EXPECT_EQ(plan.low_bit[0].values(), 64u * 64 + 48 * 64);
+  EXPECT_EQ(plan.dense.size(), 3u);  // the head, and the norm, which is small
+}
+
+TEST(Plan, LetsSegmentsOfOneRouteTravelTogetherWhateverTheirRegion) {
+  const Binding binding = small_binding();
+  const Plan plan =
+      make_plan(binding, slots_of(binding), std::vector<std::string>{"waterfill:4", "waterfill:4"});
+  ASSERT_EQ(plan.low_bit.size(), 1u);
+  EXPECT_EQ(plan.low_bit[0].segments.size(), 3u);
+}
+
+TEST(Plan, IsDenseWhereEveryRouteIs) {
+  const Binding binding = small_binding();
+  const Plan plan = make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "fp32"});
+  EXPECT_TRUE(plan.is_dense());
+  EXPECT_EQ(plan.dense.size(), 5u);
+}
+
+TEST(Plan, LeavesOutEmptyParameters) {
+  const Binding binding = small_binding();
+  const std::vector<BucketSlot> slots = {{.parameter = 0, .offset = 0, .count = 0}};
+  const Plan plan = make_plan(binding, slots, std::vector<std::string>{"fp32", "waterfill:4"});
+  EXPECT_TRUE(plan.is_dense());
+  EXPECT_TRUE(plan.dense.empty());
+}
+
+TEST(Plan, PrintsItself) {
+  const Binding binding = small_binding();
+  const Plan plan =
+      make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "waterfill:4"});
+  EXPECT_THAT(plan.describe(binding), testing::HasSubstr("block1.weight  backbone  waterfill:4"));
+}
+
+TEST(Runs, JoinSegmentsThatTouch) {
+  const std::vector<Segment> segments = {{.slot = {.offset = 0, .count = 10}},
+                                         {.slot = {.offset = 10, .count = 5}},
+                                         {.slot = {.offset = 20, .count = 1}}};
+  const std::vector<Run> runs = runs_of(segments);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].count, 15u);
+  EXPECT_EQ(runs[1].offset, 20u);
+}
+
+}  // namespace
+}  // namespace nf

@@ -1,0 +1,102 @@
+#include "support/fabric_job.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace nf::test {
+
+OwnDenseSum::OwnDenseSum(Transport& transport) {
+  auto made = AllReduce::create(transport, {.codec = "fp32", .topology = Topology::kRing});
+  EXPECT_TRUE(made) << to_string(made.status());
+  all_reduce_ = std::move(*made);
+}
+
+Status OwnDenseSum::sum(Values values) {
+  const Gradient gradient{.parameter = 1, .values = values};
+  return all_reduce_->run({.step = calls_++, .gradients = std::span(&gradient, 1)});
+}
+
+std::vector<ModelParameter> small_model() {
+  return {{.name = "block1.weight", .module_type = "Linear", .count = 64 * 64, .rows = 64},
+          {.name = "block2.weight", .module_type = "Linear", .count = 48 * 64, .rows = 48},
+          {.name = "norm.weight", .module_type = "LayerNorm", .count = 64, .rows = 0},
+          {.name = "head.weight", .module_type = "Linear", .count = 10 * 128, .rows = 10},
+          {.name = "head.bias", .module_type = "Linear", .count = 10, .rows = 0}};
+}
+
+Profile short_profile(const std::string& route) {
+  Profile profile;
+  profile.name = "short";
+  profile.regions = {{.name = "head", .names = {"head.*"}}, {.name = "backbone"}};
+  profile.phases = {{.from_step = 0, .routes = {{"head", "fp32"}, {"backbone", route}}}};
+  profile.health = {.warm_up_steps = 4,
+                    .cool_down_steps = 3,
+                    .probation_steps = 3,
+                    .most_fallbacks = 2,
+                    .lock_out_window_steps = 1000};
+  return profile;
+}
+
+FabricRank::FabricRank(Transport& transport, FabricOptions options)
+    : transport_(transport), engine_(transport), model_(small_model()) {
+  options.parameters = model_;
+  auto made = Fabric::create(transport, engine_, std::move(options));
+  EXPECT_TRUE(made) << to_string(made.status());
+  fabric_ = std::move(*made);
+}
+
+Status FabricRank::run_step(const std::function<void(Gradients&)>& spoil) {
+  gradients_.clear();
+  for (std::size_t i = 0; i < model_.size(); ++i) {
+    std::mt19937 random(
+        static_cast<std::uint32_t>(fabric_->step() * 1000 + i * 100 + transport_.rank()));
+    std::normal_distribution<float> normal;
+    std::vector<float>& values = gradients_.emplace_back(model_[i].count);
+    std::ranges::generate(values, [&] { return normal(random); });
+  }
+  if (spoil) spoil(gradients_);
+  // As DDP does it: from the end of the model to its beginning.
+  const std::vector<std::vector<std::uint32_t>> buckets = {{4, 3, 2}, {1, 0}};
+  for (std::uint32_t index = 0; index < buckets.size(); ++index) {
+    std::vector<float> flat;
+    Bucket bucket{
+        .index = index, .is_last = index + 1 == buckets.size(), .values = {}, .slots = {}};
+    for (const std::uint32_t parameter : buckets[index]) {
+      const std::vector<float>& values = gradients_[parameter];
+      bucket.slots.push_back(
+          {.parameter = parameter, .offset = flat.size(), .count = values.size()});
+      flat.insert(flat.end(), values.begin(), values.end());
+    }
+    bucket.values = Values(flat);
+    NF_RETURN_IF_ERROR(fabric_->all_reduce(bucket));
+    for (const BucketSlot& slot : bucket.slots) {
+      std::copy_n(flat.begin() + static_cast<std::ptrdiff_t>(slot.offset), slot.count,
+                  gradients_[slot.parameter].begin());
+    }
+  }
+  return {};
+}
+
+const std::vector<std::string>& FabricRank::records() {
+  for (std::string& record : fabric_->drain()) records_.push_back(std::move(record));
+  return records_;
+}
+
+std::string FabricRank::decision(const std::string& region) {
+  const std::vector<std::string>& all = records();
+  for (auto record = all.rbegin(); record != all.rend(); ++record) {
+    const auto json = nlohmann::json::parse(*record);
+    if (json["event"] != "step") continue;
+    for (const auto& item : json["regions"]) {
+      if (item["name"] == region) {
+        return item["route"].get<std::string>() + " " + item["reason"].get<std::string>();
+      }
+    }
+  }
+  return "none";
+}
+
+}  // namespace nf::test
