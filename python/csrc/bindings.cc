@@ -1,0 +1,172 @@
+// neuron_fabric._C: what the Python package is built on. Its types are in _C.pyi.
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddp_hook.h"
+#include "neuron_fabric/version.h"
+#include "runtime.h"
+
+namespace nf::torch_front {
+namespace {
+
+namespace py = pybind11;
+
+// The only place where a Status becomes an exception, the futures of buckets aside.
+void check(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+template <typename T>
+T take(Expected<T> expected) {
+  if (!expected) throw py::value_error(expected.status().message());
+  return std::move(*expected);
+}
+
+FabricOptions options_from(const py::dict& options) {
+  FabricOptions result;
+  result.profile = take(Profile::parse(options["profile"].cast<std::string>()));
+  const auto mode = options["mode"].cast<std::string>();
+  result.mode = mode == "shadow" ? Mode::kShadow : Mode::kOn;
+  const auto admit = options["admit"].cast<std::string>();
+  result.admit = admit == "forced" ? Admit::kForced
+                 : admit == "safe" ? Admit::kSafe
+                                   : Admit::kUseful;
+  if (const auto topology = options["topology"].cast<std::string>(); topology != "auto") {
+    result.topology = take(find_topology(topology));
+  }
+  if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
+  result.seed = options["seed"].cast<std::uint64_t>();
+  result.timeout = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(options["timeout"].cast<double>()));
+  return result;
+}
+
+std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
+                                      std::vector<std::string> module_types,
+                                      std::vector<at::Tensor> tensors,
+                                      const c10::intrusive_ptr<c10d::ProcessGroup>& training,
+                                      const c10::intrusive_ptr<c10d::ProcessGroup>& own,
+                                      const c10::intrusive_ptr<c10d::Store>& store,
+                                      std::string prefix, const py::dict& options) {
+  FabricOptions parsed = options_from(options);
+  const py::gil_scoped_release no_gil;
+  return std::make_shared<Runtime>(
+      Model(std::move(names), std::move(module_types), std::move(tensors)),
+      Surroundings{training, own, store, std::move(prefix)}, std::move(parsed));
+}
+
+void register_hook(const std::shared_ptr<Runtime>& runtime, c10d::Reducer& reducer) {
+  const py::gil_scoped_release no_gil;
+  reducer.register_comm_hook(std::make_unique<DdpHook>(runtime));
+}
+
+std::shared_ptr<torch::jit::PythonFutureWrapper> run_hook(const std::shared_ptr<Runtime>& runtime,
+                                                          c10d::GradBucket& bucket) {
+  const py::gil_scoped_release no_gil;
+  return std::make_shared<torch::jit::PythonFutureWrapper>(runtime->run(bucket));
+}
+
+// (route, parameter, what, values): tensors of their own, not views.
+py::list memory_of(Runtime& runtime) {
+  std::vector<Fabric::Memory> memory;
+  {
+    const py::gil_scoped_release no_gil;
+    runtime.drain();
+    memory = runtime.fabric().memory();
+  }
+  py::list items;
+  for (const Fabric::Memory& item : memory) {
+    const std::vector<float>& values = item.remembered.values;
+    at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
+    std::copy(values.begin(), values.end(), tensor.data_ptr<float>());
+    items.append(py::make_tuple(item.route, item.remembered.parameter, item.remembered.what,
+                                item.remembered.rows, std::move(tensor)));
+  }
+  return items;
+}
+
+void load_memory(Runtime& runtime, const py::list& items) {
+  std::vector<Fabric::Memory> memory;
+  for (const py::handle& item : items) {
+    const auto tuple = item.cast<py::tuple>();
+    const at::Tensor values = tuple[4].cast<at::Tensor>().to(at::kCPU, at::kFloat).contiguous();
+    const float* data = values.data_ptr<float>();
+    memory.push_back({.route = tuple[0].cast<std::string>(),
+                      .remembered = {.parameter = tuple[1].cast<std::uint64_t>(),
+                                     .what = tuple[2].cast<std::string>(),
+                                     .rows = tuple[3].cast<std::size_t>(),
+                                     .values = std::vector<float>(data, data + values.numel())}});
+  }
+  check(runtime.fabric().load_memory(memory));
+}
+
+std::vector<ModelParameter> parameters_of(const std::vector<std::string>& names,
+                                          const std::vector<std::string>& module_types,
+                                          const std::vector<at::Tensor>& tensors) {
+  return Model(names, module_types, tensors).parameters();
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  module.attr("__version__") = std::string(kVersion);
+
+  py::class_<Runtime, std::shared_ptr<Runtime>>(module, "Runtime")
+      .def(py::init(&make_runtime), py::arg("names"), py::arg("module_types"), py::arg("tensors"),
+           py::arg("training_group"), py::arg("own_group"), py::arg("store"), py::arg("prefix"),
+           py::arg("options"))
+      .def("register", &register_hook, py::arg("reducer"))
+      .def("run", &run_hook, py::arg("bucket"))
+      .def("observe_loss", [](Runtime& self, double loss) { self.fabric().observe_loss(loss); })
+      .def("set_loss_scale",
+           [](Runtime& self, float scale) { self.fabric().set_loss_scale(scale); })
+      .def("report_capacity_breach", [](Runtime& self) { self.fabric().report_capacity_breach(); })
+      .def("detach", [](Runtime& self) { self.fabric().detach(); })
+      .def("should_step", [](Runtime& self) { return self.fabric().should_step(); })
+      .def_property_readonly("step", [](Runtime& self) { return self.fabric().step(); })
+      .def_property_readonly(
+          "topology",
+          [](Runtime& self) { return std::string(to_string(self.fabric().topology())); })
+      .def("describe", [](Runtime& self) { return self.fabric().binding().describe(); })
+      .def("records", [](Runtime& self) { return self.fabric().drain(); })
+      .def("drain", &Runtime::drain, py::call_guard<py::gil_scoped_release>())
+      .def("state",
+           [](Runtime& self) {
+             const py::gil_scoped_release no_gil;
+             self.drain();
+             return self.fabric().state();
+           })
+      .def("load_state",
+           [](Runtime& self, const std::string& state) { check(self.fabric().load_state(state)); })
+      .def("memory", &memory_of)
+      .def("load_memory", &load_memory)
+      .def("close", &Runtime::close, py::call_guard<py::gil_scoped_release>());
+
+  module.def("parse_profile", [](const std::string& text, const std::string& origin) {
+    return take(Profile::parse(text, origin)).print();
+  });
+  module.def("static_profile",
+             [](const std::string& route) { return static_profile(route).print(); });
+  module.def("default_profile",
+             [](const std::vector<std::string>& names, const std::vector<std::string>& module_types,
+                const std::vector<at::Tensor>& tensors) {
+               return default_profile(parameters_of(names, module_types, tensors)).print();
+             });
+  module.def("binding_hash", [](const std::string& profile, const std::vector<std::string>& names,
+                                const std::vector<std::string>& module_types,
+                                const std::vector<at::Tensor>& tensors) {
+    return take(Binding::make(take(Profile::parse(profile)),
+                              parameters_of(names, module_types, tensors)))
+        .hash();
+  });
+  module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
+}
+
+}  // namespace nf::torch_front

@@ -1,0 +1,37 @@
+// Which tensor is which parameter, and how DDP's buckets hold their gradients.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "neuron_fabric/fabric.h"
+
+namespace nf::torch_front {
+
+class Model {
+ public:
+  // All side by side. Keeps the tensors, so that none of them can be mistaken for another.
+  Model(std::vector<std::string> names, std::vector<std::string> module_types,
+        std::vector<at::Tensor> tensors);
+
+  std::vector<ModelParameter> parameters() const;
+  const std::string& name(std::uint32_t parameter) const { return names_[parameter]; }
+  bool is_on_host() const { return tensors_.empty() || tensors_.front().device().is_cpu(); }
+
+  // The bucket as the core sees it; `values` is its buffer, or a copy of it in host memory. Throws
+  // c10::Error on a parameter that is not of this model, and on gradients that are sparse or of a
+  // type without a route.
+  Bucket view(c10d::GradBucket& bucket, const at::Tensor& values) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::string> module_types_;
+  std::vector<at::Tensor> tensors_;
+  std::unordered_map<const c10::TensorImpl*, std::uint32_t> index_;
+};
+
+}  // namespace nf::torch_front

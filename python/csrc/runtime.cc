@@ -1,0 +1,211 @@
+#include "runtime.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace nf::torch_front {
+namespace {
+
+// How often a rank that waits for the engine asks whether its peers still live.
+constexpr std::chrono::milliseconds kLookAround{200};
+
+std::unique_ptr<Fabric> make_fabric(Transport& transport, DenseSum& engine, FabricOptions options) {
+  Expected<std::unique_ptr<Fabric>> fabric = Fabric::create(transport, engine, std::move(options));
+  if (!fabric) throw std::runtime_error(fabric.status().message());
+  return std::move(*fabric);
+}
+
+FabricOptions with_parameters(FabricOptions options, const Model& model) {
+  options.parameters = model.parameters();
+  return options;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> make_future(const at::Tensor& buffer) {
+  std::vector<c10::Device> devices;
+  if (!buffer.device().is_cpu()) devices.push_back(buffer.device());
+  return c10::make_intrusive<c10::ivalue::Future>(c10::TensorType::get(), std::move(devices));
+}
+
+}  // namespace
+
+// One bucket between the hook and its future.
+struct Runtime::Job {
+  at::Tensor buffer;
+  std::uint64_t step = 0;
+  std::size_t index = 0;
+  bool is_last = false;
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  c10::intrusive_ptr<c10d::Work> dense;
+  std::unique_ptr<BucketSum> sum;
+  std::atomic<bool> is_settled = false;
+};
+
+Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
+    : model_(std::move(model)),
+      surroundings_(std::move(surroundings)),
+      failures_(surroundings_.store, surroundings_.prefix),
+      transport_(surroundings_.own),
+      engine_(model_.is_on_host() ? surroundings_.training : surroundings_.own),
+      fabric_(make_fabric(transport_, engine_, with_parameters(std::move(options), model_))) {}
+
+Runtime::~Runtime() = default;
+
+void Runtime::close() {
+  if (is_closed_.exchange(true)) return;
+  worker_.drain();
+  transport_.close();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
+  auto job = std::make_shared<Job>();
+  job->buffer = bucket.getBuffer();
+  job->step = fabric_->step();
+  job->index = bucket.getIndex();
+  job->is_last = bucket.isLast();
+  job->future = make_future(job->buffer);
+  {
+    const std::lock_guard lock(mutex_);
+    under_way_.push_back(job);
+  }
+  if (is_closed_) {
+    fail(*job, {ErrorCode::kInvalidArgument, "the fabric has been closed"});
+    return job->future;
+  }
+  if (job->buffer.device().is_cpu()) {
+    sum_on_host(job, bucket);
+  } else {
+    sum_on_device(job, bucket);
+  }
+  if (job->is_last) {
+    worker_.post([this, step = job->step] {
+      wait_for_step(step);
+      // A failure shows in the next step's first bucket, which needs what could not be had.
+      static_cast<void>(fabric_->end_step());
+    });
+  }
+  return job->future;
+}
+
+void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
+  Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(model_.view(bucket, job->buffer));
+  if (!sum) return fail(*job, sum.status());
+  job->sum = std::move(*sum);
+  if (const Values dense = job->sum->dense(); dense.count > 0) {
+    try {
+      job->dense = engine_.start(dense);
+    } catch (const std::exception& error) {
+      return fail(*job, {ErrorCode::kPeerLost, error.what()});
+    }
+  }
+  if (!job->sum->has_low_bit()) {
+    if (job->dense == nullptr) return finish(*job);
+    job->dense->getFuture()->addCallback(
+        [self = shared_from_this(), job](c10::ivalue::Future& dense) {
+          if (dense.hasError()) {
+            self->fail(*job, {ErrorCode::kPeerLost, dense.tryRetrieveErrorMessage()});
+          } else {
+            self->finish(*job);
+          }
+        });
+    return;
+  }
+  worker_.post([this, job] {
+    if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) return fail(*job, status);
+    if (job->dense != nullptr) {
+      try {
+        job->dense->wait();
+      } catch (const std::exception& error) {
+        return fail(*job, {ErrorCode::kPeerLost, error.what()});
+      }
+    }
+    finish(*job);
+  });
+}
+
+// Through host memory, on a stream of its own, so that neither backward nor the host waits.
+void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
+  const c10::Device device = job->buffer.device();
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  auto ready = std::make_shared<c10::Event>(device.type());
+  ready->record(streams.getStream(device));
+  Bucket view = model_.view(bucket, job->buffer);
+  worker_.post([this, job, ready, view = std::move(view), streams, device]() mutable {
+    try {
+      const c10::StreamGuard guard(streams.getStreamFromGlobalPool(device));
+      ready->block(guard.current_stream());
+      at::Tensor host = job->buffer.to(at::kCPU);
+      view.values.data = host.data_ptr();
+      if (Status status = fabric_->all_reduce(view); !status.ok()) return fail(*job, status);
+      job->buffer.copy_(host);
+      if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
+      settle(*job);
+    } catch (const std::exception& error) {
+      fail(*job, {ErrorCode::kUnsupported, error.what()});
+    }
+  });
+}
+
+void Runtime::finish(Job& job) {
+  if (Status status = fabric_->finish(*job.sum); !status.ok()) return fail(job, status);
+  job.sum.reset();
+  if (!job.is_settled.exchange(true)) job.future->markCompleted(job.buffer);
+  settle(job);
+}
+
+std::string Runtime::describe(const Job& job, const Status& why) {
+  const std::string message = c10::str("step ", job.step, ", bucket ", job.index, ", rank ",
+                                       transport_.rank(), ": ", why.message());
+  // The first to see it is nearest to the cause.
+  const std::string first = failures_.report(message);
+  return first == message ? message : c10::str(message, "; first seen at ", first);
+}
+
+void Runtime::fail(Job& job, const Status& why) {
+  if (!job.is_settled.exchange(true)) {
+    const std::string message =
+        c10::str("neuron_fabric: ", describe(job, why), " (docs/errors.md says what to do)");
+    job.future->setError(std::make_exception_ptr(std::runtime_error(message)));
+  }
+  settle(job);
+}
+
+void Runtime::settle(Job& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(under_way_,
+                  [&](const std::shared_ptr<Job>& other) { return other.get() == &job; });
+  }
+  settled_.notify_all();
+}
+
+// The engine may wait for a dead rank until its own timeout, which is half an hour by default. Who
+// has lost a peer, or reads that another rank has, does not wait for it.
+void Runtime::wait_for_step(std::uint64_t step) {
+  std::unique_lock lock(mutex_);
+  const auto is_over = [&] {  // the next one may have begun
+    return std::ranges::none_of(
+        under_way_, [&](const std::shared_ptr<Job>& job) { return job->step <= step; });
+  };
+  while (!settled_.wait_for(lock, kLookAround, is_over)) {
+    const std::vector<std::shared_ptr<Job>> waiting = under_way_;
+    lock.unlock();
+    Status trouble = transport_.peers();
+    if (trouble.ok()) {
+      if (std::string reported = failures_.read(); !reported.empty()) {
+        trouble = {ErrorCode::kAborted, std::move(reported)};
+      }
+    }
+    if (!trouble.ok()) {
+      for (const std::shared_ptr<Job>& job : waiting) fail(*job, trouble);
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace nf::torch_front

@@ -1,0 +1,75 @@
+// One attached model: what stands between DDP's reducer and the core. Torch ends here.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "c10d_transport.h"
+#include "engine.h"
+#include "failure_store.h"
+#include "model.h"
+#include "neuron_fabric/fabric.h"
+#include "worker.h"
+
+namespace nf::torch_front {
+
+// The process groups and the store that an attached model stands on.
+struct Surroundings {
+  c10::intrusive_ptr<c10d::ProcessGroup> training;  // what DDP itself uses
+  c10::intrusive_ptr<c10d::ProcessGroup> own;       // for us alone; takes CPU tensors
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string prefix;  // of our keys in the store
+};
+
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  // Throws std::runtime_error with what is wrong, as the core says it.
+  Runtime(Model model, Surroundings surroundings, FabricOptions options);
+  ~Runtime();
+
+  // The hook. Returns at once; the future holds the bucket's buffer with the mean of all ranks in
+  // it, or the error that training has to stop with.
+  c10::intrusive_ptr<c10::ivalue::Future> run(c10d::GradBucket& bucket);
+
+  Fabric& fabric() { return *fabric_; }
+  const Model& model() const { return model_; }
+  // Until nothing is under way.
+  void drain() { worker_.drain(); }
+  // Ends the threads; the hook must not run again.
+  void close();
+
+ private:
+  struct Job;
+
+  void sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
+  void sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
+  void wait_for_step(std::uint64_t step);
+  void finish(Job& job);
+  void fail(Job& job, const Status& why);
+  void settle(Job& job);
+  std::string describe(const Job& job, const Status& why);
+
+  const Model model_;
+  const Surroundings surroundings_;
+  FailureStore failures_;
+  C10dTransport transport_;
+  Engine engine_;
+  std::unique_ptr<Fabric> fabric_;
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::condition_variable settled_;
+  std::vector<std::shared_ptr<Job>> under_way_;
+
+  std::atomic<bool> is_closed_ = false;
+  Worker worker_;  // the last, so that its jobs find everything else alive
+};
+
+}  // namespace nf::torch_front

@@ -1,0 +1,133 @@
+"""nf.attach(): one call that lets a DDP model's gradients travel at low bits where that pays."""
+
+import logging
+import os
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.fabric import Fabric
+from neuron_fabric.session import Session
+from neuron_fabric.settings import Settings, mode
+
+logger = logging.getLogger(__name__)
+
+
+def attach(
+    model: torch.nn.Module,
+    profile: object = None,
+    *,
+    route: str | None = None,
+    admit: str = "useful",
+    link_gbps: float | None = None,
+    run_dir: str | os.PathLike | None = None,
+    topology: str = "auto",
+    seed: int = 0,
+    timeout: float | None = None,
+    scaler: "torch.amp.GradScaler | None" = None,
+    tensorboard: str | os.PathLike | None = None,
+    prometheus: int | str | None = None,
+) -> Fabric:
+    """Attaches the runtime to a DistributedDataParallel model, before its first backward pass.
+
+    Every rank calls it with the same arguments. What cannot work raises on all of them.
+
+    profile: a path, a dict or an nf.Profile; without one, heads, norms, biases and embeddings stay
+        dense and the rest takes waterfill:5 after a warm-up, under the monitor.
+    route: forces one route on every parameter from the first step, without admission.
+    admit: "useful" uses low bits where they are safe and predicted to shorten the step, "safe"
+        wherever they are safe.
+    link_gbps: prices another link than the one measured.
+    run_dir: where rank 0 writes what happens, for `nf report`; NF_RUN_DIR where it is not given.
+    topology: "auto", or how ranks sum low-bit gradients: direct, ring, tree, halving_doubling.
+    seed: of everything random.
+    timeout: seconds to wait for a peer; that of the model's process group where it is not given.
+    scaler: a GradScaler whose scale error feedback and norms are to be free of.
+    tensorboard, prometheus: a folder for TensorBoard; a port, host:port or file for Prometheus.
+
+    The environment variable NF_MODE turns it off, or lets it only watch (shadow), without a change
+    to the code.
+    """
+    ddp = _unwrap(model)
+    settings = Settings(
+        profile=profile,
+        route=route,
+        admit=admit,
+        link_gbps=link_gbps,
+        run_dir=run_dir,
+        topology=topology,
+        seed=seed,
+        timeout=timeout,
+        tensorboard=tensorboard,
+        prometheus=prometheus,
+    )
+    if mode() == "off":
+        logger.info("NF_MODE is off: gradients travel as DDP sends them")
+        return Fabric(None, ddp)
+    _refuse_what_cannot_work(ddp)
+    session = Session(ddp.module, ddp.process_group, settings)
+    session.runtime.register(ddp.reducer)
+    ddp.logger._set_comm_hook_name("neuron_fabric")
+    _guard_join(ddp)
+    fabric = Fabric(session, ddp)
+    if scaler is not None:
+        ddp.register_forward_pre_hook(
+            lambda _module, _inputs: fabric.set_loss_scale(scaler.get_scale())
+        )
+    if session.rank == 0:
+        logger.info(
+            "attached to %d parameters of %d ranks, %s",
+            len(session.parameters.names), session.ranks, session.runtime.topology,
+        )
+    return fabric
+
+
+def _unwrap(model: torch.nn.Module) -> DistributedDataParallel:
+    """The DDP model itself, also of torch.compile(DDP(...))."""
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, DistributedDataParallel):
+        return inner
+    kind = type(inner).__name__
+    if "FSDP" in kind or "FullySharded" in kind:
+        raise TypeError(
+            f"{kind} shards its parameters and has no buckets to compress; attach() takes a "
+            "DistributedDataParallel model"
+        )
+    raise TypeError(
+        f"attach() takes a DistributedDataParallel model, not a {kind}: wrap it first, "
+        "DistributedDataParallel(model)"
+    )
+
+
+def _refuse_what_cannot_work(ddp: DistributedDataParallel) -> None:
+    if getattr(ddp, "_use_python_reducer", False):
+        raise RuntimeError(
+            "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "
+            "'python_reducer'), which has no buckets; use the default, optimize_ddp = True"
+        )
+    if getattr(ddp, "mixed_precision", None) is not None:
+        raise RuntimeError(
+            "DDP(mixed_precision=...) takes the communication hook for itself; use torch.autocast, "
+            "or a model in bfloat16, instead"
+        )
+    if ddp._comm_hooks or ddp._get_ddp_logging_data().get("comm_hook"):
+        name = ddp._get_ddp_logging_data().get("comm_hook", "another hook")
+        raise RuntimeError(
+            f"the model already has a communication hook ({name}), and DDP takes only one: attach "
+            "to a fresh DistributedDataParallel"
+        )
+
+
+def _guard_join(ddp: DistributedDataParallel) -> None:
+    """With joined ranks left out of the divisor, every step would need another one."""
+    join_hook = ddp.join_hook
+
+    def guarded(**options: object) -> object:
+        if not options.get("divide_by_initial_world_size", True):
+            raise RuntimeError(
+                "join(divide_by_initial_world_size=False) is not supported: gradients are divided "
+                "by the number of all ranks before they are summed"
+            )
+        return join_hook(**options)
+
+    ddp.join_hook = guarded

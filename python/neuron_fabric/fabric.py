@@ -1,0 +1,148 @@
+"""What nf.attach() returns: the run as its user sees it."""
+
+import logging
+import math
+import warnings
+
+import torch
+
+from neuron_fabric import _C
+from neuron_fabric.meeting import agree
+from neuron_fabric.session import Session
+from neuron_fabric.summary import Summary
+
+logger = logging.getLogger(__name__)
+
+_FORMAT = "neuron_fabric.state"
+_VERSION = 1
+
+
+class Fabric:
+    """Watches and steers how one model's gradients travel. Made by nf.attach()."""
+
+    def __init__(self, session: Session | None, module: torch.nn.Module) -> None:
+        self._session = session  # None where NF_MODE is off
+        self._module = module
+
+    @property
+    def step(self) -> int:
+        """The step that begins next; 0 where NF_MODE is off."""
+        return self._session.runtime.step if self._session else 0
+
+    @property
+    def topology(self) -> str:
+        return self._session.runtime.topology if self._session else "none"
+
+    def observe(self, loss: torch.Tensor | float) -> None:
+        """This rank's loss of the step. A jump of the mean over ranks makes regions fall back."""
+        if self._session:
+            value = loss.detach().float().mean().item() if torch.is_tensor(loss) else float(loss)
+            self._session.runtime.observe_loss(value)
+
+    def set_loss_scale(self, scale: float) -> None:
+        """What the gradients are multiplied by; attach(scaler=...) does it by itself."""
+        if not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"a loss scale is a positive number, not {scale!r}")
+        if self._session:
+            self._session.runtime.set_loss_scale(scale)
+
+    def report_capacity_breach(self) -> None:
+        """A reducer outside the ranks has refused this rank's work: all ranks fall back."""
+        if self._session:
+            self._session.runtime.report_capacity_breach()
+
+    def should_step(self) -> bool:
+        """Whether the gradients of the last step are finite; the same on every rank."""
+        if self._session and (known := self._session.runtime.should_step()) is not None:
+            return known
+        return all(
+            bool(torch.isfinite(p.grad).all()) for p in self._module.parameters() if p.grad is not None
+        )
+
+    def summary(self) -> Summary:
+        """What has happened so far on this rank; print it, or take its to_dict()."""
+        if not self._session:
+            return Summary()
+        self._session.runtime.drain()
+        self._session.telemetry.poll()
+        return self._session.summary_reader.summary()
+
+    def describe(self) -> str:
+        """One line a parameter: its size, region and routes."""
+        return self._session.runtime.describe() if self._session else "NF_MODE is off\n"
+
+    def detach(self) -> None:
+        """Back to plain all-reduce, for good. Every rank calls it after the same step."""
+        if self._session:
+            agree(self._session.own_group, {"the step at which detach() was called": self.step})
+            self._session.runtime.detach()
+
+    def close(self) -> None:
+        """Ends telemetry and threads, at the end of training. Gradients cannot be summed after."""
+        if self._session:
+            self._session.close()
+
+    def state_dict(self) -> dict[str, object]:
+        """This rank's share of what a checkpoint needs: every rank saves its own."""
+        if not self._session:
+            return {"format": _FORMAT, "version": _VERSION, "off": True}
+        runtime = self._session.runtime
+        names = {_C.parameter_key(name): name for name in self._session.parameters.names}
+        return {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "rank": self._session.rank,
+            "ranks": self._session.ranks,
+            "profile": self._session.profile.text,
+            "state": runtime.state(),
+            "memory": [
+                {"route": route, "parameter": names[key], "what": what, "rows": rows, "values": values}
+                for route, key, what, rows, values in runtime.memory()
+                if key in names
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Goes on where state_dict() was taken, before the first step. Of a job with another number
+        of ranks, decisions and running statistics carry over; what error feedback kept on each rank
+        does not, and a warning says so."""
+        _check_state(state)
+        if not self._session or state.get("off"):
+            return
+        session = self._session
+        if state["profile"] != session.profile.text:
+            raise ValueError(
+                "the state was saved with another profile; attach with that one, or do not load it"
+            )
+        session.runtime.load_state(state["state"])
+        if state["ranks"] != session.ranks:
+            self._warn(
+                f"the state is of {state['ranks']} ranks and this job has {session.ranks}: what "
+                f"error feedback kept of {len(state['memory'])} tensors is reset"
+            )
+            return
+        if state["rank"] != session.rank:
+            raise ValueError(
+                f"rank {session.rank} was given the state of rank {state['rank']}; every rank saves "
+                "and loads its own"
+            )
+        session.runtime.load_memory(
+            [
+                (item["route"], _C.parameter_key(item["parameter"]), item["what"], item["rows"],
+                 item["values"])
+                for item in state["memory"]
+            ]
+        )
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(f"neuron_fabric: {text}", stacklevel=3)
+        self._session.notice("warning", text)
+
+
+def _check_state(state: object) -> None:
+    if not isinstance(state, dict) or state.get("format") != _FORMAT:
+        raise ValueError("this is no state of a fabric: it was not made by state_dict()")
+    if state.get("version") != _VERSION:
+        raise ValueError(
+            f"the state is of version {state.get('version')}, this build reads version {_VERSION}"
+        )

@@ -1,0 +1,53 @@
+"""A profile, from wherever it comes, as the one text that the core prints of it."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from neuron_fabric import _C
+from neuron_fabric.model import ModelParameters
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A parsed profile (docs/profile_format.md). Equal profiles have equal text."""
+
+    text: str
+
+    @staticmethod
+    def parse(text: str, origin: str = "profile") -> "Profile":
+        """Raises ValueError with the place and the nearest known word."""
+        return Profile(_C.parse_profile(text, origin))
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> "Profile":
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ValueError(f"cannot read the profile {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the profile {path} is no UTF-8 text") from error
+        return Profile.parse(text, str(path))
+
+    def to_dict(self) -> dict:
+        return json.loads(self.text)
+
+
+def resolve(profile: object, route: str | None, parameters: ModelParameters) -> Profile:
+    """What attach() was given: a path, a dict, a Profile, one route for all, or nothing."""
+    if route is not None:
+        if profile is not None:
+            raise ValueError("give a profile or a route, not both: route= forces it on everything")
+        return Profile(_C.static_profile(route))
+    if profile is None:
+        return Profile(
+            _C.default_profile(parameters.names, parameters.module_types, parameters.tensors)
+        )
+    if isinstance(profile, Profile):
+        return profile
+    if isinstance(profile, dict):
+        return Profile.parse(json.dumps(profile))
+    if isinstance(profile, (str, os.PathLike)):
+        return Profile.load(profile)
+    raise TypeError(f"profile is a path, a dict or a Profile, not a {type(profile).__name__}")

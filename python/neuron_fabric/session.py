@@ -1,0 +1,155 @@
+"""What is behind an attached model: its process group, its runtime in the core, its telemetry."""
+
+import atexit
+import json
+import logging
+import time
+import weakref
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from neuron_fabric import _C
+from neuron_fabric.meeting import agree, together
+from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
+from neuron_fabric.profile import Profile, resolve
+from neuron_fabric.settings import Settings, mode
+from neuron_fabric.summary import SummaryReader
+from neuron_fabric.telemetry import Telemetry, make_readers
+
+logger = logging.getLogger(__name__)
+
+_open: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads that wait for peers must end before the interpreter does."""
+    for session in list(_open):
+        session.close()
+
+
+class Session:
+    """Made by all ranks at the same time; raises on all of them where one cannot go on."""
+
+    def __init__(
+        self, module: torch.nn.Module, group: dist.ProcessGroup | None, settings: Settings
+    ) -> None:
+        if not dist.is_available() or not dist.is_initialized():
+            raise RuntimeError(
+                "torch.distributed is not initialised: call init_process_group() before attach()"
+            )
+        self.settings = settings
+        self.group = group if group is not None else dist.group.WORLD
+        self.rank = dist.get_rank(self.group)
+        self.ranks = dist.get_world_size(self.group)
+        self.timeout = settings.timeout or _timeout_of(self.group)
+        # A group of our own, so that nothing of ours comes between the user's collectives.
+        self.own_group = dist.new_group(
+            dist.get_process_group_ranks(self.group),
+            backend="gloo",
+            timeout=timedelta(seconds=self.timeout),
+            use_local_synchronization=True,
+        )
+        self.parameters, self.profile = together(
+            self.own_group, lambda: _prepare(module, settings)
+        )
+        agree(self.own_group, self._facts())
+        self.runtime = together(self.own_group, self._make_runtime)
+        self._notices: list[str] = []
+        self.summary_reader = SummaryReader()
+        self.telemetry = Telemetry(
+            self._records,
+            [
+                self.summary_reader,
+                *make_readers(
+                    self.rank,
+                    run_dir=settings.run_dir,
+                    tensorboard=settings.tensorboard,
+                    prometheus=settings.prometheus,
+                ),
+            ],
+        )
+        _open.add(self)
+
+    def _facts(self) -> dict[str, object]:
+        parameters = self.parameters
+        return {
+            "the version of neuron_fabric": _C.__version__,
+            "the version of PyTorch": torch.__version__,
+            "NF_MODE": mode(),
+            "the model's parameters": [
+                f"{name} {tuple(tensor.shape)} {tensor.dtype}"
+                for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
+            ],
+            "the profile": self.profile.text,
+            "route": self.settings.route,
+            "admit": self.settings.admit,
+            "topology": self.settings.topology,
+            "link_gbps": self.settings.link_gbps,
+            "seed": self.settings.seed,
+        }
+
+    def _make_runtime(self) -> _C.Runtime:
+        return _C.Runtime(
+            names=self.parameters.names,
+            module_types=self.parameters.module_types,
+            tensors=self.parameters.tensors,
+            training_group=self.group,
+            own_group=self.own_group,
+            store=dist.distributed_c10d._get_default_store(),
+            prefix=f"neuron_fabric/{self.own_group.group_name}",
+            options=self.settings.to_core(self.profile.text, self.timeout),
+        )
+
+    def _records(self) -> list[str]:
+        """What the core tells, with what only PyTorch knows added to its first record."""
+        records = self.runtime.records()
+        while self._notices:
+            records.append(self._notices.pop(0))
+        for i, text in enumerate(records):
+            if text.startswith('{"event":"attach"'):
+                record = json.loads(text)
+                record |= {"torch": torch.__version__, "backend": dist.get_backend(self.group)}
+                records[i] = json.dumps(record)
+        return records
+
+    def notice(self, level: str, text: str) -> None:
+        self._tell({"event": "notice", "level": level, "text": text})
+
+    def _tell(self, record: dict[str, object]) -> None:
+        self._notices.append(json.dumps(record | {"time": time.time()}))
+
+    def close(self) -> None:
+        if self in _open:
+            _open.discard(self)
+            self.runtime.drain()
+            self._tell({"event": "detach", "step": self.runtime.step})
+            self.telemetry.close()
+            self.runtime.close()
+
+
+def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile]:
+    if (name := sparse_embedding(module)) is not None:
+        raise ValueError(
+            f"module {name!r} makes sparse gradients, which have no route: build it with "
+            "sparse=False"
+        )
+    parameters = parameters_of(module)
+    if not parameters.names:
+        raise ValueError("the model has no parameter that gets a gradient")
+    profile = resolve(settings.profile, settings.route, parameters)
+    _C.binding_hash(
+        profile.text, parameters.names, parameters.module_types, parameters.tensors
+    )  # raises where the profile does not fit the model
+    return parameters, profile
+
+
+def _timeout_of(group: dist.ProcessGroup) -> float:
+    """What the user allows a collective to take."""
+    try:
+        backend = group._get_backend(torch.device("cpu"))
+        return backend.options._timeout.total_seconds()
+    except (RuntimeError, AttributeError):
+        return dist.constants.default_pg_timeout.total_seconds()

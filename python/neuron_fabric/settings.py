@@ -1,0 +1,56 @@
+"""Everything that can be set about an attached model, checked before anything is done with it."""
+
+import os
+from dataclasses import dataclass
+
+MODES = ("on", "shadow", "off")
+ADMITS = ("useful", "safe")
+
+
+def _one_of(what: str, value: object, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ValueError(f"{what} is one of {', '.join(known)}, not {value!r}")
+    return str(value)
+
+
+@dataclass
+class Settings:
+    """The options of nf.attach(), which documents them."""
+
+    profile: object = None
+    route: str | None = None
+    admit: str = "useful"
+    link_gbps: float | None = None
+    run_dir: str | os.PathLike | None = None
+    topology: str = "auto"
+    seed: int = 0
+    timeout: float | None = None
+    tensorboard: str | os.PathLike | None = None
+    prometheus: int | str | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("admit", self.admit, ADMITS)
+        if self.link_gbps is not None and not self.link_gbps > 0:
+            raise ValueError(f"link_gbps is a speed in Gb/s, not {self.link_gbps!r}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ValueError(f"timeout is a number of seconds, not {self.timeout!r}")
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {self.seed!r}")
+        if self.run_dir is None:
+            self.run_dir = os.environ.get("NF_RUN_DIR") or None
+
+    def to_core(self, profile: str, timeout: float) -> dict[str, object]:
+        return {
+            "profile": profile,
+            "mode": mode(),
+            "admit": "forced" if self.route is not None else self.admit,
+            "topology": self.topology,
+            "link_gbps": self.link_gbps,
+            "seed": self.seed,
+            "timeout": timeout,
+        }
+
+
+def mode() -> str:
+    """NF_MODE: changes a job without touching its code."""
+    return _one_of("the environment variable NF_MODE", os.environ.get("NF_MODE", "on"), MODES)
