@@ -1,0 +1,57 @@
+"""`nf report RUN_DIR -o FILE`, also `python -m neuron_fabric.report`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .. import units
+from .page import page
+from .run import RunError, read_run
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="nf report",
+                                     description="Makes one HTML page of a run: bytes, time, "
+                                     "admissions and fallbacks with their reasons.")
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path,
+                        help="the folder that attach() had as run_dir")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path,
+                        help="where the page goes (RUN_DIR/report.html)")
+    return parser.parse_args(arguments)
+
+
+def show_progress(share: float) -> None:
+    if sys.stderr.isatty():
+        print(f"\rreading {100 * share:.0f} %", end="\r" if share < 1 else "\n", file=sys.stderr)
+
+
+def write(path: Path, text: str) -> int:
+    """In one piece, so that a page that is open in a browser is never half a page."""
+    data = text.encode(errors="replace")
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
+    return len(data)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    folder = options.run_dir if options.run_dir.is_dir() else options.run_dir.parent
+    output = options.output or folder / "report.html"
+    try:
+        run = read_run(options.run_dir, show_progress)
+        size = write(output, page(run))
+    except RunError as error:
+        print(f"nf report: {error}", file=sys.stderr)
+        return 2
+    print(f"wrote {output}: {units.counted(run.summary.steps, 'step')}, {units.byte_count(size)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Steps without end in as many columns as a plot has pixels."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+MOST_COLUMNS = 800
+
+
+@dataclass(slots=True)
+class Spread:
+    """Least, most and mean of values."""
+
+    least: float = float("inf")
+    most: float = float("-inf")
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float | None) -> None:
+        if value is None:
+            return
+        self.least = value if value < self.least else self.least
+        self.most = value if value > self.most else self.most
+        self.total += value
+        self.count += 1
+
+    def merge(self, other: "Spread") -> None:
+        self.least = min(self.least, other.least)
+        self.most = max(self.most, other.most)
+        self.total += other.total
+        self.count += other.count
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+
+@dataclass(slots=True)
+class RegionCell:
+    """Some steps of one region."""
+
+    norm: Spread = field(default_factory=Spread)
+    error: Spread = field(default_factory=Spread)
+    states: Counter[tuple[str, str]] = field(default_factory=Counter)  # (reason, route): steps
+
+    def merge(self, other: "RegionCell") -> None:
+        self.norm.merge(other.norm)
+        self.error.merge(other.error)
+        self.states.update(other.states)
+
+
+@dataclass(slots=True)
+class StepCell:
+    """Some consecutive steps of a run. Bytes are sums, not means."""
+
+    steps: int = 0
+    seconds: Spread = field(default_factory=Spread)
+    exposed: Spread = field(default_factory=Spread)
+    predicted: Spread = field(default_factory=Spread)
+    shadow: Spread = field(default_factory=Spread)
+    loss: Spread = field(default_factory=Spread)
+    bytes: Counter[str] = field(default_factory=Counter)  # by route
+    dense_bytes: int = 0
+    shadow_bytes: float = 0
+    regions: dict[str, RegionCell] = field(default_factory=dict)
+
+    def merge(self, other: "StepCell") -> None:
+        self.steps += other.steps
+        for name in ("seconds", "exposed", "predicted", "shadow", "loss"):
+            getattr(self, name).merge(getattr(other, name))
+        self.bytes.update(other.bytes)
+        self.dense_bytes += other.dense_bytes
+        self.shadow_bytes += other.shadow_bytes
+        for name, region in other.regions.items():
+            self.regions.setdefault(name, RegionCell()).merge(region)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    first: int  # steps, both included
+    last: int
+    cell: StepCell
+
+
+class Columns:
+    """Cells of `width` steps each, at most `most` of them.
+
+    Columns start one step wide. A step beyond the last one doubles the width and merges neighbours,
+    so memory is bounded whatever the length of a run.
+    """
+
+    def __init__(self, most: int = MOST_COLUMNS):
+        self._most = most
+        self._cells: list[StepCell | None] = []
+        self._origin = 0
+        self.width = 1
+
+    def at(self, step: int) -> StepCell:
+        """The cell of a step, which may lie before the first one only after cut()."""
+        if not self._cells:
+            self._origin, self.width = step, 1
+        while (place := (step - self._origin) // self.width) >= self._most:
+            self._double()
+        self._cells += [None] * (place + 1 - len(self._cells))
+        cell = self._cells[place]
+        if cell is None:
+            cell = self._cells[place] = StepCell()
+        return cell
+
+    def cut(self, step: int) -> None:
+        """Forgets all from `step` on; of the column that it lies in, what is before it stays."""
+        keep = -(-(step - self._origin) // self.width)
+        del self._cells[max(keep, 0):]
+
+    def __iter__(self) -> Iterator[Column]:
+        for place, cell in enumerate(self._cells):
+            if cell is not None:
+                first = self._origin + place * self.width
+                yield Column(first, first + self.width - 1, cell)
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def _double(self) -> None:
+        self.width *= 2
+        merged = self._cells[::2]
+        for place, other in enumerate(self._cells[1::2]):
+            cell = merged[place]
+            if cell is None:
+                merged[place] = other
+            elif other is not None:
+                cell.merge(other)
+        self._cells = merged
+
+
+def fewer(columns: Iterable[Column], most: int) -> list[Column]:
+    """The same steps in at most `most` columns."""
+    columns = list(columns)
+    size = -(-len(columns) // most)
+    result = []
+    for place in range(0, len(columns), size or 1):
+        part = columns[place:place + size]
+        cell = StepCell()
+        for column in part:
+            cell.merge(column.cell)
+        result.append(Column(part[0].first, part[-1].last, cell))
+    return result

@@ -1,0 +1,199 @@
+"""Reads a run folder. A file of any length is read once, in bounded memory."""
+
+import difflib
+import json
+import re
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import units
+from ..summary import RECENT_STEPS, Summary
+from ..telemetry.records import (DENSE_ROUTE, Attach, Decision, Detach, Notice, RecordError, Step,
+                                 parse)
+from .columns import Columns, RegionCell
+
+MOST_NOTICES = 200
+_RANK_FILE = re.compile(r"rank(\d+)\.jsonl")
+
+
+class RunError(Exception):
+    """What is wrong with a run folder, in one sentence."""
+
+
+class Run:
+    """All that the report tells of a run."""
+
+    def __init__(self, name: str, rank: int):
+        self.name = name
+        self.rank = rank
+        self.summary = Summary()
+        self.columns = Columns()
+        self.decisions: list[Decision] = []
+        self.notices: list[Notice] = []
+        self.notes: list[str] = []  # about the file, for the reader of the page
+        self.last_time: float | None = None
+        self.first_step: int | None = None
+        self.last_step: int | None = None
+        self.is_finished = False
+        self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)  # of steps without low bits
+        self._unknown = 0
+        self._returns = 0
+        self._last_return = ""
+        self._decided = 0  # decisions older than the last step
+
+    @property
+    def attach(self) -> Attach:
+        assert self.summary.attach
+        return self.summary.attach
+
+    @property
+    def is_shadow(self) -> bool:
+        return self.summary.shadow_bytes is not None
+
+    def add(self, record: object) -> None:
+        """Raises RecordError, and has then changed nothing."""
+        event = parse(record)
+        if self.summary.attach is None and not isinstance(event, (Attach, Notice)):
+            raise RunError("does not begin with an attach record")
+        self.last_time = getattr(event, "time", None) or self.last_time
+        match event:
+            case Attach():
+                self.is_finished = False
+                self._decided = len(self.decisions)
+            case Step():
+                self._add_step(event)
+            case Decision():
+                self.decisions.append(event)
+            case Notice() if len(self.notices) < MOST_NOTICES:
+                self.notices.append(event)
+            case Detach():
+                self.is_finished = True
+            case None:
+                self._unknown += 1
+        self.summary.add(event)
+
+    def end(self) -> None:
+        if self.summary.attaches > 1:
+            self.notes.append(f"The job was attached {self.summary.attaches:,} times.")
+        if self._returns:
+            self.notes.append("It went on from an earlier step "
+                              f"{units.counted(self._returns, 'time')}, last {self._last_return}; "
+                              "plots leave out what was undone.")
+        if self._unknown:
+            self.notes.append(f"{units.counted(self._unknown, 'record')} of a kind that this "
+                              "version does not know: left out.")
+        if self.summary.steps and not self.is_finished:
+            self.notes.append("There is no detach record: the job still runs, or was killed.")
+
+    def _add_step(self, step: Step) -> None:
+        if self.first_step is None or step.step < self.first_step:
+            self.first_step = step.step
+        if self.last_step is not None and step.step <= self.last_step:
+            self._go_back(step.step)
+        self._decided = len(self.decisions)
+        self.last_step = step.step
+        is_dense = all(region.route == DENSE_ROUTE for region in step.regions)
+        if is_dense and step.seconds is not None and step.step != self.first_step:
+            self.dense_seconds.append(step.seconds)
+        cell = self.columns.at(step.step)
+        cell.steps += 1
+        cell.seconds.add(step.seconds)
+        cell.exposed.add(step.exposed_seconds)
+        cell.predicted.add(step.predicted_exposed_seconds)
+        cell.shadow.add(step.shadow_exposed_seconds)
+        cell.loss.add(step.loss)
+        cell.shadow_bytes += step.shadow_bytes or 0
+        for region in step.regions:
+            cell.bytes[region.route] += region.bytes
+            cell.dense_bytes += region.dense_bytes
+            part = cell.regions.get(region.name)
+            if part is None:
+                part = cell.regions[region.name] = RegionCell()
+            part.norm.add(region.norm)
+            part.error.add(region.error)
+            part.states[region.reason, region.chosen_route] += 1
+
+    def _go_back(self, step: int) -> None:
+        """A checkpoint was loaded: what followed it is undone; decisions since then are not."""
+        self._returns += 1
+        self._last_return = f"from {self.last_step:,} to {step:,}"
+        self.columns.cut(step)
+        old, new = self.decisions[:self._decided], self.decisions[self._decided:]
+        self.decisions = [decision for decision in old if decision.step < step] + new
+
+
+def find_files(folder: Path) -> dict[int, Path]:
+    """The files of a run by rank. Raises RunError where there are none."""
+    if folder.is_file():
+        match = _RANK_FILE.fullmatch(folder.name)
+        return {int(match[1]) if match else 0: folder}
+    if not folder.is_dir():
+        near = _nearest(folder)
+        raise RunError(f"there is no folder {folder}" + (f"; did you mean {near}?" if near else ""))
+    files = {int(match[1]): path for path in folder.iterdir()
+             if (match := _RANK_FILE.fullmatch(path.name))}
+    if not files:
+        raise RunError(f"{folder} has no rank0.jsonl: give the folder that attach() had as run_dir")
+    return dict(sorted(files.items()))
+
+
+def _nearest(folder: Path) -> Path | None:
+    try:
+        names = [path.name for path in folder.parent.iterdir() if path.is_dir()]
+    except OSError:
+        return None
+    near = difflib.get_close_matches(folder.name, names, n=1)
+    return folder.parent / near[0] if near else None
+
+
+def read_run(folder: Path, progress: Callable[[float], None] = lambda share: None) -> Run:
+    """The run in a folder, seen by its lowest rank. Raises RunError."""
+    files = find_files(folder)
+    rank, path = next(iter(files.items()))
+    run = Run(path.absolute().parent.name, rank)
+    if others := [str(other) for other in files if other != rank]:
+        run.notes.append(f"The page shows rank {rank}; there are files of "
+                         f"{'rank' if len(others) == 1 else 'ranks'} {', '.join(others)} too.")
+    if models := sorted(other.parent.name for other in path.parent.glob("model*/rank*.jsonl")):
+        run.notes.append("The job had several models; make pages of their folders too: "
+                         f"{', '.join(dict.fromkeys(models))}.")
+    try:
+        _read_file(run, path, progress)
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
+    if run.summary.attach is None:
+        raise RunError(f"{path} is empty: the job has not reported anything yet")
+    run.end()
+    return run
+
+
+def _read_file(run: Run, path: Path, progress: Callable[[float], None]) -> None:
+    size = path.stat().st_size or 1
+    done, number, line = 0, 0, b""
+    unreadable: list[int] = []
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            done += len(line)
+            if number % 10_000 == 0:
+                progress(done / size)
+            if not line.strip():
+                continue
+            try:
+                run.add(json.loads(line))
+            except RunError as error:
+                raise RunError(f"{path}: line {number} {error}") from error
+            except (ValueError, RecursionError) as error:  # JSON that is cut off, or not ours
+                if run.summary.attach is None:
+                    raise RunError(f"{path} is no telemetry of neuron_fabric: line {number}: "
+                                   f"{_reason(error)}") from error
+                unreadable.append(number)
+    if unreadable == [number] and not line.endswith(b"\n"):
+        run.notes.append("The last line is cut off, as when a job is killed, and left out.")
+    elif unreadable:
+        run.notes.append(f"{units.counted(len(unreadable), 'line')} that could not be read: left "
+                         f"out. The first is line {unreadable[0]}.")
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, RecordError) else "it is no JSON"

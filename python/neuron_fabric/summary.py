@@ -1,0 +1,249 @@
+"""What a run has done so far, added up from its records: what fabric.summary() returns."""
+
+import copy
+import statistics
+import threading
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import units
+from .tables import align
+from .telemetry.records import (CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
+                                parse)
+from .telemetry.stream import Reader, Record
+
+RECENT_STEPS = 1000  # medians are of so many steps
+SHOWN_FALLBACKS = 10  # the last ones, in the text; to_dict() has them all
+
+
+@dataclass
+class RegionSummary:
+    """One region; `route` is what the profile gives it, `route_now` the one in use. In shadow mode
+    `low_bit_steps` are those that would have been low-bit."""
+
+    name: str
+    route: str = ""
+    route_now: str = ""
+    reason: str = ""
+    parameters: int = 0
+    values: int = 0
+    steps: int = 0
+    low_bit_steps: int = 0
+    bytes: int = 0
+    dense_bytes: int = 0
+    norm: float | None = None
+    error: float | None = None
+    error_budget: float | None = None
+    non_finite: int = 0
+    fallbacks: int = 0
+
+
+@dataclass
+class Summary:
+    """str() is a table for people, to_dict() for programs. Figures of bytes are this rank's."""
+
+    attach: Attach | None = None
+    attaches: int = 0
+    step: int | None = None
+    epoch: int = 0
+    steps: int = 0
+    skipped_steps: int = 0
+    loss: float | None = None
+    bytes: int = 0
+    dense_bytes: int = 0
+    shadow_bytes: float | None = None
+    regions: dict[str, RegionSummary] = field(default_factory=dict)
+    fallbacks: list[Decision] = field(default_factory=list)
+    warnings: int = 0
+    last_warning: str = ""
+    _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    _exposed: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    _predicted: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    _shadow: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Summary":
+        summary = cls()
+        for record in records:
+            summary.add(parse(record))
+        return summary
+
+    def add(self, event: Event | None) -> None:
+        match event:
+            case Attach():
+                self._add_attach(event)
+            case Step():
+                self._add_step(event)
+            case Decision() if event.is_fallback:
+                self.fallbacks.append(event)
+                self._region(event.region).fallbacks += 1
+            case Notice(level="warning" | "error"):
+                self.warnings += 1
+                self.last_warning = event.text
+
+    @property
+    def bytes_ratio(self) -> float | None:
+        return units.ratio(self.bytes, self.dense_bytes)
+
+    @property
+    def step_seconds(self) -> float | None:
+        return _median(self._seconds)
+
+    @property
+    def exposed_seconds(self) -> float | None:
+        return _median(self._exposed)
+
+    @property
+    def predicted_exposed_seconds(self) -> float | None:
+        return _median(self._predicted)
+
+    @property
+    def shadow_exposed_seconds(self) -> float | None:
+        return _median(self._shadow)
+
+    def to_dict(self) -> dict[str, Any]:
+        attach = self.attach
+        result: dict[str, Any] = {key: getattr(attach, key, None) for key in
+                                  ("version", "ranks", "backend", "mode", "admit", "topology",
+                                   "profile")}
+        result |= {key: getattr(self, key) for key in
+                   ("step", "epoch", "steps", "skipped_steps", "loss", "bytes", "dense_bytes",
+                    "bytes_ratio", "step_seconds", "exposed_seconds", "predicted_exposed_seconds")}
+        if self.shadow_bytes is not None:
+            result |= {"shadow_bytes": self.shadow_bytes,
+                       "shadow_exposed_seconds": self.shadow_exposed_seconds}
+        result["regions"] = [_region_dict(region) for region in self.regions.values()]
+        result["fallbacks"] = [{"step": fallback.step, "epoch": fallback.epoch,
+                                "region": fallback.region, "reason": fallback.after}
+                               for fallback in self.fallbacks]
+        result["warnings"] = self.warnings
+        return result
+
+    def __str__(self) -> str:
+        blocks = [self._head(), _table(self.regions.values())]
+        if self.fallbacks:
+            blocks.append(_fallback_table(self.fallbacks))
+        return "\n\n".join(filter(None, blocks))
+
+    def _add_attach(self, attach: Attach) -> None:
+        self.attach = attach
+        self.attaches += 1
+        for info in attach.regions:
+            region = self._region(info.name)
+            region.route, region.error_budget = info.route, info.error_budget
+            region.parameters, region.values = info.parameters, info.values
+
+    def _add_step(self, step: Step) -> None:
+        self.step, self.epoch = step.step, step.epoch
+        self.steps += 1
+        self.skipped_steps += not step.should_step
+        if step.loss is not None:
+            self.loss = step.loss
+        for value, into in ((step.seconds, self._seconds), (step.exposed_seconds, self._exposed),
+                            (step.predicted_exposed_seconds, self._predicted),
+                            (step.shadow_exposed_seconds, self._shadow)):
+            if value is not None:
+                into.append(value)
+        if step.shadow_bytes is not None:
+            self.shadow_bytes = (self.shadow_bytes or 0) + step.shadow_bytes
+        for now in step.regions:
+            region = self._region(now.name)
+            if now.reason in CHOSEN_REASONS:  # phases of training change it
+                region.route = now.chosen_route
+            region.route_now, region.reason = now.route, now.reason
+            region.steps += 1
+            region.low_bit_steps += now.chosen_route != DENSE_ROUTE
+            region.non_finite += now.non_finite
+            region.norm = now.norm if now.norm is not None else region.norm
+            region.error = now.error if now.error is not None else region.error
+            for total in (self, region):
+                total.bytes += now.bytes
+                total.dense_bytes += now.dense_bytes
+
+    def _region(self, name: str) -> RegionSummary:
+        return self.regions.setdefault(name, RegionSummary(name))
+
+    def _head(self) -> str:
+        lines = []
+        if attach := self.attach:
+            lines.append(f"neuron_fabric {attach.version}: {attach.ranks} ranks, mode "
+                         f"{attach.mode}, admit {attach.admit}, profile {attach.profile}")
+        if self.steps == 0:
+            return "\n".join([*lines, "no steps yet"])
+        skipped = f", {self.skipped_steps:,} skipped" if self.skipped_steps else ""
+        loss = f", loss {units.number(self.loss)}" if self.loss is not None else ""
+        lines.append(f"{units.counted(self.steps, 'step')} to step {self.step:,}{skipped}{loss}")
+        lines.append(f"sent {units.byte_count(self.bytes)} where dense is "
+                     f"{units.byte_count(self.dense_bytes)}, ratio {_ratio(self.bytes_ratio)}")
+        if self.shadow_bytes is not None:
+            would = units.ratio(self.shadow_bytes, self.dense_bytes)
+            lines.append(f"low bits would send {units.byte_count(self.shadow_bytes)}, ratio "
+                         f"{_ratio(would)}, and expose "
+                         f"{units.seconds(self.shadow_exposed_seconds)}")
+        lines.append(f"step {units.seconds(self.step_seconds)}, exposed "
+                     f"{units.seconds(self.exposed_seconds)}, predicted "
+                     f"{units.seconds(self.predicted_exposed_seconds)} "
+                     f"(medians of {units.counted(len(self._seconds), 'step')})")
+        if self.warnings:
+            lines.append(f"warnings: {self.warnings:,}, the last: {self.last_warning}")
+        return "\n".join(lines)
+
+
+class SummaryReader(Reader):
+    """Keeps a Summary up to date. summary() may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._summary = Summary()
+        self._lock = threading.Lock()
+
+    def write(self, record: Record) -> None:
+        event = parse(record)
+        with self._lock:
+            self._summary.add(event)
+
+    def summary(self) -> Summary:
+        """A copy, which later records leave alone."""
+        with self._lock:
+            return copy.deepcopy(self._summary)
+
+
+def _median(values: Iterable[float]) -> float | None:
+    values = list(values)
+    return statistics.median(values) if values else None
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _region_dict(region: RegionSummary) -> dict[str, Any]:
+    result = {key: getattr(region, key) for key in
+              ("name", "route", "route_now", "reason", "parameters", "values", "steps",
+               "low_bit_steps", "bytes", "dense_bytes", "norm", "error", "error_budget",
+               "non_finite", "fallbacks")}
+    result["bytes_ratio"] = units.ratio(region.bytes, region.dense_bytes)
+    return result
+
+
+def _table(regions: Iterable[RegionSummary]) -> str:
+    rows = [["region", "route", "now", "reason", "low bit", "sent", "ratio", "norm", "error",
+             "budget", "fallbacks"]]
+    for region in regions:
+        rows.append([region.name, region.route, region.route_now, region.reason,
+                     units.percent(units.ratio(region.low_bit_steps, region.steps)),
+                     units.byte_count(region.bytes),
+                     _ratio(units.ratio(region.bytes, region.dense_bytes)),
+                     units.number(region.norm), units.number(region.error),
+                     units.number(region.error_budget), str(region.fallbacks)])
+    return align(rows, left=4) if len(rows) > 1 else ""
+
+
+def _fallback_table(fallbacks: list[Decision]) -> str:
+    shown = fallbacks[-SHOWN_FALLBACKS:]
+    title = (f"the last {len(shown)} of {len(fallbacks):,} fallbacks" if len(shown) < len(fallbacks)
+             else "fallbacks")
+    rows = [["step", "region", "reason"]]
+    rows += [[f"{fallback.step}", fallback.region, fallback.after] for fallback in shown]
+    return f"{title}\n{align(rows, left=3)}"

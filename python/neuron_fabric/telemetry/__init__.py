@@ -1,0 +1,16 @@
+"""Telemetry: one stream of records, and what reads it (docs/telemetry.md).
+
+    summary = SummaryReader()
+    telemetry = Telemetry(fabric.drain, [summary, *make_readers(rank, run_dir="runs/1")])
+    ...
+    telemetry.poll()
+    print(summary.summary())
+    telemetry.close()
+
+Needs neither torch nor the extension; TensorBoard is imported where it is asked for.
+"""
+
+from .readers import make_readers
+from .stream import Reader, Record, Telemetry
+
+__all__ = ["Reader", "Record", "Telemetry", "make_readers"]

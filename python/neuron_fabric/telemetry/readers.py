@@ -1,0 +1,49 @@
+"""Which readers attach() gives a run."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .jsonl import JsonLines, run_file
+from .prometheus import FILE_ENDING, PrometheusFile, PrometheusServer, parse_address
+from .stream import Reader
+from .tensorboard import TensorBoard
+
+logger = logging.getLogger(__name__)
+
+
+def make_readers(rank: int, *, run_dir: str | Path | None = None, tensorboard: Any = None,
+                 prometheus: int | str | Path | list[int | str | Path] | None = None
+                 ) -> list[Reader]:
+    """The readers of rank 0; none on the others.
+
+    Raises ValueError on every rank for what no rank could use, before training starts. What fails
+    on this machine alone (a full disk, a port that is taken) is left out with a warning.
+    """
+    makers: list[Callable[[], Reader]] = []
+    if run_dir is not None:
+        makers.append(lambda: JsonLines(run_file(run_dir, rank)))
+    if tensorboard is not None:
+        if not isinstance(tensorboard, (str, Path)) and not hasattr(tensorboard, "add_scalar"):
+            raise ValueError(f"tensorboard={tensorboard!r} is neither a folder nor a SummaryWriter")
+        makers.append(lambda: TensorBoard(tensorboard))
+    if prometheus is not None:
+        targets = prometheus if isinstance(prometheus, (list, tuple)) else [prometheus]
+        makers += [_prometheus_maker(target) for target in targets]
+    return [reader for make in makers if rank == 0 and (reader := _try(make))]
+
+
+def _prometheus_maker(target: int | str | Path) -> Callable[[], Reader]:
+    if str(target).endswith(FILE_ENDING):
+        return lambda: PrometheusFile(str(target))
+    parse_address(address := target if isinstance(target, int) else str(target))
+    return lambda: PrometheusServer(address)
+
+
+def _try(make: Callable[[], Reader]) -> Reader | None:
+    try:
+        return make()
+    except Exception as error:  # noqa: BLE001  a job does not end for its telemetry
+        logger.warning("neuron_fabric: some telemetry is left out, training goes on: %s", error)
+        return None

@@ -1,0 +1,270 @@
+"""What the runtime reports, record by record (docs/telemetry.md): JSON objects made into values.
+
+Only what a record cannot do without is demanded: numbers that are missing or null are None, so that
+readers go on with files of older and newer versions.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+Fields = dict[str, Any]
+
+DENSE_ROUTE = "fp32"  # the engine's own all-reduce
+LOW_BIT_REASONS = frozenset({"admitted", "probation"})
+CHOSEN_REASONS = LOW_BIT_REASONS | {"forced"}  # a region travels as its profile has it
+# In the order in which a reader wants to hear of them.
+TROUBLE_REASONS = ("non_finite", "loss_spike", "norm_spike", "error_budget", "capacity",
+                   "locked_out")
+REASONS = (*TROUBLE_REASONS, "cool_down", "probation", "not_useful", "warm_up", "forced",
+           "admitted")
+
+
+class RecordError(ValueError):
+    """A JSON value that is no record of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    latency_us: float | None
+    gbps: float | None
+    dense_latency_us: float | None
+    dense_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    name: str
+    parameters: int
+    values: int
+    route: str
+    error_budget: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    region: str
+    values: int
+    route: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    time: float | None
+    rank: int
+    ranks: int
+    version: str
+    torch: str
+    backend: str
+    mode: str
+    admit: str
+    topology: str
+    seed: int
+    profile: str
+    link: Link
+    regions: tuple[Region, ...]
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStep:
+    name: str
+    route: str
+    reason: str
+    norm: float | None
+    error: float | None
+    non_finite: int
+    bytes: int
+    dense_bytes: int
+    seconds: float | None
+    shadow_route: str  # empty outside shadow mode
+
+    @property
+    def chosen_route(self) -> str:
+        """What admission chose, which in shadow mode is not what travelled."""
+        if not self.shadow_route:
+            return self.route
+        return self.shadow_route if self.reason in CHOSEN_REASONS else DENSE_ROUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    step: int
+    time: float | None
+    epoch: int
+    seconds: float | None
+    exposed_seconds: float | None
+    predicted_exposed_seconds: float | None
+    shadow_exposed_seconds: float | None  # None outside shadow mode, and so is the next
+    shadow_bytes: float | None
+    loss: float | None
+    should_step: bool
+    buckets: int
+    regions: tuple[RegionStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    step: int
+    epoch: int
+    region: str
+    before: str
+    after: str
+    route: str
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether a region lost its low-bit route to a sign of trouble."""
+        return (self.before in LOW_BIT_REASONS
+                and (self.after in TROUBLE_REASONS or self.after == "cool_down"))
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    time: float | None
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    time: float | None
+    step: int
+
+
+Event = Attach | Step | Decision | Notice | Detach
+
+
+def _refuse(key: str, what: str) -> NoReturn:
+    raise RecordError(f'"{key}" is {what}')
+
+
+def _number(record: Fields, key: str) -> float | None:
+    value = record.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        _refuse(key, "not a number")
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _count(record: Fields, key: str) -> int:
+    value = record.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
+        _refuse(key, "not a whole number")
+    return value
+
+
+def _text(record: Fields, key: str, default: str = "") -> str:
+    value = record.get(key, default)
+    if not isinstance(value, str):
+        _refuse(key, "not a string")
+    return value
+
+
+def _objects(record: Fields, key: str) -> list[Fields]:
+    value = record.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        _refuse(key, "not a list of objects")
+    return value
+
+
+def _needs(record: Fields, *keys: str) -> None:
+    for key in keys:
+        if key not in record:
+            _refuse(key, "missing")
+
+
+def _region(record: Fields) -> Region:
+    _needs(record, "name")
+    return Region(name=_text(record, "name"), parameters=_count(record, "parameters"),
+                  values=_count(record, "values"), route=_text(record, "route", DENSE_ROUTE),
+                  error_budget=_number(record, "error_budget"))
+
+
+def _parameter(record: Fields) -> Parameter:
+    _needs(record, "name")
+    return Parameter(name=_text(record, "name"), region=_text(record, "region"),
+                     values=_count(record, "values"), route=_text(record, "route", DENSE_ROUTE))
+
+
+def _link(record: Fields) -> Link:
+    return Link(latency_us=_number(record, "latency_us"), gbps=_number(record, "gbps"),
+                dense_latency_us=_number(record, "dense_latency_us"),
+                dense_gbps=_number(record, "dense_gbps"))
+
+
+def _attach(record: Fields) -> Attach:
+    link = record.get("link", {})
+    if not isinstance(link, dict):
+        _refuse("link", "not an object")
+    return Attach(time=_number(record, "time"), rank=_count(record, "rank"),
+                  ranks=_count(record, "ranks"), version=_text(record, "version"),
+                  torch=_text(record, "torch"), backend=_text(record, "backend"),
+                  mode=_text(record, "mode"), admit=_text(record, "admit"),
+                  topology=_text(record, "topology"), seed=_count(record, "seed"),
+                  profile=_text(record, "profile"), link=_link(link),
+                  regions=tuple(map(_region, _objects(record, "regions"))),
+                  parameters=tuple(map(_parameter, _objects(record, "parameters"))))
+
+
+def _region_step(record: Fields) -> RegionStep:
+    _needs(record, "name")
+    return RegionStep(name=_text(record, "name"), route=_text(record, "route", DENSE_ROUTE),
+                      reason=_text(record, "reason"), norm=_number(record, "norm"),
+                      error=_number(record, "error"), non_finite=_count(record, "non_finite"),
+                      bytes=_count(record, "bytes"), dense_bytes=_count(record, "dense_bytes"),
+                      seconds=_number(record, "seconds"),
+                      shadow_route=_text(record, "shadow_route"))
+
+
+def _step(record: Fields) -> Step:
+    _needs(record, "step")
+    return Step(step=_count(record, "step"), time=_number(record, "time"),
+                epoch=_count(record, "epoch"),
+                seconds=_number(record, "seconds") or None,  # 0 is unknown
+                exposed_seconds=_number(record, "exposed_seconds"),
+                predicted_exposed_seconds=_number(record, "predicted_exposed_seconds"),
+                shadow_exposed_seconds=_number(record, "shadow_exposed_seconds"),
+                shadow_bytes=_number(record, "shadow_bytes"), loss=_number(record, "loss"),
+                should_step=record.get("should_step") is not False,
+                buckets=_count(record, "buckets"),
+                regions=tuple(map(_region_step, _objects(record, "regions"))))
+
+
+def _decision(record: Fields) -> Decision:
+    _needs(record, "step", "region", "from", "to")
+    return Decision(step=_count(record, "step"), epoch=_count(record, "epoch"),
+                    region=_text(record, "region"), before=_text(record, "from"),
+                    after=_text(record, "to"), route=_text(record, "route"))
+
+
+def _notice(record: Fields) -> Notice:
+    return Notice(time=_number(record, "time"), level=_text(record, "level", "info"),
+                  text=_text(record, "text"))
+
+
+def _detach(record: Fields) -> Detach:
+    return Detach(time=_number(record, "time"), step=_count(record, "step"))
+
+
+_PARSERS: dict[str, Callable[[Fields], Event]] = {
+    "attach": _attach, "step": _step, "decision": _decision, "notice": _notice,
+    "detach": _detach}
+
+
+def parse(record: Any) -> Event | None:
+    """The event of a record; None for one of a kind that this version does not know.
+
+    Raises RecordError where the value is no record at all or a key has the wrong type.
+    """
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        raise RecordError('it has no "event"')
+    parser = _PARSERS.get(record["event"])
+    return parser(record) if parser else None

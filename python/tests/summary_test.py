@@ -1,0 +1,110 @@
+"""A summary adds records up, for people and for programs."""
+
+import json
+
+from fake_run import records
+from telemetry_test import ATTACH, FALLBACK, NOTICE, RUN, step
+
+from neuron_fabric.summary import RECENT_STEPS, SHOWN_FALLBACKS, Summary, SummaryReader
+
+REGION = ATTACH["regions"][1]["name"]
+PLAIN = json.loads(json.dumps(RUN).replace(json.dumps(REGION)[1:-1], "head"))
+
+TEXT = """\
+neuron_fabric 0.1.0: 2 ranks, mode on, admit useful, profile default
+2 steps to step 1, 1 skipped, loss 1.5
+sent 5.25 kB where dense is 32.9 kB, ratio 0.160
+step 250 ms, exposed 125 ms, predicted 62.5 ms (medians of 2 steps)
+warnings: 1, the last: mind the gap
+
+region  route        now          reason    low bit     sent  ratio  norm  error  budget  fallbacks
+body    waterfill:5  waterfill:5  admitted    100 %  5.12 kB  0.156   0.5  0.002     0.1          1
+head    fp32         fp32         admitted      0 %    128 B  1.000     2      -       -          0
+
+fallbacks
+step  region  reason
+2     body    non_finite"""
+
+
+def test_the_text():
+    assert str(Summary.of(PLAIN)) == TEXT
+
+
+def test_the_dictionary():
+    result = Summary.of(PLAIN).to_dict()
+    assert json.loads(json.dumps(result)) == result
+    regions = result.pop("regions")
+    assert result == {
+        "version": "0.1.0", "ranks": 2, "backend": "gloo", "mode": "on", "admit": "useful",
+        "topology": "direct", "profile": "default", "step": 1, "epoch": 1, "steps": 2,
+        "skipped_steps": 1, "loss": 1.5, "bytes": 5248, "dense_bytes": 32896,
+        "bytes_ratio": 5248 / 32896, "step_seconds": 0.25, "exposed_seconds": 0.125,
+        "predicted_exposed_seconds": 0.0625, "warnings": 1,
+        "fallbacks": [{"step": 2, "epoch": 2, "region": "body", "reason": "non_finite"}]}
+    assert regions[0] == {
+        "name": "body", "route": "waterfill:5", "route_now": "waterfill:5", "reason": "admitted",
+        "parameters": 1, "values": 4096, "steps": 2, "low_bit_steps": 2, "bytes": 5120,
+        "dense_bytes": 32768, "norm": 0.5, "error": 0.002, "error_budget": 0.1, "non_finite": 0,
+        "fallbacks": 1, "bytes_ratio": 0.15625}
+
+
+def test_nothing_is_no_trouble():
+    assert str(Summary()) == "no steps yet"
+    assert Summary().to_dict()["bytes_ratio"] is None
+    assert str(Summary.of([ATTACH])).splitlines()[1] == "no steps yet"
+
+
+def test_one_rank_sends_nothing_and_has_no_ratio():
+    alone = step(0)
+    for region in alone["regions"]:
+        region |= {"bytes": 0, "dense_bytes": 0}
+    summary = Summary.of([ATTACH, alone])
+    assert summary.bytes_ratio is None
+    assert "ratio -" in str(summary)
+
+
+def test_times_are_medians_of_recent_steps():
+    early = [step(number, seconds=9.0) for number in range(RECENT_STEPS)]
+    late = [step(RECENT_STEPS + number, seconds=1.0) for number in range(RECENT_STEPS)]
+    assert Summary.of(early + late).step_seconds == 1.0
+    assert Summary.of([step(0, seconds=0)]).step_seconds is None
+
+
+def test_the_route_of_a_region_follows_the_phases_of_training():
+    later = step(1)
+    later["regions"][0] |= {"route": "waterfill:4"}
+    fallen = step(2)
+    fallen["regions"][0] |= {"route": "fp32", "reason": "norm_spike"}
+    region = Summary.of([ATTACH, step(0), later, fallen]).regions["body"]
+    assert (region.route, region.route_now, region.low_bit_steps) == ("waterfill:4", "fp32", 2)
+
+
+def test_the_text_shows_the_last_fallbacks():
+    many = [FALLBACK | {"step": number} for number in range(3 * SHOWN_FALLBACKS)]
+    summary = Summary.of([ATTACH, step(0), *many])
+    lines = str(summary).splitlines()
+    assert f"the last {SHOWN_FALLBACKS} of {len(many)} fallbacks" in lines
+    assert lines[-1].split() == [str(len(many) - 1), "body", "non_finite"]
+    assert len(summary.to_dict()["fallbacks"]) == len(many)
+
+
+def test_shadow_mode_tells_what_low_bits_would_have_done():
+    summary = Summary.of(records(steps=100, mode="shadow"))
+    result = summary.to_dict()
+    assert result["bytes_ratio"] == 1
+    assert 0 < result["shadow_bytes"] < result["bytes"]
+    assert result["shadow_exposed_seconds"] > 0
+    assert "low bits would send" in str(summary)
+    assert summary.regions["mlp"].route_now == "fp32"
+    assert 0 < summary.regions["mlp"].low_bit_steps < 100
+
+
+def test_a_summary_that_was_taken_stays_as_it_is():
+    reader = SummaryReader()
+    reader.write(ATTACH)
+    reader.write(step(0))
+    taken = reader.summary()
+    reader.write(step(1))
+    reader.write(NOTICE)
+    assert (taken.steps, taken.warnings) == (1, 0)
+    assert (reader.summary().steps, reader.summary().warnings) == (2, 1)
