@@ -1,2 +1,2 @@
 version isa isas codecs transports cuda mpi torch
-\['inproc'\] False False False|\['inproc', 'mpi'\] False True False
+\['inproc'\] False False|\['inproc', 'mpi'\] False True

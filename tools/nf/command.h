@@ -14,7 +14,10 @@ using Action = std::function<Status()>;
 void add_info(CLI::App& parent, Action& action);
 void add_bench(CLI::App& parent, Action& action);
 void add_plan(CLI::App& parent, Action& action);
+void add_profile(CLI::App& parent, Action& action);
 void add_quality(CLI::App& parent, Action& action);
+// Lists the helpers; main() starts them.
+void add_helpers(CLI::App& parent);
 void add_help(CLI::App& parent, Action& action);
 
 }  // namespace nf::cli

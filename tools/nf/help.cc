@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "nf/command.h"
+#include "nf/helper.h"
 #include "nf/usage.h"
 
 namespace nf::cli {
 namespace {
 
 Status run(const CLI::App& root, const std::vector<std::string>& words) {
+  if (const Helper* helper = words.size() == 1 ? find_helper(words[0]) : nullptr) {
+    const char* const arguments[] = {"--help", nullptr};
+    return start_helper(*helper, arguments);
+  }
   const CLI::App* at = &root;
   for (const std::string& word : words) {
     const Expected<const CLI::App*> command = find_command(*at, word);

@@ -11,6 +11,7 @@
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/version.h"
 #include "nf/command.h"
+#include "nf/python.h"
 #include "nf/table.h"
 
 namespace nf::cli {
@@ -22,14 +23,22 @@ struct Info {
   std::string_view isa;
   std::vector<std::string_view> isas;
   std::vector<std::string_view> transports;
+  std::string torch;  // the version in the Python that helpers run in, or empty
 };
 
 Status print_json(const Info& info) {
   std::vector<std::string_view> codecs;
   for (const CodecEntry& entry : builtin_codecs()) codecs.push_back(entry.name);
   const nlohmann::ordered_json json{
-      {"version", kVersion},           {"isa", info.isa}, {"isas", info.isas}, {"codecs", codecs},
-      {"transports", info.transports}, {"cuda", false},   {"mpi", kHasMpi},    {"torch", false}};
+      {"version", kVersion},
+      {"isa", info.isa},
+      {"isas", info.isas},
+      {"codecs", codecs},
+      {"transports", info.transports},
+      {"cuda", false},
+      {"mpi", kHasMpi},
+      {"torch",
+       info.torch.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(info.torch)}};
   fmt::print("{}\n", json.dump());
   return {};
 }
@@ -49,7 +58,9 @@ Status print_table(const Info& info) {
   fmt::print("instructions  {} (this machine runs: {}; NF_FORCE_ISA chooses)\n", info.isa,
              fmt::join(info.isas, ", "));
   fmt::print("transports    {}\n", fmt::join(info.transports, ", "));
-  fmt::print("without       cuda, {}torch\n\n", kHasMpi ? "" : "mpi, ");
+  if (!info.torch.empty()) fmt::print("torch         {}\n", info.torch);
+  fmt::print("without       cuda{}{}\n\n", kHasMpi ? "" : ", mpi",
+             info.torch.empty() ? ", torch" : "");
   fmt::print("{}", codecs.text());
   return {};
 }
@@ -57,9 +68,10 @@ Status print_table(const Info& info) {
 Status run(bool as_json) {
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
-  Info info{.isa = to_string(*isa), .isas = {}, .transports = {"inproc"}};
+  Info info{.isa = to_string(*isa), .isas = {}, .transports = {"inproc"}, .torch = {}};
   if (kHasMpi) info.transports.push_back("mpi");
   for (const Isa available : available_isas()) info.isas.push_back(to_string(available));
+  if (const auto has = python_packages(python_program(), ""); has) info.torch = has->torch;
   return as_json ? print_json(info) : print_table(info);
 }
 

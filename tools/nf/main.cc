@@ -8,6 +8,7 @@
 
 #include "neuron_fabric/version.h"
 #include "nf/command.h"
+#include "nf/helper.h"
 #include "nf/usage.h"
 
 namespace nf::cli {
@@ -32,7 +33,16 @@ int exit_code(const Status& status) {
   return kFailure;
 }
 
+int finish(const Status& status) {
+  if (!status.ok()) fmt::print(stderr, "nf: {}\n", status.message());
+  return exit_code(status);
+}
+
 int run(int argc, char** argv) {
+  // A helper reads its own arguments.
+  if (const Helper* helper = argc > 1 ? find_helper(argv[1]) : nullptr) {
+    return finish(start_helper(*helper, argv + 2));
+  }
   CLI::App app("NEURON-Fabric: gradient communication at 1 to 8 bits an element.", "nf");
   app.set_help_flag("-h,--help", "show this help");
   app.set_version_flag("--version", fmt::format("nf {}", kVersion), "show the version");
@@ -41,7 +51,9 @@ int run(int argc, char** argv) {
   add_info(app, action);
   add_bench(app, action);
   add_plan(app, action);
+  add_profile(app, action);
   add_quality(app, action);
+  add_helpers(app);
   add_help(app, action);
   try {
     app.parse(argc, argv);
@@ -51,9 +63,7 @@ int run(int argc, char** argv) {
                full_name(deepest_chosen(app)));
     return kBadUsage;
   }
-  const Status status = action();
-  if (!status.ok()) fmt::print(stderr, "nf: {}\n", status.message());
-  return exit_code(status);
+  return finish(action());
 }
 
 }  // namespace

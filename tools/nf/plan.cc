@@ -1,4 +1,4 @@
-// nf plan: the traffic of a model by route.
+// nf plan: the traffic of a model by route, and what a profile makes of it.
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,10 +8,12 @@
 
 #include "neuron_fabric/codec.h"
 #include "nf/command.h"
+#include "nf/plan_explain.h"
 #include "nf/progress.h"
 #include "nf/shapes.h"
 #include "nf/table.h"
 #include "nf/traffic.h"
+#include "runtime/glob.h"
 
 namespace nf::cli {
 namespace {
@@ -22,6 +24,8 @@ struct Options {
   std::string shapes;
   std::vector<std::string> routes;
   std::uint32_t ranks = 8;
+  bool is_explained = false;
+  ExplainRequest explain;
   bool as_json = false;
 };
 
@@ -142,6 +146,11 @@ void print_table(const ModelShapes& model, const std::vector<RouteTraffic>& rout
 Status run(const Options& options) {
   const Expected<ModelShapes> model = read_shapes(options.shapes);
   if (!model) return model.status();
+  if (options.is_explained) {
+    ExplainRequest request = options.explain;
+    request.as_json = options.as_json;
+    return explain_plan(*model, request);
+  }
   Expected<std::vector<Route>> routes = parse_routes(options.routes, *model);
   if (!routes) return routes.status();
   if (options.routes.empty()) *routes = default_routes();
@@ -163,12 +172,25 @@ void add_plan(CLI::App& parent, Action& action) {
   command->add_option("--shapes", options->shapes, "the model's parameters, as below")
       ->required()
       ->type_name("FILE");
-  command->add_option("--route", options->routes, "how parameters travel, as below")
-      ->type_name("PATTERN=CODEC")
-      ->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "ranks in the job")
+  auto* route = command->add_option("--route", options->routes, "how parameters travel, as below")
+                    ->type_name("PATTERN=CODEC")
+                    ->allow_extra_args(false);
+  auto* ranks = command->add_option("--ranks", options->ranks, "ranks in the job")
+                    ->type_name("N")
+                    ->check(CLI::Range(std::uint32_t{1}, kMostRanks).description(""))
+                    ->capture_default_str();
+  auto* explain =
+      command->add_flag("--explain", options->is_explained,
+                        "bucket by bucket, how a profile sends the parameters, and why");
+  explain->excludes(route)->excludes(ranks);
+  command
+      ->add_option("--profile", options->explain.profile,
+                   "of --explain; without it, what a job without a profile does")
+      ->type_name("PROFILE")
+      ->needs(explain);
+  command->add_option("--step", options->explain.step, "of --explain: the step of training")
       ->type_name("N")
-      ->check(CLI::Range(std::uint32_t{1}, kMostRanks).description(""))
+      ->needs(explain)
       ->capture_default_str();
   command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
   command->footer(
@@ -180,7 +202,9 @@ void add_plan(CLI::App& parent, Action& action) {
       "FILE is {\"name\": ..., \"parameters\": [{\"name\": ..., \"shape\": [...]}, ...]}. From "
       "PyTorch:\n"
       "  json.dump({\"name\": \"mine\", \"parameters\": [{\"name\": n, \"shape\": list(p.shape)}\n"
-      "             for n, p in model.named_parameters()]}, open(\"FILE\", \"w\"))");
+      "             for n, p in model.named_parameters()]}, open(\"FILE\", \"w\"))\n"
+      "Profiles may also ask for the \"module_type\" of a parameter:\n"
+      "  type(model.get_submodule(n.rpartition(\".\")[0])).__name__");
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

@@ -3,53 +3,19 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <initializer_list>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
 
-#include "neuron_fabric/codec_spec.h"
-#include "nf/table.h"
+#include "runtime/json_reader.h"
+#include "runtime/text_file.h"
 
 namespace nf::cli {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::size_t kMostFileBytes = std::size_t{64} << 20;
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
-
-Expected<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  if (file) {
-    // One more than allowed, to see that there is more.
-    text.resize(kMostFileBytes + 1);
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-  }
-  if (!file.eof() && text.size() <= kMostFileBytes) {
-    return bad(fmt::format("cannot read it: {}", std::strerror(errno)));
-  }
-  if (text.size() > kMostFileBytes) return bad("larger than 64 MiB");
-  return text;
-}
-
-Status check_keys(const Json& object, std::initializer_list<std::string_view> known) {
-  for (const auto& [key, value] : object.items()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string_view hint = nearest(key, {known.begin(), known.size()});
-    return bad(fmt::format("unknown key '{}'{}", printable(key),
-                           hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint)));
-  }
-  return {};
-}
 
 // The product of the dimensions; nothing where one is no size or the product is too large.
 std::optional<std::uint64_t> product(const Json& shape) {
@@ -64,53 +30,59 @@ std::optional<std::uint64_t> product(const Json& shape) {
   return count;
 }
 
-Expected<ParameterShape> parse_parameter(const Json& json) {
-  if (!json.is_object()) return bad("is not an object");
-  NF_RETURN_IF_ERROR(check_keys(json, {"name", "shape", "count"}));
-  const auto name = json.find("name");
-  const auto shape = json.find("shape");
-  const auto count = json.find("count");
-  if (name == json.end() || !name->is_string()) return bad("has no \"name\" that is a string");
-  if (shape != json.end() && count != json.end()) return bad("has a \"shape\" and a \"count\"");
-  if (count != json.end()) {
-    const std::optional<std::uint64_t> values = product(Json::array({*count}));
-    if (!values) return bad("has a \"count\" that is not a size up to 2^40");
-    return ParameterShape{.name = name->get<std::string>(), .count = *values};
+Expected<ParameterShape> parse_parameter(const Json& json, const std::string& path) {
+  static constexpr std::array<std::string_view, 4> kKeys = {"name", "shape", "count",
+                                                            "module_type"};
+  const auto fail = [&](std::string_view why) { return bad(fmt::format("{} {}", path, why)); };
+  const Expected<JsonObject> object = JsonObject::open(json, path, kKeys);
+  if (!object) return object.status();
+  const Json* shape = object->find("shape");
+  const Json* count = object->find("count");
+  if (object->find("name") == nullptr) return fail("has no \"name\"");
+  ParameterShape parameter;
+  NF_RETURN_IF_ERROR(object->read("name", parameter.name));
+  NF_RETURN_IF_ERROR(object->read("module_type", parameter.module_type));
+  if (shape != nullptr && count != nullptr) return fail("has a \"shape\" and a \"count\"");
+  std::optional<std::uint64_t> values;
+  if (count != nullptr) {
+    values = product(Json::array({*count}));
+    if (!values) return fail("has a \"count\" that is not a size up to 2^40");
+  } else {
+    if (shape == nullptr || !shape->is_array()) return fail("has no \"shape\" that is an array");
+    values = product(*shape);
+    if (!values) {
+      return fail("has a \"shape\" that is not a list of sizes with a product up to 2^40");
+    }
+    if (shape->size() >= 2 && *values > 0) parameter.rows = shape->front().get<std::uint64_t>();
   }
-  if (shape == json.end() || !shape->is_array()) return bad("has no \"shape\" that is an array");
-  const std::optional<std::uint64_t> values = product(*shape);
-  if (!values) return bad("has a \"shape\" that is not a list of sizes with a product up to 2^40");
-  return ParameterShape{.name = name->get<std::string>(), .count = *values};
+  parameter.count = *values;
+  return parameter;
 }
 
-Expected<ModelShapes> parse(const std::string& text) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-    const std::string_view what = error.what();
-    return bad(printable(std::string(what.substr(what.find("] ") + 2))));
-  }
-  if (!json.is_object()) return bad("the file holds no JSON object");
-  NF_RETURN_IF_ERROR(check_keys(json, {"name", "parameters"}));
-  const auto name = json.find("name");
-  const auto parameters = json.find("parameters");
-  if (name != json.end() && !name->is_string()) return bad("its \"name\" is no string");
-  if (parameters == json.end() || !parameters->is_array()) {
+Expected<ModelShapes> parse(std::string_view text) {
+  static constexpr std::array<std::string_view, 2> kKeys = {"name", "parameters"};
+  const Expected<Json> json = parse_json(text);
+  if (!json) return json.status();
+  const Expected<JsonObject> object = JsonObject::open(*json, "", kKeys);
+  if (!object) return object.status();
+  ModelShapes model;
+  NF_RETURN_IF_ERROR(object->read("name", model.name));
+  const Json* parameters = object->find("parameters");
+  if (parameters == nullptr || !parameters->is_array()) {
     return bad("there is no \"parameters\" that is an array");
   }
-  ModelShapes model;
-  if (name != json.end()) model.name = name->get<std::string>();
   std::set<std::string> names;
+  std::uint64_t sum = 0;
   for (std::size_t i = 0; i < parameters->size(); ++i) {
-    Expected<ParameterShape> parameter = parse_parameter((*parameters)[i]);
-    if (!parameter) return bad(fmt::format("parameters[{}] {}", i, parameter.status().message()));
+    Expected<ParameterShape> parameter =
+        parse_parameter((*parameters)[i], element_path("parameters", i));
+    if (!parameter) return parameter.status();
     if (!names.insert(parameter->name).second) {
-      return bad(fmt::format("two parameters are named '{}'", printable(parameter->name)));
+      return bad(fmt::format("two parameters are named {}", in_quotes(parameter->name)));
     }
+    sum += parameter->count;
+    if (sum > kMostModelValues) return bad("more than 2^40 values in all");
     model.parameters.push_back(std::move(*parameter));
-    if (model.count() > kMostModelValues) return bad("more than 2^40 values in all");
   }
   return model;
 }
@@ -123,9 +95,20 @@ std::uint64_t ModelShapes::count() const {
   return sum;
 }
 
+std::vector<ModelParameter> ModelShapes::bindable() const {
+  std::vector<ModelParameter> all;
+  for (const ParameterShape& parameter : parameters) {
+    all.push_back({.name = parameter.name,
+                   .module_type = parameter.module_type,
+                   .count = parameter.count,
+                   .rows = parameter.rows});
+  }
+  return all;
+}
+
 Expected<ModelShapes> read_shapes(const std::string& path) {
-  const Expected<std::string> text = read_file(path);
-  if (!text) return bad(fmt::format("{}: {}", path, text.status().message()));
+  const Expected<std::string> text = read_text_file(path, kMostFileBytes);
+  if (!text) return text.status();
   Expected<ModelShapes> model = parse(*text);
   if (!model) return bad(fmt::format("{}: {}", path, model.status().message()));
   if (model->name.empty()) model->name = path;

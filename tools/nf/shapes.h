@@ -1,19 +1,23 @@
 // The parameters of a model, by name and shape, from a JSON file:
 //   {"name": "tiny", "parameters": [{"name": "fc.weight", "shape": [10, 64]}, ...]}
-// A model without a name has that of its file; a parameter may have a "count" instead of a "shape".
+// A model without a name has that of its file; a parameter may have a "count" instead of a "shape",
+// and a "module_type", which profiles may ask for.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "neuron_fabric/binding.h"
 #include "neuron_fabric/status.h"
 
 namespace nf::cli {
 
 struct ParameterShape {
   std::string name;
-  std::uint64_t count = 0;  // values
+  std::uint64_t count = 0;       // values
+  std::uint64_t rows = 0;        // of what has two dimensions or more
+  std::string module_type = {};  // empty where the file has none
 };
 
 struct ModelShapes {
@@ -21,6 +25,8 @@ struct ModelShapes {
   std::vector<ParameterShape> parameters;
 
   std::uint64_t count() const;
+  // As a profile is bound to them.
+  std::vector<ModelParameter> bindable() const;
 };
 
 // Fails, naming the file and the place, where it cannot be read, is no JSON, has an unknown key, or

@@ -1,7 +1,6 @@
 #include "nf/traffic.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "base/checksum.h"
 #include "neuron_fabric/codec.h"
 #include "nf/gradients.h"
+#include "runtime/glob.h"
 
 namespace nf::cli {
 namespace {
@@ -132,10 +132,6 @@ class RouteMeasurement {
 };
 
 }  // namespace
-
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 Expected<std::vector<RouteTraffic>> measure_traffic(const ModelShapes& model,
                                                     std::span<const Route> routes,

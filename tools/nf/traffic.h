@@ -43,7 +43,4 @@ Expected<std::vector<RouteTraffic>> measure_traffic(const ModelShapes& model,
                                                     std::span<const Route> routes,
                                                     std::uint32_t ranks, Progress& progress);
 
-// Whether the glob matches the name of a parameter.
-bool matches(const std::string& pattern, const std::string& name);
-
 }  // namespace nf::cli

@@ -1,0 +1,1 @@
+NF_PYTHON=/nowhere/python nf report run

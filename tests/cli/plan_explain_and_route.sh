@@ -1,0 +1,1 @@
+nf plan --shapes "$CASES/tiny.json" --explain --route "*=fp32"

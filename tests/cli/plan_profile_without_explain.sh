@@ -1,0 +1,1 @@
+nf plan --shapes "$CASES/tiny.json" --profile profile.json

@@ -1,0 +1,2 @@
+cd "$CASES/../../examples"
+nf profile check profiles/resnet18_cifar100.json --shapes "$CASES/typed.json"

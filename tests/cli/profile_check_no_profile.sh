@@ -1,0 +1,1 @@
+cd "$CASES" && nf profile check tiny.json

@@ -1,0 +1,1 @@
+nf profile show none.json

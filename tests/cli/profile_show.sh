@@ -1,0 +1,1 @@
+nf profile show "$CASES/../../examples/profiles/resnet18_cifar100.json"

@@ -1,0 +1,81 @@
+#include "nf/helper.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "nf/command.h"
+#include "nf/python.h"
+
+namespace nf::cli {
+namespace {
+
+// One line each; ./nf names those that it builds the extension for.
+constexpr std::array kHelpers{
+    Helper{"demo", "train a small model with and without low-bit gradients"},
+    Helper{"report", "make a page of what a training run recorded", /*needs_torch=*/false},
+};
+
+constexpr std::string_view kInstall =
+    "in the source tree `make setup build` makes what ./nf needs, `pip install .` installs it";
+
+// Everything a helper needs, looked for in the order in which one would install it.
+Status check(const Helper& helper, const std::string& program) {
+  const Expected<PythonPackages> has = python_packages(program, helper.name);
+  if (!has) return has.status();
+  std::string missing;
+  if (!has->is_recent) {
+    missing = fmt::format("Python 3.11 or newer, and '{}' is {}; NF_PYTHON names another", program,
+                          has->python);
+  } else if (helper.needs_torch && has->torch.empty()) {
+    missing = fmt::format("PyTorch, which '{}' does not have; {}", program, kInstall);
+  } else if (has->neuron_fabric.empty()) {
+    missing =
+        fmt::format("the package neuron_fabric, which '{}' does not have; {}", program, kInstall);
+  } else if (helper.needs_torch && !has->has_extension) {
+    missing = fmt::format("the extension neuron_fabric._C, which is not in {}; {}",
+                          has->neuron_fabric, kInstall);
+  } else if (!has->has_module) {
+    missing = fmt::format(
+        "the module neuron_fabric.{}, which is not in {}; the package there is "
+        "of another version than this program",
+        helper.name, has->neuron_fabric);
+  }
+  if (missing.empty()) return {};
+  return Status(ErrorCode::kUnsupported, fmt::format("'nf {}' needs {}", helper.name, missing));
+}
+
+}  // namespace
+
+const Helper* find_helper(std::string_view name) {
+  for (const Helper& helper : kHelpers) {
+    if (helper.name == name) return &helper;
+  }
+  return nullptr;
+}
+
+Status start_helper(const Helper& helper, const char* const* arguments) {
+  const std::string program = python_program();
+  NF_RETURN_IF_ERROR(check(helper, program));
+  const std::string module = fmt::format("neuron_fabric.{}", helper.name);
+  // -P: a file torch.py in the working folder is not PyTorch.
+  std::vector<const char*> words{program.c_str(), "-P", "-m", module.c_str()};
+  while (*arguments != nullptr) words.push_back(*arguments++);
+  words.push_back(nullptr);
+  execvp(program.c_str(), const_cast<char* const*>(words.data()));
+  return Status(ErrorCode::kUnsupported,
+                fmt::format("cannot start '{}': {}", program, std::strerror(errno)));
+}
+
+void add_helpers(CLI::App& parent) {
+  for (const Helper& helper : kHelpers) {
+    parent.add_subcommand(std::string(helper.name), std::string(helper.summary));
+  }
+}
+
+}  // namespace nf::cli
