@@ -9,8 +9,11 @@ setup:  ## install missing packages and make .venv
 build: setup  ## build the release preset: library, nf, benchmarks
 	@scripts/build.sh release
 
-demo: build  ## build, then show the codecs at work
+demo: build  ## build, then train a small model with and without nf.attach
 	@scripts/demo.sh
+
+tour: build  ## build, then show codecs and all-reduce at work
+	@scripts/tour.sh
 
 test: setup  ## everything that decides about a change
 	@scripts/test.sh
@@ -27,4 +30,4 @@ fuzz: setup  ## fuzz the decoders for FUZZ_SECONDS (60)
 clean:  ## remove the build folders
 	rm -rf build
 
-.PHONY: help setup build demo test format lint fuzz clean
+.PHONY: help setup build demo tour test format lint fuzz clean

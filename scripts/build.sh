@@ -15,7 +15,9 @@ mkdir -p build
 exec 9>"build/$preset.lock"
 flock 9
 
-if [[ ! build/$preset/build.ninja -nt CMakePresets.json ]]; then
+# A new .venv may have brought PyTorch.
+if [[ ! build/$preset/build.ninja -nt CMakePresets.json ||
+      ! build/$preset/build.ninja -nt .venv/requirements.sha256 ]]; then
   cmake --preset "$preset" >/dev/null 9>&-
 fi
 targets=()

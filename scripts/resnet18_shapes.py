@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the parameters of a ResNet-18 for CIFAR-100, in the form that `nf plan --shapes` reads.
 
-Names, shapes and order are torchvision's, with the 3x3 stem that 32x32 images want:
+Names, shapes, module types and order are torchvision's, with the 3x3 stem that 32x32 images want:
     scripts/resnet18_shapes.py > examples/shapes/resnet18_cifar100.json
 """
 
@@ -38,10 +38,17 @@ def resnet18():
     yield "fc.bias", [CLASSES]
 
 
+def module_type(name, shape):
+    if name.startswith("fc."):
+        return "Linear"
+    return "Conv2d" if len(shape) == 4 else "BatchNorm2d"
+
+
 def main():
     parameters = list(resnet18())
     assert sum(prod(shape) for _, shape in parameters) == 11_220_132
-    lines = [json.dumps({"name": name, "shape": shape}) for name, shape in parameters]
+    lines = [json.dumps({"name": name, "shape": shape, "module_type": module_type(name, shape)})
+             for name, shape in parameters]
     print('{"name": "resnet18_cifar100", "parameters": [\n  ' + ",\n  ".join(lines) + "\n]}")
 
 

@@ -40,20 +40,35 @@ install_packages() {
   fi
 }
 
+# The lines of requirements.txt that .venv does not hold.
+missing_python_packages() {
+  comm -23 <(sort requirements.txt) \
+    <(.venv/bin/python -m pip list --format freeze --disable-pip-version-check 2>/dev/null |
+      tr _ - | sort) | xargs
+}
+
 install_python_packages() {
-  local stamp=.venv/requirements.sha256 wanted
+  local stamp=.venv/requirements.sha256 wanted missing quiet=()
   wanted=$(sha256sum <requirements.txt)
   # A virtual environment breaks when the Python it was made from goes away: see that it runs.
-  if [[ -f $stamp && $(<"$stamp") == "$wanted" ]] && .venv/bin/python -c '' 2>/dev/null; then
+  if ! .venv/bin/python -c '' 2>/dev/null; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+      fail "python3 on PATH must be 3.11 or newer; it is $(python3 --version 2>&1 || true)"
+    echo "setup: making .venv"
+    python3 -m venv --clear .venv || fail "python3 cannot make a virtual environment"
+  elif [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
     return
   fi
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-    fail "python3 on PATH must be 3.11 or newer; it is $(python3 --version 2>&1 || true)"
-  echo "setup: making .venv"
-  python3 -m venv --clear .venv || fail "python3 cannot make a virtual environment"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt ||
-    fail "could not install: $(xargs <requirements.txt)" \
-         "with a network, run: .venv/bin/python -m pip install -r requirements.txt"
+  missing=$(missing_python_packages)
+  if [[ -n $missing ]]; then
+    echo "setup: installing into .venv: $missing"
+    if [[ $missing == *torch==* ]]; then echo "setup: PyTorch is some GB, once: minutes"; fi
+    if [[ ! -t 1 ]]; then quiet=(--quiet); fi
+    .venv/bin/python -m pip install "${quiet[@]}" --disable-pip-version-check \
+      -r requirements.txt ||
+      fail "missing in .venv: $(missing_python_packages)" \
+           "with a network, run: .venv/bin/python -m pip install -r requirements.txt"
+  fi
   echo "$wanted" >"$stamp"
 }
 

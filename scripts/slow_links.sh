@@ -1,22 +1,27 @@
 #!/usr/bin/env bash
-# Runs an MPI program on hosts of its own that are joined by slow links; see --help.
+# Runs an MPI program or a torch job on hosts of its own that are joined by slow links; see --help.
 # shellcheck disable=SC2317  # clean_up is called by a trap
 set -euo pipefail
 
 usage() {
   cat <<'END'
-scripts/slow_links.sh [--hosts N] [--rate RATE] [--] COMMAND...
+scripts/slow_links.sh [--hosts N] [--rate RATE] [--launcher mpi|torch] [--] COMMAND...
 
-Runs COMMAND as one MPI rank on each of N hosts (4), which are network namespaces of this machine.
-Each has one link to a switch, of RATE (200mbit) in either direction, as tc spells it; `none` leaves
-the links as fast as the machine makes them. For example:
+Runs COMMAND as one rank on each of N hosts (4), which are network namespaces of this machine. Each
+has one link to a switch, of RATE (200mbit) in either direction, as tc spells it; `none` leaves the
+links as fast as the machine makes them. For example:
 
   scripts/slow_links.sh --hosts 4 --rate 200mbit -- build/release/tools/nf/nf bench all_reduce \
     --transport mpi -b 64M -e 64M --codec waterfill:4,bf16,fp32,mpi_16bit,mpi_fp32 --repeat 5
+  scripts/slow_links.sh --launcher torch -- .venv/bin/python bench/step_time.py --routes plain,bf16
 
-Needs root, iproute2 (ip, tc), Open MPI (mpirun) and a kernel with veth, bridge and tbf. Everything
-it makes has a name of its own and is gone when it ends, however it ends. The exit status is that of
-mpirun. docs/howto/slow_links.md says more.
+mpi (the default) starts the ranks by mpirun. torch starts COMMAND once a host with the environment
+that torchrun would give it (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) and Gloo on the
+link; when one rank fails, the others are stopped after 5 seconds.
+
+Needs root, iproute2 (ip, tc), Open MPI (mpirun) for mpi, and a kernel with veth, bridge and tbf.
+Everything it makes has a name of its own and is gone when it ends, however it ends. The exit status
+is that of mpirun, or of the first rank to fail. docs/howto/slow_links.md says more.
 END
 }
 
@@ -25,11 +30,11 @@ fail() {
   exit 2
 }
 
-hosts=4 rate=200mbit
+hosts=4 rate=200mbit launcher=mpi
 while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
-    --hosts | --rate)
+    --hosts | --rate | --launcher)
       (($# >= 2)) || fail "$1 needs a value; --help says more"
       declare "${1#--}=$2"
       shift 2
@@ -40,11 +45,13 @@ while (($# > 0)); do
   esac
 done
 (($# > 0)) || fail "say what to run: scripts/slow_links.sh [--hosts N] [--rate RATE] -- COMMAND..."
+[[ $launcher == mpi || $launcher == torch ]] || fail "--launcher is mpi or torch, not '$launcher'"
 [[ $hosts =~ ^[1-9][0-9]?$ ]] || fail "--hosts is a number from 1 to 99, not '$hosts'"
 ((EUID == 0)) || fail "needs root, to make network namespaces: sudo scripts/slow_links.sh ..."
 command -v ip >/dev/null || fail "there is no ip: apt-get install iproute2"
 command -v tc >/dev/null || fail "there is no tc: apt-get install iproute2"
-command -v mpirun >/dev/null || fail "there is no mpirun: apt-get install openmpi-bin"
+[[ $launcher != mpi ]] || command -v mpirun >/dev/null ||
+  fail "there is no mpirun: apt-get install openmpi-bin"
 command -v "$1" >/dev/null || fail "there is no program $1"
 
 # A path of sockets must be short, so the folder is in /tmp whatever TMPDIR says.
@@ -65,8 +72,9 @@ clean_up() {
   fi
   for space in $(ip netns list | awk -v prefix="nf-$name-" 'index($1, prefix) == 1 { print $1 }'); do
     pids=$(ip netns pids "$space")
+    # The wait keeps the shell from a line about each.
     # shellcheck disable=SC2086  # a list of words
-    if [[ -n $pids ]]; then kill -KILL $pids 2>/dev/null || true; fi
+    if [[ -n $pids ]]; then { kill -KILL $pids && wait $pids; } 2>/dev/null || true; fi
     ip netns delete "$space" || true
   done
   rm -rf "$work"
@@ -103,36 +111,64 @@ add_host() {  # number from 1
   mkdir "$work/$1"
 }
 
-slots=
-for ((host = 1; host <= hosts; ++host)); do
-  add_host "$host"
-  slots+=${slots:+,}10.77.0.$host:1
-done
+for ((host = 1; host <= hosts; ++host)); do add_host "$host"; done
 
-# What mpirun calls instead of ssh, with an address and a command line. Another host name and another
-# folder for its sockets keep Open MPI from taking the hosts for one.
-cat >"$work/enter" <<END
+run_mpi() {  # command
+  # What mpirun calls instead of ssh, with an address and a command line. Another host name and
+  # another folder for its sockets keep Open MPI from taking the hosts for one.
+  cat >"$work/enter" <<END
 #!/usr/bin/env bash
 host=\${1##*.}
 shift
 export TMPDIR=$work/\$host
 exec ip netns exec "nf-$name-\$host" unshare --uts bash -c "hostname nf\$host && \$*"
 END
-chmod +x "$work/enter"
+  chmod +x "$work/enter"
 
-# Ranks share this machine's cores, whatever the hosts look like: they must not stick to a core, nor
-# spin where they could yield. Only TCP, and only over the links.
-# shellcheck disable=SC2054  # the comma is Open MPI's
-options=(
-  --allow-run-as-root -n "$hosts" --host "$slots" --bind-to none
-  --mca plm_rsh_agent "$work/enter" --mca plm_rsh_no_tree_spawn 1
-  --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24
-  --mca oob_tcp_if_include 10.77.0.0/24 --mca mpi_yield_when_idle 1
-)
-# In the background, so that a signal to this script is not kept waiting for it.
-TMPDIR=$work ip netns exec "$switch" mpirun "${options[@]}" "$@" &
-job=$!
-status=0
-wait "$job" || status=$?
-job=
-exit "$status"
+  # Ranks share this machine's cores, whatever the hosts look like: they must not stick to a core,
+  # nor spin where they could yield. Only TCP, and only over the links.
+  # shellcheck disable=SC2054  # the comma is Open MPI's
+  local options=(
+    --allow-run-as-root -n "$hosts" --host "$(seq -s , -f '10.77.0.%g:1' "$hosts")" --bind-to none
+    --mca plm_rsh_agent "$work/enter" --mca plm_rsh_no_tree_spawn 1
+    --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24
+    --mca oob_tcp_if_include 10.77.0.0/24 --mca mpi_yield_when_idle 1
+  )
+  # In the background, so that a signal to this script is not kept waiting for it.
+  TMPDIR=$work ip netns exec "$switch" mpirun "${options[@]}" "$@" &
+  job=$!
+  local status=0
+  wait "$job" || status=$?
+  job=
+  exit "$status"
+}
+
+run_torch() {  # command
+  local host ended status tenths
+  local -A rank_of=()
+  # The store asks for the names of its clients, and no name server can be reached from here.
+  { cat /etc/hosts; seq "$hosts" | sed 's/.*/10.77.0.& nf&\n::ffff:10.77.0.& nf&/'; } >"$work/hosts"
+  export WORLD_SIZE=$hosts LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500
+  export GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+  for ((host = 1; host <= hosts; ++host)); do
+    # shellcheck disable=SC2016  # expanded inside, in a mount namespace of its own
+    RANK=$((host - 1)) ip netns exec "nf-$name-$host" \
+      bash -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$work/hosts" "$@" &
+    rank_of[$!]=$((host - 1))
+  done
+  while ((${#rank_of[@]} > 0)); do
+    status=0
+    wait -n -p ended "${!rank_of[@]}" 2>/dev/null || status=$?  # a signal is told below
+    if ((status != 0)); then
+      echo "slow_links: rank ${rank_of[$ended]} ended with status $status" >&2
+      for ((tenths = 0; tenths < 50; ++tenths)); do  # the others may have a word to say about it
+        [[ -n $(jobs -r) ]] || break
+        sleep 0.1
+      done
+      exit "$status"
+    fi
+    unset "rank_of[$ended]"
+  done
+}
+
+"run_$launcher" "$@"

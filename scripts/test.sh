@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all_stages=(format layers python unit asan tsan fuzz examples cuda)
+all_stages=(format layers python unit asan tsan fuzz torch wheel examples cuda)
 skip_mark=build/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
 mkdir -p build
 
@@ -29,13 +29,44 @@ stage_format() { scripts/format.sh --check; }
 
 stage_layers() { python3 scripts/check_layers.py; }
 
+# The tests of the package are the stage torch.
 stage_python() {
   local files
-  files=$(git ls-files --cached --others --exclude-standard '*_test.py')
+  files=$(git ls-files --cached --others --exclude-standard '*_test.py' ':!python')
   [[ -n $files ]] || skip "there are no Python tests"
   [[ -x .venv/bin/python ]] || { echo "there is no .venv: run make setup"; return 1; }
   # shellcheck disable=SC2086  # a list of words
   .venv/bin/python -m pytest -q $files
+}
+
+# Ranks share the cores: one thread each.
+stage_torch() {
+  scripts/build.sh release nf nf_python
+  PYTHONPATH=python OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q python/tests
+}
+
+# What pip installs, away from this tree: in an environment of its own that borrows .venv's packages.
+stage_wheel() {
+  local away
+  away=$(mktemp -d)
+  # shellcheck disable=SC2064  # the value of now
+  trap "rm -rf '$away'" EXIT
+  .venv/bin/python -m venv --without-pip "$away"
+  .venv/bin/python -c 'import site; print(site.getsitepackages()[0])' \
+    >"$("$away/bin/python" -c 'import site; print(site.getsitepackages()[0])')/borrowed.pth"
+  if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+  .venv/bin/python -m pip --python "$away/bin/python" install --quiet --disable-pip-version-check \
+    --no-build-isolation --no-deps .
+  unset PYTHONPATH NF_PYTHON
+  cd "$away"
+  bin/nf info
+  bin/nf report --help
+  bin/python - <<'END'
+import torch
+from neuron_fabric import _C, __version__, attach
+assert __version__ == _C.__version__, (__version__, _C.__version__)
+print("neuron_fabric", __version__, "in", _C.__file__)
+END
 }
 
 stage_unit() {

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""How long a training step takes by the way its gradients travel, all ways in one run and in turns.
+
+Runs in every process of a job: under torchrun on this machine, or on slow links
+(docs/howto/slow_links.md). bench/README.md says what the columns mean.
+    torchrun --standalone --nproc-per-node 4 bench/step_time.py --routes plain,useful,waterfill:4
+    sudo scripts/slow_links.sh --launcher torch -- .venv/bin/python bench/step_time.py \\
+        --parameters 20M --routes plain,bf16,waterfill:4
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
+from neuron_fabric.tables import align
+from neuron_fabric.workloads import Workload, make_workload
+
+UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
+MODES = ("off", "shadow")
+ADMITS = ("useful", "safe")
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def amount(text: str) -> int:
+    unit = UNITS.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    try:
+        value = int(float(digits) * unit)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number such as 500K or 20M")
+    return value
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=["mlp", "gpt", "digits"], default="mlp",
+                        help="mlp: layers of one width; gpt, digits: the workload (mlp)")
+    parser.add_argument("--parameters", type=amount, default=20_000_000, metavar="N",
+                        help="of the mlp, such as 20M (20M)")
+    parser.add_argument("--layers", type=positive, default=8, help="of the mlp (8)")
+    parser.add_argument("--size", help="of the workload")
+    parser.add_argument("--batch", type=positive, default=8, help="rows a rank, of the mlp (8)")
+    parser.add_argument("--routes", default="plain,fp32,bf16,waterfill:4", metavar="A,B,...",
+                        help="plain: DDP alone; plain_bf16: DDP with PyTorch's BF16 hook; useful, "
+                        "safe: attach(admit=...); off, shadow: attach() in that NF_MODE; any "
+                        "other: attach(route=...) (plain,fp32,bf16,waterfill:4)")
+    parser.add_argument("--steps", type=positive, default=20, help="measured, a route (20)")
+    parser.add_argument("--warm-up", type=int, default=3, metavar="N",
+                        help="steps of a route before those (3; useful and safe need more than "
+                        "their profile's warm-up)")
+    parser.add_argument("--turn", type=positive, default=5, metavar="N",
+                        help="steps of a route before it is the next one's turn (5)")
+    parser.add_argument("--topology", default="auto", help="of low-bit sums (auto)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a route, no table")
+    return parser.parse_args(arguments)
+
+
+@dataclass
+class Variant:
+    """One model of its own, and how its gradients travel. Prepared on all ranks together."""
+
+    route: str
+    ddp: DistributedDataParallel
+    optimizer: torch.optim.Optimizer
+    fabric: Any = None  # nf.Fabric, where one is attached
+    before: dict[str, Any] = field(default_factory=dict)  # the summary when measuring began
+    turns: list[float] = field(default_factory=list)      # seconds a step, this rank's
+
+
+class Mlp:
+    """As a workload, with values of its own: layers of one width, without biases."""
+
+    def __init__(self, parameters: int, layers: int, batch: int) -> None:
+        self.width = max(1, round(math.sqrt(parameters / layers)))
+        self.layers = layers
+        self.batch = batch
+
+    def make_model(self, seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        blocks = []
+        for _ in range(self.layers):
+            blocks += [nn.Linear(self.width, self.width, bias=False), nn.ReLU()]
+        return nn.Sequential(*blocks)
+
+    def batches(self, rank: int, ranks: int, seed: int) -> Iterator[torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed * ranks + rank)
+        rows = torch.randn(self.batch, self.width, generator=generator)
+        while True:
+            yield rows
+
+    def loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        return model(batch).square().mean()
+
+
+def make_task(options: argparse.Namespace) -> Mlp | Workload:
+    if options.model == "mlp":
+        return Mlp(options.parameters, options.layers, options.batch)
+    return make_workload(options.model, options.size)
+
+
+@contextlib.contextmanager
+def mode(name: str) -> Iterator[None]:
+    """NF_MODE for one attach()."""
+    saved = os.environ.get("NF_MODE")
+    os.environ["NF_MODE"] = name
+    try:
+        yield
+    finally:
+        if saved is None:
+            del os.environ["NF_MODE"]
+        else:
+            os.environ["NF_MODE"] = saved
+
+
+def make_variant(route: str, task: Mlp | Workload, topology: str) -> Variant:
+    ddp = DistributedDataParallel(task.make_model(1), gradient_as_bucket_view=True)
+    # A rate of next to nothing: the work of a step, and no way to diverge.
+    variant = Variant(route, ddp, torch.optim.SGD(ddp.parameters(), lr=1e-9))
+    if route == "plain_bf16":
+        ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    elif route != "plain":
+        import neuron_fabric as nf  # plain DDP needs no extension
+
+        with mode(route if route in MODES else "on"):
+            how = {"admit": route} if route in ADMITS else {} if route in MODES else {
+                "route": route}
+            variant.fabric = nf.attach(ddp, topology=topology, **how)
+    return variant
+
+
+class Bench:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.task = make_task(options)
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        self.batches = self.task.batches(rank, ranks, 1)
+        self.variants = [make_variant(route, self.task, options.topology)
+                         for route in options.routes.split(",")]
+        self.compute = make_variant("plain", self.task, options.topology)  # never sums
+        self.compute.route = "compute"
+
+    def step(self, variant: Variant) -> None:
+        batch = next(self.batches)
+        variant.optimizer.zero_grad()
+        alone = variant.ddp.no_sync() if variant is self.compute else contextlib.nullcontext()
+        with alone:
+            self.task.loss(variant.ddp, batch).backward()
+        variant.optimizer.step()
+
+    def turn(self, variant: Variant, steps: int) -> float:
+        """Seconds a step, from where all ranks start together."""
+        dist.barrier()
+        started = time.perf_counter()
+        for _ in range(steps):
+            self.step(variant)
+        return (time.perf_counter() - started) / steps
+
+    def measure(self) -> None:
+        options = self.options
+        everyone = [self.compute, *self.variants]
+        for variant in everyone:
+            self.turn(variant, max(1, options.warm_up))
+            if variant.fabric is not None:
+                variant.before = variant.fabric.summary().to_dict()
+        turns = max(1, round(options.steps / options.turn))
+        for done in range(turns):
+            for variant in everyone:
+                variant.turns.append(self.turn(variant, min(options.turn, options.steps)))
+            self.show_progress(done + 1, turns)
+
+    def show_progress(self, done: int, of: int) -> None:
+        if dist.get_rank() == 0 and sys.stderr.isatty():
+            print(f"\rround {done} of {of}", end="\n" if done == of else "", file=sys.stderr,
+                  flush=True)
+
+    def results(self) -> list[dict[str, Any]]:
+        """One a route. Collective; a turn's time is its slowest rank's."""
+        rows = torch.tensor([variant.turns for variant in [self.compute, *self.variants]])
+        dist.all_reduce(rows, op=dist.ReduceOp.MAX)
+        compute, *times = rows.tolist()
+        count = sum(p.numel() for p in self.compute.ddp.parameters())
+        common = {
+            "model": self.options.model, "parameters": count,
+            "ranks": dist.get_world_size(),
+            "steps": len(compute) * min(self.options.turn, self.options.steps),
+            "compute_seconds": statistics.median(compute),
+        }
+        return [{"route": variant.route} | common | figures(variant, row, common)
+                for variant, row in zip(self.variants, times, strict=True)]
+
+    def close(self) -> None:
+        for variant in self.variants:
+            if variant.fabric is not None:
+                variant.fabric.close()
+
+
+def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dict[str, Any]:
+    compute, ranks = common["compute_seconds"], common["ranks"]
+    step = statistics.median(times)
+    dense_bytes = 4 * common["parameters"] * 2 * (ranks - 1) / ranks
+    result = {
+        "step_seconds": step, "fastest_seconds": min(times), "slowest_seconds": max(times),
+        "exposed_seconds": step - compute,
+        "predicted_exposed_seconds": None, "predicted_step_seconds": None,
+        "bytes": {"plain": dense_bytes, "off": dense_bytes,
+                  "plain_bf16": dense_bytes / 2}.get(variant.route),
+        "dense_bytes": dense_bytes, "now": "",
+    }
+    now = variant.fabric.summary().to_dict() if variant.fabric is not None else {}
+    if now.get("steps"):
+        steps = now["steps"] - variant.before["steps"]
+        predicted = now["predicted_exposed_seconds"]
+        result |= {
+            "bytes": (now["bytes"] - variant.before["bytes"]) / steps,
+            "predicted_exposed_seconds": predicted,
+            "predicted_step_seconds": None if predicted is None else compute + predicted,
+            "now": " ".join(sorted({region["route_now"] for region in now["regions"]})),
+        }
+    return result
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    first = results[0]["step_seconds"]
+    rows = [["route", "now", "step ms", "least", "most", "shorter", "exposed ms", "predicted",
+             "MB a step"]]
+
+    def ms(seconds: float | None) -> str:
+        return "-" if seconds is None else f"{1000 * seconds:.1f}"
+
+    for result in results:
+        rows.append([
+            result["route"], result["now"] or "-", ms(result["step_seconds"]),
+            ms(result["fastest_seconds"]), ms(result["slowest_seconds"]),
+            f"{first / result['step_seconds']:.3f} x", ms(result["exposed_seconds"]),
+            ms(result["predicted_exposed_seconds"]),
+            "-" if result["bytes"] is None else f"{result['bytes'] / 1e6:.2f}"])
+    return align(rows, left=2)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    if "RANK" not in os.environ:
+        print("step_time: run it under torchrun or scripts/slow_links.sh --launcher torch",
+              file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)  # ranks share the machine's cores
+    dist.init_process_group("gloo")
+    bench = Bench(options)
+    bench.measure()
+    results = bench.results()
+    if dist.get_rank() == 0:
+        if options.json:
+            for result in results:
+                print(json.dumps(result))
+        else:
+            first = results[0]
+            print(f"{first['model']}: {first['parameters']:,} parameters, {first['ranks']} ranks, "
+                  f"{first['steps']} steps a route; a step without sums takes "
+                  f"{1000 * first['compute_seconds']:.1f} ms\n\n{table(results)}")
+    bench.close()
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""`nf demo`, also `python -m neuron_fabric.demo`: a small GPT trained three times on this machine.
+
+Four ranks under torchrun train the same model on the same data from the same seed: as plain DDP,
+with one low-bit route forced on everything, and with nf.attach(admit="safe"). A table compares
+them, and a report shows what the third one did.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric import report, units
+from neuron_fabric.progress import Progress
+from neuron_fabric.tables import align
+
+STATIC_ROUTE = "g_binary"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    name: str
+    title: str
+    attach: dict[str, Any] | None  # options of nf.attach()
+
+
+RUNS = (
+    Run("plain", "plain DDP", None),
+    Run("static", f"route=\"{STATIC_ROUTE}\"", {"route": STATIC_ROUTE}),
+    Run("safe", "admit=\"safe\"", {"admit": "safe"}),
+)
+
+
+class DemoError(Exception):
+    pass
+
+
+class Interrupt(Exception):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="nf demo",
+        description="Trains a small model on this machine as plain DDP, with static low-bit "
+                    "gradients and with nf.attach(), and compares accuracy, bytes and time.")
+    parser.add_argument("--workload", choices=["gpt", "digits"], default="gpt",
+                        help="what to train (gpt)")
+    parser.add_argument("--size", help="of its model (gpt: mini; digits: small)")
+    parser.add_argument("--steps", type=positive, help="of each run (gpt: 300; digits: 200)")
+    parser.add_argument("--ranks", type=positive, default=4, help="processes (4)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("nf-demo"), metavar="DIR",
+                        help="for the runs' files and the report (nf-demo)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a run, no table")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.seed < 0:
+        parser.error("argument --seed: must not be negative")
+    return options
+
+
+# What one rank does.
+
+
+def work(options: argparse.Namespace) -> None:
+    """The three runs, one after the other, in every rank. Rank 0 speaks and writes."""
+    import torch
+    import torch.distributed as dist
+
+    from neuron_fabric.workloads import make_workload
+    from neuron_fabric.workloads.training import train
+
+    torch.set_num_threads(1)  # ranks share the machine's cores
+    dist.init_process_group("gloo")
+    is_first = dist.get_rank() == 0
+    workload = make_workload(options.workload, options.size)
+    steps = options.steps or workload.steps
+    if is_first and not options.json:
+        count = sum(p.numel() for p in workload.make_model(options.seed).parameters())
+        print(f"{workload.name}: {count:,} parameters; {workload.description}\n"
+              f"{options.ranks} ranks on this machine, {steps} steps, {len(RUNS)} times from the "
+              "same seed on the same data\n", flush=True)
+    results = []
+    for run in RUNS:
+        attach = run.attach and run.attach | {"run_dir": options.out / "runs" / run.name}
+        silent = options.json or not is_first
+        shown = {} if silent else {"progress": Progress(run.title, steps)}
+        result = train(workload, steps=steps, seed=options.seed, attach=attach, **shown)
+        results.append({"workload": workload.name, "run": run.name, "title": run.title,
+                        "seed": options.seed, "ranks": options.ranks, "steps": steps}
+                       | dataclasses.asdict(result))
+    if is_first:
+        (options.out / "results.json").write_text(json.dumps(results))
+    dist.destroy_process_group()
+
+
+def work_or_say_why_not(options: argparse.Namespace) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # also while a collective waits
+    try:
+        work(options)
+    except Exception as error:
+        # The first to fail is the cause; the others lose their peer.
+        with contextlib.suppress(FileExistsError), open(options.out / "failure.txt", "x") as file:
+            file.write(f"rank {os.environ['RANK']}: {error}")
+        raise
+    return 0
+
+
+# What the process does that starts the ranks.
+
+
+def launch(options: argparse.Namespace, arguments: list[str]) -> None:
+    """Runs the ranks to their end. Raises DemoError with the cause where one fails."""
+    if not options.json:
+        print(f"starting {options.ranks} ranks", flush=True)
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    logging.disable(logging.ERROR)  # torchrun tells at length what is told below in a line
+    log = options.out / "log"
+    try:
+        run.run(run.parse_args([
+            "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(options.ranks),
+            "--log-dir", str(log), "--redirects", "2",
+            "--module", "neuron_fabric.demo", "--worker", *arguments]))
+    except ChildFailedError as error:
+        print()
+        raise DemoError(f"{cause(error, options.out)}; {log} has what the ranks said") from None
+    except SignalException as error:
+        raise Interrupt(error.sigval) from None
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def cause(error: Any, out: Path) -> str:
+    for rank, failure in sorted(error.failures.items()):
+        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
+            return f"rank {rank} was ended by {failure.signal_name()}"
+    told = out / "failure.txt"
+    if told.exists():
+        return told.read_text()
+    rank, failure = error.get_first_failure()
+    return f"rank {rank} ended with status {failure.exitcode}"
+
+
+def prepare(out: Path) -> None:
+    """Makes the folder, without what an earlier demo left. Raises DemoError where packages miss."""
+    for name in ("torch", "neuron_fabric._C"):
+        if importlib.util.find_spec(name) is None:
+            raise DemoError(f"this Python ({sys.executable}) has no {name}; in a checkout, "
+                            "`make demo` installs and builds what is missing")
+    out.mkdir(parents=True, exist_ok=True)
+    for folder in ("runs", "log"):
+        shutil.rmtree(out / folder, ignore_errors=True)
+    for file in ("failure.txt", "results.json"):
+        (out / file).unlink(missing_ok=True)
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    rows = [["run", "accuracy", "loss", "sent a step", "of plain", "step", "total"]]
+    for result in results:
+        rows.append([
+            result["title"], f"{100 * result['accuracy']:.2f} %", f"{result['loss']:.4f}",
+            units.byte_count(result["bytes"]),
+            units.percent(result["bytes"] / result["dense_bytes"]),
+            units.seconds(result["step_seconds"]), f"{result['seconds']:.1f} s"])
+    return align(rows, left=1)
+
+
+def conclusion(results: list[dict[str, Any]]) -> str:
+    plain, static, safe = results
+
+    def compared(result: dict[str, Any]) -> str:
+        sent = units.percent(result["bytes"] / plain["bytes"])
+        return (f"{sent} of plain DDP's bytes, for {result['loss'] - plain['loss']:+.4f} of loss "
+                f"and {100 * (result['accuracy'] - plain['accuracy']):+.2f} points of accuracy")
+
+    return (
+        f"{STATIC_ROUTE} on everything sends {compared(static)}.\n"
+        f"admit=\"safe\" keeps sensitive layers and the first steps dense and watches the rest: "
+        f"it sends\n{compared(safe)}.\n"
+        "Over loopback bytes are cheap and all ranks share the cores, so time tells little here; "
+        "on such a link\nadmit=\"useful\", the default, leaves gradients dense unless it predicts "
+        "a shorter step.")
+
+
+def show(options: argparse.Namespace) -> None:
+    results = json.loads((options.out / "results.json").read_text())
+    page = options.out / "demo-report.html"
+    page.write_text(report.make_page(options.out / "runs" / "safe"))
+    if options.json:
+        for result in results:
+            print(json.dumps(result))
+    else:
+        print(f"\n{table(results)}\n\n{conclusion(results)}\n\nreport: {page}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = parse(arguments)
+    if options.worker:
+        return work_or_say_why_not(options)
+    try:
+        prepare(options.out)
+        launch(options, arguments)
+        show(options)
+    except (DemoError, OSError, report.RunError) as error:
+        print(f"nf demo: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, Interrupt) as error:
+        print("\nnf demo: interrupted", file=sys.stderr)
+        return 128 + getattr(error, "number", signal.SIGINT)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""What a training job needs to know of a model and its data."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    accuracy: float  # a fraction
+    loss: float
+
+
+class Workload:
+    """A model, the data it learns from and the data that judges it.
+
+    Everything is a function of its arguments: a seed gives the same weights on every rank, and
+    (seed, step, rank, ranks) the same batch in every run, so runs differ in what they do with
+    gradients alone, and one that resumes goes on where it stopped.
+    """
+
+    name: ClassVar[str]
+    sizes: ClassVar[dict[str, Any]]
+    default_size: ClassVar[str]
+    batch_size: ClassVar[int]  # of one rank
+    steps: ClassVar[int]       # that suffice to learn something
+    warm_up: ClassVar[int] = 0
+
+    def __init__(self, size: str | None = None) -> None:
+        size = size or self.default_size
+        if size not in self.sizes:
+            raise ValueError(f"{self.name} has no size {size}; it has {', '.join(self.sizes)}")
+        self.size = self.sizes[size]
+
+    def make_model(self, seed: int) -> nn.Module:
+        """With weights that the seed alone decides; the caller's generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.build()
+
+    def batches(self, rank: int, ranks: int, seed: int, start: int = 0) -> Iterator[Batch]:
+        """A rank's batches from step `start` on, without end."""
+        step = start
+        while True:
+            yield self.draw(np.random.default_rng([seed, step]), ranks)[rank]
+            step += 1
+
+    def rate(self, step: int, steps: int) -> float:
+        """Factor of the learning rate: up over `warm_up` steps, then down along half a cosine."""
+        if step < self.warm_up:
+            return (step + 1) / self.warm_up
+        done = (step - self.warm_up) / max(1, steps - self.warm_up)
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        inputs, targets = self.on_device_of(model, batch)
+        return functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module) -> Evaluation:
+        """Over all data held back. Leaves the model in the mode it was in."""
+        was_training = model.training
+        model.eval()
+        correct = count = 0
+        loss = 0.0
+        for batch in self.held_back():
+            inputs, targets = self.on_device_of(model, batch)
+            scores, targets = model(inputs).flatten(0, -2), targets.flatten()
+            loss += functional.cross_entropy(scores, targets, reduction="sum").item()
+            correct += int((scores.argmax(-1) == targets).sum())
+            count += len(targets)
+        model.train(was_training)
+        return Evaluation(accuracy=correct / count, loss=loss / count)
+
+    @staticmethod
+    def on_device_of(model: nn.Module, batch: Batch) -> Batch:
+        device = next(model.parameters()).device
+        return batch[0].to(device), batch[1].to(device)
+
+    # What a workload says of itself.
+
+    description: str
+
+    def build(self) -> nn.Module:
+        raise NotImplementedError
+
+    def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        raise NotImplementedError
+
+    def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
+        """The batches of one step, one a rank."""
+        raise NotImplementedError
+
+    def held_back(self) -> Iterator[Batch]:
+        """The data that judges, in parts of a size that fits in memory."""
+        raise NotImplementedError

@@ -1,0 +1,113 @@
+"""Where everything travels dense, training is what plain DDP's is, to the last bit."""
+
+import os
+from unittest import mock
+
+import neuron_fabric as nf
+import pytest
+import torch
+from ranks import on_ranks
+from small_job import batches, loss_of, make, profile, wrap
+from training_modes import MODES, OVERFLOW_STEP, STEPS, Attach, Run, plainly, train
+
+
+def both_ways(mode: str, environment: dict[str, str], **options: object) -> tuple[Run, Run]:
+    """Without a fabric, and with one."""
+    with mock.patch.dict(os.environ, environment):
+        return MODES[mode](lambda _: None), MODES[mode](lambda ddp: nf.attach(ddp, **options))
+
+
+def compare(ranks: int, mode: str, environment: dict[str, str] | None = None,
+            **options: object) -> list[tuple[Run, Run]]:
+    runs = on_ranks(ranks, both_ways, mode, environment or {}, **options)
+    for plain, ours in runs:
+        assert ours.digests == plain.digests
+        assert ours.facts == plain.facts
+    last = {ours.digests[-1] for _, ours in runs}
+    assert len(last) == 1, "ranks hold different parameters"
+    return runs
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("mode", MODES)
+def test_fp32_trains_as_plain_ddp(ranks, mode):
+    for _, ours in compare(ranks, mode, route="fp32"):
+        assert ours.steps == STEPS
+        if mode == "grad_scaler":
+            continue
+        assert len(set(ours.digests)) >= len(ours.digests) - 1, "it does not train"
+
+
+@pytest.mark.parametrize("route", ["fp32", "waterfill:4"])
+def test_an_overflow_on_one_rank_makes_all_skip_the_step(route):
+    runs = [ours for _, ours in on_ranks(2, both_ways, "grad_scaler", {}, route=route)]
+    assert runs[0].facts == runs[1].facts
+    assert runs[0].digests == runs[1].digests
+    for run in runs:
+        scales, digests = run.facts["scales"], run.digests
+        assert scales[OVERFLOW_STEP] == scales[OVERFLOW_STEP - 1] / 2
+        skipped = [step for step in range(1, STEPS) if digests[step] == digests[step - 1]]
+        assert skipped == [OVERFLOW_STEP]
+
+
+def test_the_compiled_model_is_split_at_bucket_borders():
+    for plain, _ in on_ranks(2, both_ways, "compile", {}, route="fp32"):
+        assert plain.facts["graphs"] > 1
+
+
+@pytest.mark.parametrize("mode", ["plain", "no_sync", "join", "grad_scaler"])
+def test_off_is_plain_ddp(mode):
+    compare(2, mode, {"NF_MODE": "off"}, route="waterfill:4")
+
+
+def shadow_figures(environment: dict[str, str]) -> tuple[list[str], list[str], dict]:
+    with mock.patch.dict(os.environ, environment):
+        plain = plainly(lambda _: None)
+        model = make()
+        ddp = wrap(model)
+        fabric = nf.attach(ddp, route="waterfill:4")
+        summary = {}
+        run = train(model, ddp, None)
+        summary = fabric.summary().to_dict()
+        fabric.close()
+        return plain.digests, run.digests, summary
+
+
+def test_shadow_is_plain_ddp_and_says_what_low_bits_would_have_gained():
+    for plain, ours, summary in on_ranks(2, shadow_figures, {"NF_MODE": "shadow"}):
+        assert ours == plain
+        assert summary["mode"] == "shadow"
+        assert summary["bytes"] == summary["dense_bytes"]
+        assert 0 < summary["shadow_bytes"] < summary["dense_bytes"]
+        assert summary["shadow_exposed_seconds"] > 0
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_low_bits_that_do_not_pay_leave_plain_ddp(ranks):
+    """A link that costs nothing next to the codec."""
+    compare(ranks, "plain", link_gbps=1e6)
+
+
+MIXED = profile({"second": "waterfill:4", "rest": "fp32"})
+
+
+def gradients(attach: Attach) -> dict[str, torch.Tensor]:
+    model = make()
+    ddp = wrap(model, bucket_cap_mb=25)
+    fabric = attach(ddp)
+    loss_of(ddp, next(batches())).backward()
+    if fabric is not None:
+        fabric.close()
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def mixed_gradients() -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    return gradients(lambda _: None), gradients(lambda ddp: nf.attach(ddp, MIXED, admit="safe"))
+
+
+def test_of_a_mixed_bucket_the_dense_gradients_are_plain_ddps():
+    for plain, ours in on_ranks(2, mixed_gradients):
+        differing = [name for name in plain if not torch.equal(plain[name], ours[name])]
+        assert differing == ["second.weight"]
+        error = (plain["second.weight"] - ours["second.weight"]).norm()
+        assert error < 0.3 * plain["second.weight"].norm()

@@ -1,0 +1,229 @@
+"""Trouble on one rank: all of them fall back at the same step, for the same reason, and recover."""
+
+import neuron_fabric as nf
+import pytest
+import torch
+import torch.distributed as dist
+from neuron_fabric.workloads import make_workload
+from ranks import on_ranks
+from small_job import ROUTES, Records, batches, digest, loss_of, make, profile, sgd, wrap
+
+WARM_UP, COOL_DOWN, PROBATION = 12, 6, 5
+FAULTS = (20, 40)  # steps; the second is one too many
+HEALTH = {"warm_up_steps": WARM_UP, "cool_down_steps": COOL_DOWN, "probation_steps": PROBATION,
+          "most_fallbacks": 1, "lock_out_window_steps": 1000}
+
+
+class Fault:
+    """Makes something go wrong on rank 1 in given steps."""
+
+    def __init__(self, kind: str, steps: tuple[int, ...] = FAULTS) -> None:
+        self.kind, self.steps, self.step = kind, steps, -1
+
+    @property
+    def is_now(self) -> bool:
+        return self.step in self.steps and dist.get_rank() == 1
+
+    def spoil_gradient(self, gradient: torch.Tensor) -> torch.Tensor:
+        if self.is_now and self.kind in ("nan", "inf"):
+            gradient = gradient.clone()
+            gradient[3, 5] = float(self.kind)
+        if self.is_now and self.kind == "spikes":
+            # All of its energy in one value of many: signs and one scale say nothing of it.
+            spiky = 1e-6 * gradient
+            spiky[3, 5] = 3 * gradient.norm()
+            gradient = spiky
+        return gradient
+
+    def observed(self, loss: float) -> float:
+        factors = {"loss": 100.0, "nan_loss": float("nan")}
+        return loss * factors.get(self.kind, 1.0) if self.is_now else loss
+
+
+# The fault, its reason, the route that it hits, and after how many steps it shows: an observed loss
+# travels with the gradients of the step after it.
+KINDS = [("nan", "non_finite", "waterfill:5", 2), ("inf", "non_finite", "waterfill:5", 2),
+         ("loss", "loss_spike", "waterfill:5", 3), ("nan_loss", "loss_spike", "waterfill:5", 3),
+         ("spikes", "error_budget", "g_binary", 2), ("capacity", "capacity", "waterfill:5", 2)]
+
+
+def decisions_of(region: str, records: Records) -> list[dict]:
+    return [decision for decision in records.of("decision") if decision["region"] == region]
+
+
+def faulty(kind: str, route: str, steps: int = 50) -> tuple[list[dict], list[dict], list[str]]:
+    """Decisions, steps and digests of this rank."""
+    fault = Fault(kind)
+    model = make()
+    model.second.weight.register_hook(fault.spoil_gradient)
+    ddp = wrap(model)
+    rules = profile({"second": route, "rest": "fp32"}, health=HEALTH | {"error_budget": 0.6})
+    fabric = nf.attach(ddp, rules, admit="safe")
+    records, optimizer, digests = Records(fabric), sgd(model, rate=0.01), []
+    for fault.step, batch in zip(range(steps), batches()):
+        optimizer.zero_grad()
+        if fault.is_now and kind == "capacity":
+            fabric.report_capacity_breach()
+        loss = loss_of(ddp, batch)
+        loss.backward()
+        fabric.observe(fault.observed(loss.item()))
+        if fabric.should_step():
+            optimizer.step()
+        digests.append(digest(model))
+    decisions, happened = decisions_of("second", records), records.of("step")
+    fabric.close()
+    return decisions, happened, digests
+
+
+@pytest.mark.parametrize(("kind", "reason", "route", "delay"), KINDS)
+def test_a_fault_on_one_rank_makes_all_fall_back_recover_and_lock_out(kind, reason, route, delay):
+    ranks = on_ranks(3, faulty, kind, route)
+    first, last = (step + delay for step in FAULTS)
+    probation = first + COOL_DOWN
+    expected = [
+        (WARM_UP, "warm_up", "admitted", route),
+        (first, "admitted", reason, "fp32"),
+        (first + 1, reason, "cool_down", "fp32"),
+        (probation, "cool_down", "probation", route),
+        (probation + PROBATION, "probation", "admitted", route),
+        (last, "admitted", reason, "fp32"),
+        (last + 1, reason, "locked_out", "fp32"),
+    ]
+    for decisions, steps, digests in ranks:
+        told = [(d["step"], d["from"], d["to"], d["route"]) for d in decisions]
+        assert told == expected
+        assert [s["step"] for s in steps if not s["should_step"]] == (
+            list(FAULTS) if kind in ("nan", "inf") else [])
+        assert digests == ranks[0][2]
+        assert [s["epoch"] for s in steps] == [s["epoch"] for s in ranks[0][1]]
+
+
+def sound_steps(route: str, kind: str) -> list[bool]:
+    """Whether each step was sound; one value of rank 1 is spoilt in the third and the fifth."""
+    fault = Fault(kind, (2, 4))
+    model = make()
+    model.second.weight.register_hook(fault.spoil_gradient)
+    ddp = wrap(model)
+    fabric = nf.attach(ddp, route=route)
+    optimizer, sound = sgd(model), []
+    for fault.step, batch in zip(range(7), batches()):
+        optimizer.zero_grad()
+        loss_of(ddp, batch).backward()
+        sound.append(fabric.should_step())
+        # What all hold must say the same.
+        assert sound[-1] == all(p.grad.isfinite().all() for p in model.parameters())
+        if sound[-1]:
+            optimizer.step()
+    fabric.close()
+    return sound
+
+
+@pytest.mark.parametrize("kind", ["nan", "inf"])
+@pytest.mark.parametrize("route", ["fp32", "waterfill:4", *ROUTES])
+def test_one_bad_value_on_one_rank_is_seen_by_all_on_every_route(route, kind):
+    for sound in on_ranks(3, sound_steps, route, kind):
+        assert sound == [True, True, False, True, False, True, True]
+
+
+def over_capacity(lines_per_second: float) -> list[tuple[int, str]]:
+    model = make()
+    ddp = wrap(model)
+    rules = profile({"second": "waterfill:5", "rest": "fp32"}, health=HEALTH,
+                    reducer={"lines_per_second": lines_per_second})
+    fabric = nf.attach(ddp, rules, admit="safe")
+    records, optimizer = Records(fabric), sgd(model)
+    for _, batch in zip(range(40), batches()):
+        optimizer.zero_grad()
+        loss_of(ddp, batch).backward()
+        optimizer.step()
+    decisions = [(d["step"], d["to"]) for d in decisions_of("second", records)]
+    fabric.close()
+    return decisions
+
+
+def test_a_reducer_that_is_too_slow_ends_low_bits():
+    first = WARM_UP + 2
+    probation = first + 1 + COOL_DOWN  # the step that was already under way breached it again
+    for decisions in on_ranks(2, over_capacity, 1.0):
+        assert decisions == [
+            (WARM_UP, "admitted"), (first, "capacity"), (first + 1, "cool_down"),
+            (probation, "probation"), (probation + 2, "capacity"), (probation + 3, "locked_out")]
+
+
+def test_a_reducer_that_is_fast_enough_does_not():
+    for decisions in on_ranks(2, over_capacity, 1e12):
+        assert decisions == [(WARM_UP, "admitted")]
+
+
+def through_phases() -> tuple[list[str], list[tuple[int, str]]]:
+    model = make()
+    ddp = wrap(model)
+    rules = profile({}, phases=[
+        {"from_step": 0, "routes": {"second": "waterfill:5", "rest": "fp32"}},
+        {"from_step": 17, "routes": {"second": "g_binary", "rest": "waterfill:3+ef"}}],
+        health={"error_budget": 1.0})
+    fabric = nf.attach(ddp, rules, admit="safe")
+    records, optimizer = Records(fabric), sgd(model)
+    for _, batch in zip(range(30), batches()):
+        optimizer.zero_grad()
+        loss_of(ddp, batch).backward()
+        optimizer.step()
+    routes = [tuple(region["route"] for region in s["regions"]) for s in records.of("step")]
+    epochs = [s["epoch"] for s in records.of("step")]
+    fabric.close()
+    return routes, epochs
+
+
+def test_a_new_phase_begins_at_its_step_on_all_ranks():
+    for routes, epochs in on_ranks(4, through_phases):
+        assert routes == [("waterfill:5", "fp32")] * 17 + [("g_binary", "waterfill:3+ef")] * 13
+        assert epochs == [0] * 17 + [1] * 13
+
+
+def learn_digits(faults: dict[str, tuple[int, ...]], guard: str) -> tuple[float, int]:
+    """Accuracy, and how often it fell back. `guard` keeps bad gradients from the parameters."""
+    workload = make_workload("digits", "tiny")
+    model = workload.make_model(0)
+    ddp = wrap(model)
+    injected = [Fault(kind, steps) for kind, steps in faults.items()]
+    for fault in injected:
+        model.hidden.weight.register_hook(fault.spoil_gradient)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0) if guard == "scaler" else None
+    fabric = nf.attach(ddp, {
+        "format": "neuron_fabric.profile", "version": 1, "name": "digits",
+        "regions": [{"name": "head", "names": ["head.*"]}, {"name": "body"}],
+        "phases": [{"from_step": 0, "routes": {"head": "fp32", "body": "waterfill:4"}}],
+        "health": HEALTH | {"most_fallbacks": 10}}, admit="safe", scaler=scaler)
+    optimizer = workload.make_optimizer(model)
+    data = workload.batches(dist.get_rank(), dist.get_world_size(), seed=0)
+    for step, batch in zip(range(120), data):
+        for fault in injected:
+            fault.step = step
+        optimizer.zero_grad()
+        loss = workload.loss(ddp, batch)
+        (scaler.scale(loss) if scaler else loss).backward()
+        fabric.observe(loss)
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        elif guard == "none" or fabric.should_step():
+            optimizer.step()
+    fallbacks = len(fabric.summary().fallbacks)
+    fabric.close()
+    return workload.evaluate(model).accuracy, fallbacks
+
+
+@pytest.mark.parametrize("guard", ["should_step", "scaler"])
+def test_training_gets_as_far_as_without_the_faults(guard):
+    faults = {"nan": (30, 31, 80), "inf": (55,)}
+    sound = on_ranks(2, learn_digits, {}, guard)
+    faulty = on_ranks(2, learn_digits, faults, guard)
+    assert len(set(sound)) == len(set(faulty)) == 1
+    assert sound[0][1] == 0 and faulty[0][1] == 3
+    assert sound[0][0] > 0.9
+    assert abs(faulty[0][0] - sound[0][0]) < 0.03
+
+
+def test_the_faults_would_have_ended_training_without_a_guard():
+    for accuracy, fallbacks in on_ranks(2, learn_digits, {"nan": (30,)}, "none"):
+        assert accuracy < 0.2 and fallbacks > 0

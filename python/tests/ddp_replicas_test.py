@@ -1,0 +1,89 @@
+"""At low bits, every rank holds the same parameters after every step, and they learn."""
+
+import neuron_fabric as nf
+import pytest
+import torch
+from ranks import on_ranks
+from small_job import ROUTES, batches, digest, loss_of, make, sgd, wrap
+from training_modes import MODES, OVERFLOW_STEP, Run
+
+def follow(steps: int, dtype: torch.dtype = torch.float32,
+           **options: object) -> tuple[list[str], list[float], dict]:
+    """Digests and losses of this rank, step by step, and the summary."""
+    model = make().to(dtype)
+    ddp = wrap(model)
+    fabric = nf.attach(ddp, **options)
+    optimizer = sgd(model, rate=0.02)
+    digests, losses = [], []
+    for _, (x, y) in zip(range(steps), batches()):
+        optimizer.zero_grad()
+        loss = loss_of(ddp, (x.to(dtype), y))
+        loss.backward()
+        optimizer.step()
+        digests.append(digest(model))
+        losses.append(loss.item())
+    summary = fabric.summary().to_dict()
+    fabric.close()
+    return digests, losses, summary
+
+
+def check(results: list[tuple[list[str], list[float], dict]], steps: int) -> None:
+    reference = results[0][0]
+    assert len(set(reference)) == steps, "it does not train"
+    for rank, (digests, losses, summary) in enumerate(results):
+        differing = [step for step in range(steps) if digests[step] != reference[step]]
+        assert not differing, f"rank {rank} first differs from rank 0 after step {differing[0]}"
+        assert sum(losses[-10:]) < sum(losses[:10])
+        assert summary["steps"] == steps
+        assert summary["bytes"] < summary["dense_bytes"]
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_replicas_are_equal_after_each_of_500_steps(ranks):
+    check(on_ranks(ranks, follow, 500, route="waterfill:4", timeout=110), 500)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("route", ROUTES)
+def test_replicas_are_equal_on_every_route(ranks, route):
+    check(on_ranks(ranks, follow, 40, route=route), 40)
+
+
+@pytest.mark.parametrize("topology", ["direct", "ring", "tree", "halving_doubling"])
+def test_replicas_are_equal_over_every_topology(topology):
+    check(on_ranks(4, follow, 40, route="waterfill:4", topology=topology), 40)
+
+
+@pytest.mark.parametrize("route", ["waterfill:3+ef", "g_binary", "powersgd:2"])
+def test_replicas_of_a_bfloat16_model_are_equal(route):
+    check(on_ranks(3, follow, 60, dtype=torch.bfloat16, route=route), 60)
+
+
+def test_replicas_are_equal_where_regions_come_and_go():
+    """From warm-up to admission, and from one phase to the next."""
+    profile = {
+        "format": "neuron_fabric.profile", "version": 1, "name": "phases",
+        "regions": [{"name": "first", "names": ["first.*"]}, {"name": "rest"}],
+        "phases": [{"from_step": 0, "routes": {"first": "g_binary", "rest": "waterfill:5"}},
+                   {"from_step": 20, "routes": {"first": "waterfill:3+ef", "rest": "fp32"}},
+                   {"from_step": 40, "routes": {"first": "fp32", "rest": "powersgd:2"}}],
+        "health": {"warm_up_steps": 5, "error_budget": 1.0}, "smallest_parameter": 0,
+    }
+    check(on_ranks(4, follow, 60, profile=profile, admit="safe"), 60)
+
+
+def in_mode(mode: str) -> Run:
+    return MODES[mode](lambda ddp: nf.attach(ddp, route="waterfill:4"))
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "plain"])
+def test_replicas_are_equal_in_every_mode_of_training(mode):
+    runs = on_ranks(3, in_mode, mode)
+    if mode == "join":  # ranks stop at different steps, and get the last one's parameters
+        assert len({run.digests[-1] for run in runs}) == 1
+        runs = [Run(digests=run.digests[:40], facts=run.facts) for run in runs]
+    assert all(run.digests == runs[0].digests for run in runs)
+    if mode == "grad_scaler":
+        scales = runs[0].facts["scales"]
+        assert all(run.facts["scales"] == scales for run in runs)
+        assert scales[OVERFLOW_STEP] == scales[OVERFLOW_STEP - 1] / 2

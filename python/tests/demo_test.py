@@ -1,0 +1,80 @@
+"""nf demo: what it prints, and how it ends when a rank fails."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from neuron_fabric import demo
+from neuron_fabric.progress import Progress
+
+needs_extension = pytest.mark.skipif(
+    importlib.util.find_spec("neuron_fabric._C") is None,
+    reason="the extension neuron_fabric._C is not built")
+
+
+def result(run, accuracy, loss, sent):
+    return {"title": run.title, "accuracy": accuracy, "loss": loss, "bytes": sent,
+            "dense_bytes": 4e6, "step_seconds": 0.125, "seconds": 61.25}
+
+
+RESULTS = [result(run, *figures) for run, figures in
+           zip(demo.RUNS, [(0.4375, 2.25, 4e6), (0.375, 2.5, 4e5), (0.4385, 2.24, 1e6)],
+               strict=True)]
+
+
+def test_the_table_has_one_aligned_row_a_run():
+    assert demo.table(RESULTS) == """\
+run               accuracy    loss  sent a step  of plain    step   total
+plain DDP          43.75 %  2.2500         4 MB     100 %  125 ms  61.2 s
+route="g_binary"   37.50 %  2.5000       400 kB      10 %  125 ms  61.2 s
+admit="safe"       43.85 %  2.2400         1 MB      25 %  125 ms  61.2 s"""
+
+
+def test_the_conclusion_compares_with_plain():
+    text = demo.conclusion(RESULTS)
+    assert "10 % of plain DDP's bytes, for +0.2500 of loss and -6.25 points of accuracy" in text
+    assert "25 % of plain DDP's bytes, for -0.0100 of loss and +0.10 points of accuracy" in text
+
+
+def test_progress_in_a_pipe_is_a_few_lines(capsys):
+    progress = Progress("plain DDP", 100)
+    for step in range(1, 101):
+        progress(step, 1.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[3] for line in lines] == ["25", "50", "75", "100"]
+
+
+def test_options_that_cannot_be_are_told(capsys):
+    with pytest.raises(SystemExit) as end:
+        demo.main(["--steps", "0"])
+    assert end.value.code == 2
+    assert "0 is less than 1" in capsys.readouterr().err
+
+
+def run_demo(out, *options, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "neuron_fabric.demo", "--workload", "digits", "--size", "tiny",
+         "--ranks", "2", "--out", str(out), *options],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        capture_output=True, text=True, timeout=110, check=False)
+
+
+@needs_extension
+def test_three_runs_and_a_report(tmp_path):
+    done = run_demo(tmp_path, "--steps", "30", "--json")
+    assert done.returncode == 0, done.stderr
+    plain, static, safe = map(json.loads, done.stdout.splitlines())
+    assert static["bytes"] < safe["bytes"] < plain["bytes"]
+    assert safe["loss"] == pytest.approx(plain["loss"], rel=0.2)
+    assert "<html" in (tmp_path / "demo-report.html").read_text()
+
+
+@needs_extension
+def test_ranks_that_fail_end_the_demo_with_their_message(tmp_path):
+    done = run_demo(tmp_path, "--steps", "2", NF_MODE="sometimes")
+    assert done.returncode == 1
+    assert re.search("nf demo: rank [01]: .*NF_MODE is one of .* not 'sometimes'", done.stderr)

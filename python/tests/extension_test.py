@@ -1,0 +1,42 @@
+"""The extension as a module: how it loads, and whether its types are the written ones."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch  # noqa: F401  before the extension
+
+import neuron_fabric
+from neuron_fabric import _C
+
+
+def public_names(thing: object) -> set[str]:
+    return {name for name in vars(thing) if not name.startswith("_")}
+
+
+def written_names(body: list[ast.stmt]) -> set[str]:
+    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_stub_names_what_the_extension_has() -> None:
+    stub = ast.parse((Path(neuron_fabric.__file__).parent / "_C.pyi").read_text())
+    assert written_names(stub.body) == public_names(_C)
+    for node in stub.body:
+        if isinstance(node, ast.ClassDef):
+            assert written_names(node.body) == public_names(getattr(_C, node.name)), node.name
+
+
+# Users need not import torch before they name something of the package.
+@pytest.mark.parametrize("name", ["__version__", "Profile"])
+def test_package_loads_by_itself(name: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"import neuron_fabric; neuron_fabric.{name}"],
+                          check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_torch_is_not_loaded_until_it_is_needed() -> None:
+    code = "import neuron_fabric.report, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

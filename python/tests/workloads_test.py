@@ -1,0 +1,131 @@
+"""The workloads learn, and everything about them follows from their arguments."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from neuron_fabric.workloads import WORKLOADS, make_workload
+from neuron_fabric.workloads.gpt import library_text
+from neuron_fabric.workloads.training import train
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Small models wait for their threads more than these work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module", params=sorted(WORKLOADS))
+def workload(request):
+    return make_workload(request.param, "tiny")
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """A process group of one rank."""
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def take(batches, count):
+    return list(itertools.islice(batches, count))
+
+
+def same(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_a_seed_decides_the_weights(workload):
+    first = weights(workload.make_model(1))
+    assert torch.equal(first, weights(workload.make_model(1)))
+    assert not torch.equal(first, weights(workload.make_model(2)))
+
+
+def test_making_a_model_leaves_the_callers_generator_alone(workload):
+    before = torch.get_rng_state()
+    workload.make_model(1)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_batches_follow_from_seed_step_and_rank(workload):
+    first = take(workload.batches(0, 2, seed=1), 3)
+    again = take(workload.batches(0, 2, seed=1), 3)
+    assert all(same(a, b) for a, b in zip(first, again, strict=True))
+    assert not same(first[0], first[1])
+    assert not same(first[0], take(workload.batches(1, 2, seed=1), 1)[0])
+    assert not same(first[0], take(workload.batches(0, 2, seed=2), 1)[0])
+
+
+def test_a_run_that_resumes_gets_the_batches_it_has_not_had(workload):
+    whole = take(workload.batches(1, 2, seed=1), 5)
+    rest = take(workload.batches(1, 2, seed=1, start=3), 2)
+    assert all(same(a, b) for a, b in zip(whole[3:], rest, strict=True))
+
+
+def test_an_untrained_model_guesses_and_keeps_its_mode(workload):
+    model = workload.make_model(1)
+    model.train()
+    evaluation = workload.evaluate(model)
+    assert 0 <= evaluation.accuracy < 0.3
+    assert evaluation.loss == workload.evaluate(model).loss
+    assert model.training
+
+
+def test_training_lowers_the_loss(workload, alone):
+    before = workload.evaluate(workload.make_model(1))
+    seen = []
+    result = train(workload, steps=30, seed=1, progress=lambda step, loss: seen.append(step))
+    assert result.loss < 0.8 * before.loss
+    assert result.accuracy > before.accuracy
+    assert seen == list(range(1, 31))
+    assert result.bytes == 0  # nobody to send to
+    assert result.summary is None
+
+
+def test_training_again_gives_the_same_bits(alone):
+    workload = make_workload("digits", "tiny")
+    results = [train(workload, steps=5, seed=3) for _ in range(2)]
+    assert results[0].loss == results[1].loss
+
+
+def test_the_rate_rises_then_falls_to_nothing(workload):
+    rates = [workload.rate(step, 100) for step in range(101)]
+    peak = int(np.argmax(rates))
+    assert rates[peak] == 1
+    assert rates == sorted(rates[:peak]) + sorted(rates[peak:], reverse=True)
+    assert rates[100] == 0
+
+
+def test_digits_are_judged_by_images_that_were_not_learnt():
+    digits = make_workload("digits", "tiny")
+    assert len(digits.labels) + len(digits.judges[1]) == 1797
+    assert set(digits.judges[1].tolist()) == set(range(10))
+
+
+def test_text_to_judge_by_is_not_text_to_learn_from():
+    learnt, judges = library_text()
+    assert len(learnt) > 10 * len(judges) > 0
+    assert judges[:400].tobytes() not in learnt.tobytes()
+
+
+def test_the_target_of_a_byte_is_the_byte_after_it():
+    inputs, targets = next(make_workload("gpt", "tiny").batches(0, 1, seed=1))
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+
+
+def test_unknown_names_and_sizes_are_told_with_the_known_ones():
+    with pytest.raises(ValueError, match="no workload cifar; there are digits, gpt"):
+        make_workload("cifar")
+    with pytest.raises(ValueError, match="gpt has no size huge; it has tiny, mini, small"):
+        make_workload("gpt", "huge")
