@@ -190,6 +190,7 @@ class Bench:
         for done in range(turns):
             for variant in everyone:
                 variant.turns.append(self.turn(variant, min(options.turn, options.steps)))
+            everyone.append(everyone.pop(0))  # each begins a round in its turn
             self.show_progress(done + 1, turns)
 
     def show_progress(self, done: int, of: int) -> None:

@@ -189,8 +189,8 @@ void Runtime::settle(Job& job) {
 void Runtime::wait_for_step(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   const auto is_over = [&] {  // the next one may have begun
-    return std::ranges::none_of(
-        under_way_, [&](const std::shared_ptr<Job>& job) { return job->step <= step; });
+    return std::ranges::none_of(under_way_,
+                                [&](const std::shared_ptr<Job>& job) { return job->step <= step; });
   };
   while (!settled_.wait_for(lock, kLookAround, is_over)) {
     const std::vector<std::shared_ptr<Job>> waiting = under_way_;

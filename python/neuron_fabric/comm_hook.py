@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.fabric import Fabric
-from neuron_fabric.session import Session
-from neuron_fabric.settings import Settings, mode
+from neuron_fabric.session import Session, open_session
+from neuron_fabric.settings import Settings
 
 
 class HookState:
@@ -29,24 +29,30 @@ class HookState:
         self.process_group = process_group
         self.settings = Settings(profile=profile, **options)
         self._session: Session | None = None
+        self._has_begun = False
 
-    def session(self) -> Session:
-        if self._session is None:
-            self._session = Session(self.module, self.process_group, self.settings)
+    def session(self) -> Session | None:
+        """None where NF_MODE is off. Collective when it is first called."""
+        if not self._has_begun:
+            self._session = open_session(
+                self.module, self.process_group, lambda: self.settings, self.settings.timeout
+            )
+            self._has_begun = True
         return self._session
 
     @property
     def fabric(self) -> Fabric:
         """What attach() would have returned. Collective when it is first used."""
-        return Fabric(None if mode() == "off" else self.session(), self.module)
+        return Fabric(self.session(), self.module)
 
 
 # DDP reads these annotations: they must be the classes themselves.
 def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    if mode() == "off":
+    session = state.session()
+    if session is None:
         group = state.process_group or dist.group.WORLD
         tensor = bucket.buffer().div_(dist.get_world_size(group))
         future = dist.all_reduce(tensor, group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
     # DDP wants a value made in Python.
-    return state.session().runtime.run(bucket).then(lambda done: done.value())
+    return session.runtime.run(bucket).then(lambda done: done.value())

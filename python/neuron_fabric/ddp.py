@@ -7,7 +7,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.fabric import Fabric
-from neuron_fabric.session import Session
+from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings, mode
 
 logger = logging.getLogger(__name__)
@@ -49,23 +49,29 @@ def attach(
     to the code.
     """
     ddp = _unwrap(model)
-    settings = Settings(
-        profile=profile,
-        route=route,
-        admit=admit,
-        link_gbps=link_gbps,
-        run_dir=run_dir,
-        topology=topology,
-        seed=seed,
-        timeout=timeout,
-        tensorboard=tensorboard,
-        prometheus=prometheus,
-    )
-    if mode() == "off":
+
+    def check() -> Settings:
+        if mode() != "off":
+            _refuse_what_cannot_work(ddp)
+        if scaler is not None and not hasattr(scaler, "get_scale"):
+            raise TypeError(f"scaler is a torch.amp.GradScaler, not a {type(scaler).__name__}")
+        return Settings(
+            profile=profile,
+            route=route,
+            admit=admit,
+            link_gbps=link_gbps,
+            run_dir=run_dir,
+            topology=topology,
+            seed=seed,
+            timeout=timeout,
+            tensorboard=tensorboard,
+            prometheus=prometheus,
+        )
+
+    session = open_session(ddp.module, ddp.process_group, check, timeout)
+    if session is None:
         logger.info("NF_MODE is off: gradients travel as DDP sends them")
         return Fabric(None, ddp)
-    _refuse_what_cannot_work(ddp)
-    session = Session(ddp.module, ddp.process_group, settings)
     session.runtime.register(ddp.reducer)
     ddp.logger._set_comm_hook_name("neuron_fabric")
     _guard_join(ddp)

@@ -8,6 +8,7 @@ import torch
 
 from neuron_fabric import _C
 from neuron_fabric.meeting import agree
+from neuron_fabric.model import ModelParameters
 from neuron_fabric.session import Session
 from neuron_fabric.summary import Summary
 
@@ -15,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = "neuron_fabric.state"
 _VERSION = 1
+_KEYS = {"rank", "ranks", "profile", "state", "memory"}
+_MEMORY_KEYS = {"route", "parameter", "what", "rows", "values"}
 
 
 class Fabric:
@@ -110,22 +113,29 @@ class Fabric:
         if not self._session or state.get("off"):
             return
         session = self._session
+        if self.step > 0:
+            raise RuntimeError(
+                f"the fabric has already seen {self.step} steps; load the state into a new one, "
+                "attached to a fresh DistributedDataParallel"
+            )
         if state["profile"] != session.profile.text:
             raise ValueError(
                 "the state was saved with another profile; attach with that one, or do not load it"
             )
+        _check_memory(state["memory"], session.parameters)
+        is_same_size = state["ranks"] == session.ranks
+        if is_same_size and state["rank"] != session.rank:
+            raise ValueError(
+                f"rank {session.rank} was given the state of rank {state['rank']}; every rank saves "
+                "and loads its own"
+            )
         session.runtime.load_state(state["state"])
-        if state["ranks"] != session.ranks:
+        if not is_same_size:
             self._warn(
                 f"the state is of {state['ranks']} ranks and this job has {session.ranks}: what "
                 f"error feedback kept of {len(state['memory'])} tensors is reset"
             )
             return
-        if state["rank"] != session.rank:
-            raise ValueError(
-                f"rank {session.rank} was given the state of rank {state['rank']}; every rank saves "
-                "and loads its own"
-            )
         session.runtime.load_memory(
             [
                 (item["route"], _C.parameter_key(item["parameter"]), item["what"], item["rows"],
@@ -146,3 +156,27 @@ def _check_state(state: object) -> None:
         raise ValueError(
             f"the state is of version {state.get('version')}, this build reads version {_VERSION}"
         )
+    if not state.get("off") and (missing := _KEYS - state.keys()):
+        raise ValueError(f"the state has lost its {', '.join(sorted(missing))}: save it whole")
+
+
+def _check_memory(memory: list[dict[str, object]], parameters: ModelParameters) -> None:
+    """Raises where it is of another model."""
+    sizes = {
+        name: tensor.numel()
+        for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
+    }
+    for item in memory:
+        if missing := _MEMORY_KEYS - item.keys():
+            raise ValueError(f"the state's memory has lost its {', '.join(sorted(missing))}")
+        name, values = item["parameter"], item["values"]
+        if name not in sizes:
+            raise ValueError(
+                f"the state is of another model: it remembers {name}, which this one does not have"
+            )
+        # Of powersgd, the basis is smaller.
+        if item["what"] != "basis" and values.numel() != sizes[name]:
+            raise ValueError(
+                f"the state is of another model: it remembers {values.numel()} values of {name}, "
+                f"which has {sizes[name]} here"
+            )

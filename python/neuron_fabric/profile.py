@@ -39,7 +39,7 @@ def resolve(profile: object, route: str | None, parameters: ModelParameters) -> 
     if route is not None:
         if profile is not None:
             raise ValueError("give a profile or a route, not both: route= forces it on everything")
-        return Profile(_C.static_profile(route))
+        return Profile.parse(_C.static_profile(route), f"route={route!r}")
     if profile is None:
         return Profile(
             _C.default_profile(parameters.names, parameters.module_types, parameters.tensors)

@@ -1,10 +1,12 @@
 """What is behind an attached model: its process group, its runtime in the core, its telemetry."""
 
 import atexit
+import contextlib
 import json
 import logging
 import time
 import weakref
+from collections.abc import Callable
 from datetime import timedelta
 
 import torch
@@ -14,9 +16,9 @@ from neuron_fabric import _C
 from neuron_fabric.meeting import agree, together
 from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
 from neuron_fabric.profile import Profile, resolve
-from neuron_fabric.settings import Settings, mode
+from neuron_fabric.settings import Settings, is_positive, mode
 from neuron_fabric.summary import SummaryReader
-from neuron_fabric.telemetry import Telemetry, make_readers
+from neuron_fabric.telemetry import Reader, Telemetry, make_readers
 
 logger = logging.getLogger(__name__)
 
@@ -31,27 +33,22 @@ def _close_all() -> None:
 
 
 class Session:
-    """Made by all ranks at the same time; raises on all of them where one cannot go on."""
+    """Made by open_session(), on all ranks at the same time. Raises on all of them where one cannot
+    go on."""
 
     def __init__(
-        self, module: torch.nn.Module, group: dist.ProcessGroup | None, settings: Settings
+        self,
+        module: torch.nn.Module,
+        group: dist.ProcessGroup,
+        own_group: dist.ProcessGroup,
+        settings: Settings,
     ) -> None:
-        if not dist.is_available() or not dist.is_initialized():
-            raise RuntimeError(
-                "torch.distributed is not initialised: call init_process_group() before attach()"
-            )
         self.settings = settings
-        self.group = group if group is not None else dist.group.WORLD
-        self.rank = dist.get_rank(self.group)
-        self.ranks = dist.get_world_size(self.group)
-        self.timeout = settings.timeout or _timeout_of(self.group)
-        # A group of our own, so that nothing of ours comes between the user's collectives.
-        self.own_group = dist.new_group(
-            dist.get_process_group_ranks(self.group),
-            backend="gloo",
-            timeout=timedelta(seconds=self.timeout),
-            use_local_synchronization=True,
-        )
+        self.group = group
+        self.own_group = own_group
+        self.rank = dist.get_rank(group)
+        self.ranks = dist.get_world_size(group)
+        self.timeout = settings.timeout or _timeout_of(group)
         self.parameters, self.profile = together(
             self.own_group, lambda: _prepare(module, settings)
         )
@@ -59,26 +56,27 @@ class Session:
         self.runtime = together(self.own_group, self._make_runtime)
         self._notices: list[str] = []
         self.summary_reader = SummaryReader()
-        self.telemetry = Telemetry(
-            self._records,
-            [
-                self.summary_reader,
-                *make_readers(
-                    self.rank,
-                    run_dir=settings.run_dir,
-                    tensorboard=settings.tensorboard,
-                    prometheus=settings.prometheus,
-                ),
-            ],
-        )
+        try:
+            readers = together(self.own_group, self._make_readers)
+        except BaseException:
+            self.runtime.close()
+            raise
+        self.telemetry = Telemetry(self._records, [self.summary_reader, *readers])
         _open.add(self)
+
+    def _make_readers(self) -> list[Reader]:
+        return make_readers(
+            self.rank,
+            run_dir=self.settings.run_dir,
+            tensorboard=self.settings.tensorboard,
+            prometheus=self.settings.prometheus,
+        )
 
     def _facts(self) -> dict[str, object]:
         parameters = self.parameters
         return {
             "the version of neuron_fabric": _C.__version__,
             "the version of PyTorch": torch.__version__,
-            "NF_MODE": mode(),
             "the model's parameters": [
                 f"{name} {tuple(tensor.shape)} {tensor.dtype}"
                 for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
@@ -128,6 +126,50 @@ class Session:
             self._tell({"event": "detach", "step": self.runtime.step})
             self.telemetry.close()
             self.runtime.close()
+            _destroy(self.own_group)
+
+
+def open_session(
+    module: torch.nn.Module,
+    group: dist.ProcessGroup | None,
+    check: Callable[[], Settings],
+    timeout: object = None,
+) -> Session | None:
+    """None where NF_MODE is off. All ranks call it at the same time; where `check`, which makes the
+    settings, or anything after it fails on one rank, it raises on all of them.
+
+    timeout: what the caller was given for one; `check` judges it.
+    """
+    if not dist.is_available() or not dist.is_initialized():
+        raise RuntimeError(
+            "torch.distributed is not initialised: call init_process_group() before attach()"
+        )
+    group = group if group is not None else dist.group.WORLD
+    seconds = timeout if is_positive(timeout) else _timeout_of(group)
+    # A group of our own, so that nothing of ours comes between the user's collectives.
+    own_group = dist.new_group(
+        dist.get_process_group_ranks(group),
+        backend="gloo",
+        timeout=timedelta(seconds=seconds),
+        use_local_synchronization=True,
+    )
+    session = None
+    try:
+        settings, now = together(own_group, lambda: (check(), mode()))
+        agree(own_group, {"NF_MODE": now})
+        if now != "off":
+            session = Session(module, group, own_group, settings)
+    finally:
+        if session is None:
+            _destroy(own_group)
+    return session
+
+
+def _destroy(group: dist.ProcessGroup) -> None:
+    # The user may have destroyed all groups before.
+    if dist.is_initialized():
+        with contextlib.suppress(ValueError):
+            dist.destroy_process_group(group)
 
 
 def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile]:

@@ -5,12 +5,17 @@ from dataclasses import dataclass
 
 MODES = ("on", "shadow", "off")
 ADMITS = ("useful", "safe")
+TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling")
 
 
 def _one_of(what: str, value: object, known: tuple[str, ...]) -> str:
     if value not in known:
         raise ValueError(f"{what} is one of {', '.join(known)}, not {value!r}")
     return str(value)
+
+
+def is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 @dataclass
@@ -29,13 +34,18 @@ class Settings:
     prometheus: int | str | None = None
 
     def __post_init__(self) -> None:
+        if self.route is not None and not isinstance(self.route, str):
+            raise TypeError(f"route is a codec as it is spelled, 'waterfill:4', not {self.route!r}")
         _one_of("admit", self.admit, ADMITS)
-        if self.link_gbps is not None and not self.link_gbps > 0:
+        _one_of("topology", self.topology, TOPOLOGIES)
+        if self.link_gbps is not None and not is_positive(self.link_gbps):
             raise ValueError(f"link_gbps is a speed in Gb/s, not {self.link_gbps!r}")
-        if self.timeout is not None and not self.timeout > 0:
+        if self.timeout is not None and not is_positive(self.timeout):
             raise ValueError(f"timeout is a number of seconds, not {self.timeout!r}")
         if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
             raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {self.seed!r}")
+        if self.run_dir is not None and not isinstance(self.run_dir, (str, os.PathLike)):
+            raise TypeError(f"run_dir is a folder, not {self.run_dir!r}")
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 

@@ -55,7 +55,7 @@ std::string hint_of_names(const Region& region, Parameters parameters) {
   }
   const std::vector<std::string_view> words(known.begin(), known.end());
   for (const std::string& pattern : region.names) {
-    if (const std::string hint = did_you_mean(pattern, words); !hint.empty()) return hint;
+    if (std::string hint = did_you_mean(pattern, words); !hint.empty()) return hint;
   }
   return fmt::format("; they go from {} to {}", in_quotes(parameters.front().name),
                      in_quotes(parameters.back().name));

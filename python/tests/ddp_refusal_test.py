@@ -1,0 +1,283 @@
+"""What cannot work is refused on every rank before training starts, in words that help."""
+
+import gc
+import json
+import os
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from unittest import mock
+
+import neuron_fabric as nf
+import pytest
+import torch
+import torch.distributed as dist
+from neuron_fabric import _C
+from ranks import on_ranks
+from small_job import batches, loss_of, make, profile, wrap
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+ROUTES = {"second": "waterfill:4", "rest": "fp32"}
+
+
+def refusal(prepare: Callable, *args: object, on: int | None = None) -> tuple[str, str]:
+    """Kind and words of what attach() raises. prepare() gives a model and the options, and may
+    patch; `on` is the only rank on which it is called with its arguments."""
+    wanted = args if on in (None, dist.get_rank()) else ()
+    with prepare(*wanted) as (model, options), pytest.raises(Exception) as caught:
+        nf.attach(model, **options)
+    return type(caught.value).__name__, str(caught.value)
+
+
+def refused(prepare: Callable, *args: object, on: int | None = None, ranks: int = 2,
+            fresh: bool = False) -> list[tuple[str, str]]:
+    return on_ranks(ranks, refusal, prepare, *args, on=on, timeout=20, fresh=fresh)
+
+
+@contextmanager
+def with_options(options: dict | None = None):
+    yield wrap(make()), options or {"route": "waterfill:4"}
+
+
+OTHER_MODEL = profile(ROUTES, regions=[{"name": "second", "names": ["layer4.*"]}, {"name": "rest"}])
+
+WRONG_OPTIONS = [
+    ({"route": "waterfil:4"}, "no codec 'waterfil'; did you mean 'waterfill'?"),
+    ({"route": "waterfill:99"}, "route='waterfill:99': "),
+    ({"route": 4}, "route is a codec as it is spelled, 'waterfill:4', not 4"),
+    ({"profile": 3}, "profile is a path, a dict or a Profile, not a int"),
+    ({"profile": {}, "route": "fp32"}, "give a profile or a route, not both"),
+    ({"profile": "no/such.json"}, "cannot read the profile no/such.json: No such file"),
+    ({"profile": profile(ROUTES, healht={})}, "unknown key 'healht'; did you mean 'health'?"),
+    ({"profile": profile({"second": "fp32"})}, "phases[0].routes has no route for region 'rest'"),
+    ({"profile": OTHER_MODEL}, "profile 'test' was made for another model: region 'second' "
+     "(layer4.*) matches none of the 8 parameters; they go from 'first.weight' to 'head.bias'"),
+    ({"admit": "fast"}, "admit is one of useful, safe, not 'fast'"),
+    ({"topology": "star"}, "topology is one of auto, direct, ring, tree, halving_doubling"),
+    ({"link_gbps": -1}, "link_gbps is a speed in Gb/s, not -1"),
+    ({"link_gbps": "fast"}, "link_gbps is a speed in Gb/s, not 'fast'"),
+    ({"timeout": 0}, "timeout is a number of seconds, not 0"),
+    ({"timeout": "long"}, "timeout is a number of seconds, not 'long'"),
+    ({"seed": -1}, "seed is a number from 0 to 2**64 - 1, not -1"),
+    ({"seed": "x"}, "seed is a number from 0 to 2**64 - 1, not 'x'"),
+    ({"run_dir": 3}, "run_dir is a folder, not 3"),
+    ({"prometheus": "nonsense"}, "prometheus='nonsense' is no port (9400), no address"),
+    ({"tensorboard": 3}, "tensorboard=3 is neither a folder nor a SummaryWriter"),
+    ({"scaler": 3}, "scaler is a torch.amp.GradScaler, not a int"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS)
+def test_a_wrong_option_is_refused_on_every_rank(options, words):
+    for kind, message in refused(with_options, options):
+        assert kind in ("ValueError", "TypeError")
+        assert words in message
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS)
+def test_a_wrong_option_on_one_rank_is_refused_on_every_rank(options, words):
+    """The others hear what that rank says, or that it wants something else."""
+    (other, heard), (kind, message) = refused(with_options, options, on=1)
+    assert kind in ("ValueError", "TypeError")
+    assert words in message
+    assert other == "AttachError"
+    assert heard == f"rank 1 could not attach: {message}"
+
+
+DIFFERENCES = [
+    ({"route": "waterfill:5"}, "the profile"),
+    ({"profile": profile(ROUTES), "admit": "safe"}, "the profile"),
+    ({"route": "waterfill:4", "seed": 7}, "seed: 0 and 7"),
+    ({"route": "waterfill:4", "admit": "safe"}, "admit: useful and safe"),
+    ({"route": "waterfill:4", "topology": "ring"}, "topology: auto and ring"),
+    ({"route": "waterfill:4", "link_gbps": 2}, "link_gbps: None and 2"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), DIFFERENCES)
+def test_options_that_differ_are_named_on_every_rank(options, words):
+    told = refused(with_options, options, on=2, ranks=3)
+    assert len(set(told)) == 1
+    kind, message = told[0]
+    assert kind == "AttachError"
+    assert message.startswith(f"rank 0 and rank 2 differ in {words}")
+    assert message.endswith("; all ranks must be started alike")
+
+
+@contextmanager
+def with_patch(what: str = "", value: str = ""):
+    patch = nullcontext()
+    if what == "version":
+        patch = mock.patch.object(_C, "__version__", value)
+    elif what == "torch":
+        patch = mock.patch.object(torch, "__version__", value)
+    elif what == "NF_MODE":
+        patch = mock.patch.dict(os.environ, {"NF_MODE": value})
+    with patch:
+        yield wrap(make()), {"route": "waterfill:4"}
+
+
+@pytest.mark.parametrize(("what", "value", "words"), [
+    ("version", "0.0.7", f"the version of neuron_fabric: {_C.__version__} and 0.0.7"),
+    ("torch", "2.99", f"the version of PyTorch: {torch.__version__} and 2.99"),
+    ("NF_MODE", "shadow", "NF_MODE: on and shadow"),
+    ("NF_MODE", "off", "NF_MODE: on and off"),
+])
+def test_ranks_that_were_started_differently_say_so_on_every_rank(what, value, words):
+    told = refused(with_patch, what, value, on=1)
+    assert told == 2 * [("AttachError", f"rank 0 and rank 1 differ in {words}; all ranks must be "
+                                        "started alike")]
+
+
+@pytest.mark.parametrize("on", [None, 1])
+def test_a_mode_that_does_not_exist_is_refused_on_every_rank(on):
+    words = "the environment variable NF_MODE is one of on, shadow, off, not 'bogus'"
+    told = refused(with_patch, "NF_MODE", "bogus", on=on)
+    assert told[1] == ("ValueError", words)
+    if on is None:
+        assert told[0] == told[1]
+    else:
+        assert told[0] == ("AttachError", f"rank 1 could not attach: {words}")
+
+
+@contextmanager
+def with_file(folder: Path):
+    """A profile that only rank 0's machine has."""
+    yield wrap(make()), {"profile": folder / f"rank{dist.get_rank()}.json"}
+
+
+def test_a_profile_that_one_rank_does_not_have_is_told_on_every_rank(tmp_path):
+    file = tmp_path / "rank0.json"
+    file.write_text(json.dumps(profile(ROUTES)))
+    (first, heard), (second, message) = refused(with_file, tmp_path)
+    assert (first, second) == ("AttachError", "ValueError")
+    assert message == f"cannot read the profile {tmp_path}/rank1.json: No such file or directory"
+    assert heard == f"rank 1 could not attach: {message}"
+
+
+@contextmanager
+def with_names(other: bool = False):
+    """Models of one shape whose parameters have other names: DDP itself takes them."""
+    model = make()
+    if other:
+        model.third = model.second
+        del model.second
+        model.forward = None
+    yield wrap(model), {"route": "waterfill:4"}
+
+
+def test_models_that_differ_are_told_on_every_rank():
+    for kind, message in refused(with_names, True, on=1):
+        assert kind == "AttachError"
+        assert message.startswith("rank 0 and rank 1 differ in the model's parameters: ")
+
+
+@contextmanager
+def with_hook(kind: str):
+    ddp = wrap(make())
+    fabric = None
+    if kind == "builtin":
+        ddp._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+    elif kind == "python":
+        ddp.register_comm_hook(None, allreduce_hook)
+    else:
+        fabric = nf.attach(ddp, route="fp32")
+    yield ddp, {}
+    if fabric is not None:
+        fabric.close()
+
+
+@pytest.mark.parametrize(("kind", "name"), [
+    ("builtin", "ALLREDUCE"), ("python", "allreduce_hook"), ("ours", "neuron_fabric")])
+def test_a_model_that_already_has_a_hook_is_refused(kind, name):
+    told = refused(with_hook, kind)
+    assert told == 2 * [("RuntimeError", f"the model already has a communication hook ({name}), "
+                         "and DDP takes only one: attach to a fresh DistributedDataParallel")]
+
+
+@contextmanager
+def with_model(kind: str):
+    match kind:
+        case "plain":
+            yield make(), {}
+        case "python_reducer":
+            with torch._dynamo.config.patch(optimize_ddp="python_reducer"):
+                yield wrap(make()), {}
+        case "mixed_precision":
+            ddp = wrap(make())
+            ddp.mixed_precision = object()  # DDP itself refuses it on a CPU
+            yield ddp, {}
+        case "sparse":
+            yield wrap(nn.Sequential(nn.Embedding(8, 8, sparse=True), nn.Linear(8, 8))), {}
+        case "double":
+            yield wrap(make().double()), {}
+
+
+@pytest.mark.parametrize(("kind", "words"), [
+    ("plain", "attach() takes a DistributedDataParallel model, not a Classifier: wrap it first, "
+              "DistributedDataParallel(model)"),
+    ("python_reducer", "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "
+                       "'python_reducer'), which has no buckets; use the default"),
+    ("mixed_precision", "DDP(mixed_precision=...) takes the communication hook for itself; use "
+                        "torch.autocast, or a model in bfloat16, instead"),
+    ("sparse", "module '0' makes sparse gradients, which have no route: build it with "
+               "sparse=False"),
+    ("double", "float64"),
+])
+def test_a_model_that_cannot_be_attached_is_refused(kind, words):
+    for _, message in refused(with_model, kind):
+        assert words in message
+
+
+def attach_without_a_group() -> list[str]:
+    ddp = wrap(make())
+    dist.destroy_process_group()
+    told = []
+    for start in (lambda: nf.attach(ddp), lambda: nf.HookState(ddp.module).session()):
+        with pytest.raises(RuntimeError) as caught:
+            start()
+        told.append(str(caught.value))
+    return told
+
+
+def test_without_a_process_group_it_says_what_to_call():
+    for told in on_ranks(2, attach_without_a_group, fresh=True):
+        assert told == 2 * ["torch.distributed is not initialised: call init_process_group() "
+                            "before attach()"]
+
+
+def join_with_another_divisor() -> str:
+    ddp = wrap(make())
+    fabric = nf.attach(ddp, route="waterfill:4")
+    with pytest.raises(RuntimeError) as caught, ddp.join(divide_by_initial_world_size=False):
+        pass
+    fabric.close()
+    return str(caught.value)
+
+
+def test_join_with_another_divisor_is_refused():
+    for told in on_ranks(2, join_with_another_divisor):
+        assert told.startswith("join(divide_by_initial_world_size=False) is not supported: ")
+
+
+def refused_and_then_taken() -> int:
+    """Nothing of an attach() that failed is left."""
+    before = len(os.listdir("/proc/self/task"))
+    model = make()
+    ddp = wrap(model)
+    for options in ({"admit": "fast"}, {"route": "waterfil:4"}, {"prometheus": "nonsense"}):
+        with pytest.raises(ValueError):
+            nf.attach(ddp, **options)
+    fabric = nf.attach(ddp, route="waterfill:4")
+    loss_of(ddp, next(batches())).backward()
+    assert fabric.step == 1
+    fabric.close()
+    del fabric, ddp, model
+    gc.collect()
+    return len(os.listdir("/proc/self/task")) - before
+
+
+def test_after_a_refusal_the_model_can_be_attached_and_nothing_is_left():
+    on_ranks(2, refused_and_then_taken)  # threads that PyTorch keeps come with the first
+    assert on_ranks(2, refused_and_then_taken) == [0, 0]
