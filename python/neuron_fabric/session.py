@@ -1,7 +1,6 @@
 """What is behind an attached model: its process group, its runtime in the core, its telemetry."""
 
 import atexit
-import contextlib
 import json
 import logging
 import time
@@ -21,6 +20,8 @@ from neuron_fabric.summary import SummaryReader
 from neuron_fabric.telemetry import Reader, Telemetry, make_readers
 
 logger = logging.getLogger(__name__)
+
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 _open: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
@@ -126,7 +127,6 @@ class Session:
             self._tell({"event": "detach", "step": self.runtime.step})
             self.telemetry.close()
             self.runtime.close()
-            _destroy(self.own_group)
 
 
 def open_session(
@@ -146,30 +146,17 @@ def open_session(
         )
     group = group if group is not None else dist.group.WORLD
     seconds = timeout if is_positive(timeout) else _timeout_of(group)
-    # A group of our own, so that nothing of ours comes between the user's collectives.
+    # A group of our own, so that nothing of ours comes between the user's collectives. It is never
+    # destroyed: another one would get its name, and find its old addresses in the store.
     own_group = dist.new_group(
         dist.get_process_group_ranks(group),
         backend="gloo",
         timeout=timedelta(seconds=seconds),
         use_local_synchronization=True,
     )
-    session = None
-    try:
-        settings, now = together(own_group, lambda: (check(), mode()))
-        agree(own_group, {"NF_MODE": now})
-        if now != "off":
-            session = Session(module, group, own_group, settings)
-    finally:
-        if session is None:
-            _destroy(own_group)
-    return session
-
-
-def _destroy(group: dist.ProcessGroup) -> None:
-    # The user may have destroyed all groups before.
-    if dist.is_initialized():
-        with contextlib.suppress(ValueError):
-            dist.destroy_process_group(group)
+    settings, now = together(own_group, lambda: (check(), mode()))
+    agree(own_group, {"NF_MODE": now})
+    return None if now == "off" else Session(module, group, own_group, settings)
 
 
 def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile]:
@@ -181,6 +168,12 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
     parameters = parameters_of(module)
     if not parameters.names:
         raise ValueError("the model has no parameter that gets a gradient")
+    for name, tensor in zip(parameters.names, parameters.tensors, strict=True):
+        if tensor.dtype not in _TYPES:
+            raise ValueError(
+                f"parameter {name!r} is {tensor.dtype}, which has no route; float32, bfloat16 and "
+                "float16 have"
+            )
     profile = resolve(settings.profile, settings.route, parameters)
     _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors

@@ -1,6 +1,5 @@
 """What cannot work is refused on every rank before training starts, in words that help."""
 
-import gc
 import json
 import os
 from collections.abc import Callable
@@ -37,7 +36,7 @@ def refused(prepare: Callable, *args: object, on: int | None = None, ranks: int 
 
 @contextmanager
 def with_options(options: dict | None = None):
-    yield wrap(make()), options or {"route": "waterfill:4"}
+    yield wrap(make()), options or {}
 
 
 OTHER_MODEL = profile(ROUTES, regions=[{"name": "second", "names": ["layer4.*"]}, {"name": "rest"}])
@@ -77,7 +76,6 @@ def test_a_wrong_option_is_refused_on_every_rank(options, words):
 
 @pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS)
 def test_a_wrong_option_on_one_rank_is_refused_on_every_rank(options, words):
-    """The others hear what that rank says, or that it wants something else."""
     (other, heard), (kind, message) = refused(with_options, options, on=1)
     assert kind in ("ValueError", "TypeError")
     assert words in message
@@ -86,12 +84,12 @@ def test_a_wrong_option_on_one_rank_is_refused_on_every_rank(options, words):
 
 
 DIFFERENCES = [
-    ({"route": "waterfill:5"}, "the profile"),
-    ({"profile": profile(ROUTES), "admit": "safe"}, "the profile"),
-    ({"route": "waterfill:4", "seed": 7}, "seed: 0 and 7"),
-    ({"route": "waterfill:4", "admit": "safe"}, "admit: useful and safe"),
-    ({"route": "waterfill:4", "topology": "ring"}, "topology: auto and ring"),
-    ({"route": "waterfill:4", "link_gbps": 2}, "link_gbps: None and 2"),
+    ({"route": "waterfill:5"}, "the profile: "),
+    ({"profile": profile(ROUTES)}, "the profile: "),
+    ({"seed": 7}, "seed: 0 and 7"),
+    ({"admit": "safe"}, "admit: useful and safe"),
+    ({"topology": "ring"}, "topology: auto and ring"),
+    ({"link_gbps": 2}, "link_gbps: None and 2"),
 ]
 
 
@@ -160,11 +158,7 @@ def test_a_profile_that_one_rank_does_not_have_is_told_on_every_rank(tmp_path):
 def with_names(other: bool = False):
     """Models of one shape whose parameters have other names: DDP itself takes them."""
     model = make()
-    if other:
-        model.third = model.second
-        del model.second
-        model.forward = None
-    yield wrap(model), {"route": "waterfill:4"}
+    yield wrap(nn.ModuleDict({"other": model}) if other else model), {"route": "waterfill:4"}
 
 
 def test_models_that_differ_are_told_on_every_rank():
@@ -189,7 +183,7 @@ def with_hook(kind: str):
 
 
 @pytest.mark.parametrize(("kind", "name"), [
-    ("builtin", "ALLREDUCE"), ("python", "allreduce_hook"), ("ours", "neuron_fabric")])
+    ("builtin", "BuiltinCommHookType.ALLREDUCE"), ("python", "allreduce_hook"), ("ours", "neuron_fabric")])
 def test_a_model_that_already_has_a_hook_is_refused(kind, name):
     told = refused(with_hook, kind)
     assert told == 2 * [("RuntimeError", f"the model already has a communication hook ({name}), "
@@ -212,6 +206,10 @@ def with_model(kind: str):
             yield wrap(nn.Sequential(nn.Embedding(8, 8, sparse=True), nn.Linear(8, 8))), {}
         case "double":
             yield wrap(make().double()), {}
+        case "frozen":
+            ddp = wrap(make())
+            ddp.requires_grad_(False)
+            yield ddp, {}
 
 
 @pytest.mark.parametrize(("kind", "words"), [
@@ -223,7 +221,9 @@ def with_model(kind: str):
                         "torch.autocast, or a model in bfloat16, instead"),
     ("sparse", "module '0' makes sparse gradients, which have no route: build it with "
                "sparse=False"),
-    ("double", "float64"),
+    ("double", "parameter 'first.weight' is torch.float64, which has no route; float32, bfloat16 "
+               "and float16 have"),
+    ("frozen", "the model has no parameter that gets a gradient"),
 ])
 def test_a_model_that_cannot_be_attached_is_refused(kind, words):
     for _, message in refused(with_model, kind):
@@ -262,22 +262,16 @@ def test_join_with_another_divisor_is_refused():
 
 
 def refused_and_then_taken() -> int:
-    """Nothing of an attach() that failed is left."""
-    before = len(os.listdir("/proc/self/task"))
-    model = make()
-    ddp = wrap(model)
+    ddp = wrap(make())
     for options in ({"admit": "fast"}, {"route": "waterfil:4"}, {"prometheus": "nonsense"}):
         with pytest.raises(ValueError):
             nf.attach(ddp, **options)
     fabric = nf.attach(ddp, route="waterfill:4")
     loss_of(ddp, next(batches())).backward()
-    assert fabric.step == 1
+    steps = fabric.step
     fabric.close()
-    del fabric, ddp, model
-    gc.collect()
-    return len(os.listdir("/proc/self/task")) - before
+    return steps
 
 
-def test_after_a_refusal_the_model_can_be_attached_and_nothing_is_left():
-    on_ranks(2, refused_and_then_taken)  # threads that PyTorch keeps come with the first
-    assert on_ranks(2, refused_and_then_taken) == [0, 0]
+def test_after_a_refusal_the_model_can_be_attached():
+    assert on_ranks(2, refused_and_then_taken) == [1, 1]

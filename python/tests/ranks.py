@@ -129,6 +129,11 @@ class _Group:
 
     def _story(self, answers: dict[int, tuple[bool, Any]], timeout: float) -> str:
         hung = [rank for rank in range(len(self._pipes)) if rank not in answers]
+        if os.environ.get("RANKS_GDB"):  # XXX
+            import subprocess
+            for rank in hung:
+                with open(f"{os.environ['RANKS_GDB']}.{time.time():.0f}.rank{rank}", "w") as out:
+                    subprocess.run(["gdb", "-p", str(self._processes[rank].pid), "-batch", "-ex", "thread apply all bt 25"], stdout=out, stderr=out, timeout=60)
         for rank in hung:
             os.kill(self._processes[rank].pid, signal.SIGUSR1)
         if hung:

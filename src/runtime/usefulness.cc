@@ -25,35 +25,42 @@ Usefulness::Usefulness(const Binding& binding, CostFigures figures, std::uint32_
 
 // Layouts hardly ever change, and a model of traffic makes a whole plan.
 const TrafficModel& Usefulness::traffic_of(const std::string& route,
-                                           const std::vector<std::size_t>& counts) const {
-  const auto [it, is_new] = traffic_.try_emplace({route, counts});
-  if (is_new) {
-    // It cannot fail: routes have been checked when they were bound.
-    if (const auto traffic = model_traffic(route, counts, ranks_, topology_)) it->second = *traffic;
+                                           const std::vector<std::uint32_t>& parameters) const {
+  const auto [it, is_new] = traffic_.try_emplace({route, parameters});
+  if (!is_new) return it->second;
+  std::vector<ParameterShape> shapes;
+  for (const std::uint32_t parameter : parameters) {
+    const ModelParameter& model = binding_.parameters()[parameter];
+    shapes.push_back({.count = model.count, .rows = model.rows});
   }
+  // It cannot fail: routes have been checked when they were bound.
+  const AllReduceOptions options{.codec = route, .topology = topology_};
+  if (const auto traffic = model_traffic(options, shapes, ranks_)) it->second = *traffic;
   return it->second;
 }
 
 BucketWork Usefulness::work_of(const BucketLayout& bucket,
                                std::span<const std::string> routes) const {
   BucketWork work;
-  std::vector<std::vector<std::size_t>> counts(routes.size());
+  std::vector<std::vector<std::uint32_t>> low_bit(routes.size());
   for (const BucketSlot& slot : bucket.slots) {
     const std::uint32_t region = binding_.region_of(slot.parameter);
     if (routes[region] == kDenseRoute || binding_.is_small(slot.parameter)) {
       work.dense_bytes += slot.count * size_of(bucket.type);
     } else {
-      counts[region].push_back(slot.count);
+      low_bit[region].push_back(slot.parameter);
     }
   }
   for (std::uint32_t region = 0; region < routes.size(); ++region) {
-    if (counts[region].empty()) continue;
-    const TrafficModel& traffic = traffic_of(routes[region], counts[region]);
+    if (low_bit[region].empty()) continue;
+    const TrafficModel& traffic = traffic_of(routes[region], low_bit[region]);
     BucketWork::LowBit part;
     part.region = region;
     part.wire_bytes = traffic.bytes;
     part.hops = traffic.hops;
-    for (const std::size_t count : counts[region]) part.values += count;
+    for (const std::uint32_t parameter : low_bit[region]) {
+      part.values += binding_.parameters()[parameter].count;
+    }
     part.bytes = part.values * size_of(bucket.type);
     if (const auto it = figures_.codecs.find(routes[region]); it != figures_.codecs.end()) {
       part.codec = it->second;

@@ -53,7 +53,7 @@ class Usefulness {
   std::vector<BucketWork> works(std::span<const BucketLayout> buckets,
                                 std::span<const std::string> routes) const;
   const TrafficModel& traffic_of(const std::string& route,
-                                 const std::vector<std::size_t>& counts) const;
+                                 const std::vector<std::uint32_t>& parameters) const;
   BucketWork work_of(const BucketLayout& bucket, std::span<const std::string> routes) const;
 
   const Binding& binding_;
@@ -62,7 +62,7 @@ class Usefulness {
   const Topology topology_;
   CostModel model_;
 
-  mutable std::map<std::pair<std::string, std::vector<std::size_t>>, TrafficModel> traffic_;
+  mutable std::map<std::pair<std::string, std::vector<std::uint32_t>>, TrafficModel> traffic_;
 
   // Of the steps observed.
   std::vector<BucketLayout> buckets_;
