@@ -3,6 +3,7 @@
 import atexit
 import json
 import logging
+import os
 import time
 import weakref
 from collections.abc import Callable
@@ -98,7 +99,7 @@ class Session:
             training_group=self.group,
             own_group=self.own_group,
             store=dist.distributed_c10d._get_default_store(),
-            prefix=f"neuron_fabric/{self.own_group.group_name}",
+            prefix=f"neuron_fabric/{_attempt()}/{self.own_group.group_name}",
             options=self.settings.to_core(self.profile.text, self.timeout),
         )
 
@@ -179,6 +180,11 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises where the profile does not fit the model
     return parameters, profile
+
+
+def _attempt() -> str:
+    """A job that torchrun has started again may find the store of the one before."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

@@ -180,6 +180,33 @@ def test_a_new_phase_begins_at_its_step_on_all_ranks():
         assert epochs == [0] * 17 + [1] * 13
 
 
+def with_another_scale(is_told: bool) -> list[tuple[int, str]]:
+    """The loss scale is suddenly a thousand times as large."""
+    model = make()
+    ddp = wrap(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+    rules = profile({"second": "waterfill:3+ef", "rest": "fp32"}, health=HEALTH | {"error_budget": 1.0})
+    fabric = nf.attach(ddp, rules, admit="safe", scaler=scaler if is_told else None)
+    records, optimizer = Records(fabric), sgd(model, rate=0.01)
+    for step, batch in zip(range(30), batches()):
+        optimizer.zero_grad()
+        if step == 20:
+            scaler.update(new_scale=16384.0)
+        scaler.scale(loss_of(ddp, batch)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    decisions = [(d["step"], d["to"]) for d in decisions_of("second", records)]
+    fabric.close()
+    return decisions
+
+
+def test_a_change_of_the_loss_scale_is_no_trouble_where_it_is_known():
+    for decisions in on_ranks(2, with_another_scale, True):
+        assert decisions == [(WARM_UP, "admitted")]
+    for decisions in on_ranks(2, with_another_scale, False):
+        assert decisions[:2] == [(WARM_UP, "admitted"), (22, "norm_spike")]
+
+
 def learn_digits(faults: dict[str, tuple[int, ...]], guard: str) -> tuple[float, int]:
     """Accuracy, and how often it fell back. `guard` keeps bad gradients from the parameters."""
     workload = make_workload("digits", "tiny")

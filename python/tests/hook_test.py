@@ -5,8 +5,9 @@ from unittest import mock
 
 import neuron_fabric as nf
 import pytest
+import torch.distributed as dist
 from ranks import on_ranks
-from small_job import make, profile, wrap
+from small_job import batches, loss_of, make, profile, wrap
 from torch.nn.parallel import DistributedDataParallel
 from training_modes import MODES, STEPS, Attach, Run, train
 
@@ -32,7 +33,7 @@ def both_ways(mode: str, options: dict) -> tuple[Run, Run]:
     return MODES[mode](attached(**options)), MODES[mode](registered(**options))
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "join"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_hook_has_the_bits_of_attach_in_every_mode(mode):
     for attach, hook in on_ranks(2, both_ways, mode, {"route": "waterfill:4"}):
         assert hook == attach
@@ -76,9 +77,6 @@ def test_the_options_are_checked_when_the_state_is_made():
 
 
 def modes_that_differ() -> str:
-    import torch.distributed as dist
-    from small_job import batches, loss_of
-
     modes = {"NF_MODE": "off" if dist.get_rank() == 1 else "on"}
     with mock.patch.dict(os.environ, modes):
         ddp = wrap(make())

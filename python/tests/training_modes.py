@@ -20,24 +20,27 @@ Attach = Callable[[DistributedDataParallel], nf.Fabric | None]
 
 @dataclass
 class Run:
-    """What came out on one rank. The steps that the fabric counted, where there was one."""
+    """What came out on one rank."""
 
     digests: list[str] = field(default_factory=list)  # of the parameters, step by step
-    steps: int | None = None
+    steps: int | None = None  # that the fabric counted, where there was one
+    bytes_ratio: float | None = None  # sent, to what plain DDP sends
     facts: dict[str, object] = field(default_factory=dict)
 
 
 def finish(run: Run, fabric: nf.Fabric | None) -> Run:
     if fabric is not None:
         run.steps = fabric.step
+        run.bytes_ratio = fabric.summary().bytes_ratio
         fabric.close()
     return run
 
 
-def train(model: nn.Module, ddp: nn.Module, fabric: nf.Fabric | None, steps: int = STEPS) -> Run:
+def train(model: nn.Module, ddp: nn.Module, fabric: nf.Fabric | None,
+          set_to_none: bool = True) -> Run:
     run, optimizer = Run(), sgd(model)
-    for _, batch in zip(range(steps), batches()):
-        optimizer.zero_grad()
+    for _, batch in zip(range(STEPS), batches()):
+        optimizer.zero_grad(set_to_none)
         loss = loss_of(ddp, batch)
         loss.backward()
         if fabric is not None:
@@ -51,6 +54,13 @@ def plainly(attach: Attach, **options: object) -> Run:
     model = make()
     ddp = wrap(model, **options)
     return train(model, ddp, attach(ddp))
+
+
+def in_bucket_views(attach: Attach) -> Run:
+    """The gradients stay where the buckets are, and DDP scales them there."""
+    model = make()
+    ddp = wrap(model, gradient_as_bucket_view=True)
+    return train(model, ddp, attach(ddp), set_to_none=False)
 
 
 def accumulating(attach: Attach) -> Run:
@@ -220,7 +230,7 @@ MODES: dict[str, Callable[[Attach], Run]] = {
     "grad_scaler": with_scaler,
     "find_unused_parameters": with_unused_branches,
     "static_graph": with_static_graph,
-    "gradient_as_bucket_view": lambda attach: plainly(attach, gradient_as_bucket_view=True),
+    "gradient_as_bucket_view": in_bucket_views,
     "compile": compiled,
     "join": with_uneven_inputs,
     "two_models": two_models,
