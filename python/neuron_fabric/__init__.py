@@ -29,6 +29,7 @@ def __getattr__(name: str) -> object:
         try:
             return version("neuron-fabric")
         except PackageNotFoundError:  # used from a checkout
+            importlib.import_module("torch")  # loads what the extension links
             return importlib.import_module("neuron_fabric._C").__version__
     if name in _HOMES:
         return getattr(importlib.import_module(f"neuron_fabric.{_HOMES[name]}"), name)

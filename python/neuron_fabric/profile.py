@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch  # noqa: F401  loads what the extension links
+
 from neuron_fabric import _C
 from neuron_fabric.model import ModelParameters
 
