@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace nf::torch_front {
@@ -14,6 +15,9 @@ namespace {
 
 // How often a rank that waits for the engine asks whether its peers still live.
 constexpr std::chrono::milliseconds kLookAround{200};
+// How long, and how often, it looks for the peer behind a failure of the engine.
+constexpr int kMostLooks = 50;
+constexpr std::chrono::milliseconds kLook{20};
 
 std::unique_ptr<Fabric> make_fabric(Transport& transport, DenseSum& engine, FabricOptions options) {
   Expected<std::unique_ptr<Fabric>> fabric = Fabric::create(transport, engine, std::move(options));
@@ -100,7 +104,7 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
     try {
       job->dense = engine_.start(dense);
     } catch (const std::exception& error) {
-      return fail(*job, {ErrorCode::kPeerLost, error.what()});
+      return fail(*job, engine_failure(error.what()));
     }
   }
   if (!job->sum->has_low_bit()) {
@@ -108,7 +112,7 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
     job->dense->getFuture()->addCallback(
         [self = shared_from_this(), job](c10::ivalue::Future& dense) {
           if (dense.hasError()) {
-            self->fail(*job, {ErrorCode::kPeerLost, dense.tryRetrieveErrorMessage()});
+            self->fail(*job, self->engine_failure(dense.tryRetrieveErrorMessage()));
           } else {
             self->finish(*job);
           }
@@ -121,7 +125,7 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
       try {
         job->dense->wait();
       } catch (const std::exception& error) {
-        return fail(*job, {ErrorCode::kPeerLost, error.what()});
+        return fail(*job, engine_failure(error.what()));
       }
     }
     finish(*job);
@@ -164,6 +168,16 @@ std::string Runtime::describe(const Job& job, const Status& why) {
   // The first to see it is nearest to the cause.
   const std::string first = failures_.report(message);
   return first == message ? message : c10::str(message, "; first seen at ", first);
+}
+
+// The engine says that a connection broke, not whose. Our own transport learns that at the same
+// time, if the rank is gone.
+Status Runtime::engine_failure(const std::string& words) const {
+  for (int look = 0; look < kMostLooks; ++look) {
+    if (Status lost = transport_.peers(); !lost.ok()) return lost;
+    std::this_thread::sleep_for(kLook);
+  }
+  return {ErrorCode::kPeerLost, words};
 }
 
 void Runtime::fail(Job& job, const Status& why) {

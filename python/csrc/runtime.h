@@ -52,6 +52,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   void sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void wait_for_step(std::uint64_t step);
   void finish(Job& job);
+  Status engine_failure(const std::string& words) const;
   void fail(Job& job, const Status& why);
   void settle(Job& job);
   std::string describe(const Job& job, const Status& why);

@@ -84,8 +84,8 @@ def test_a_wrong_option_on_one_rank_is_refused_on_every_rank(options, words):
 
 
 DIFFERENCES = [
-    ({"route": "waterfill:5"}, "the profile: "),
-    ({"profile": profile(ROUTES)}, "the profile: "),
+    ({"route": "waterfill:5"}, "route: None and waterfill:5;"),
+    ({"profile": profile(ROUTES)}, 'the profile: "name": "default" and "name": "test";'),
     ({"seed": 7}, "seed: 0 and 7"),
     ({"admit": "safe"}, "admit: useful and safe"),
     ({"topology": "ring"}, "topology: auto and ring"),
@@ -101,6 +101,18 @@ def test_options_that_differ_are_named_on_every_rank(options, words):
     assert kind == "AttachError"
     assert message.startswith(f"rank 0 and rank 2 differ in {words}")
     assert message.endswith("; all ranks must be started alike")
+
+
+@contextmanager
+def with_warm_up(steps: int = 20):
+    yield wrap(make()), {"profile": profile(ROUTES, health={"warm_up_steps": steps})}
+
+
+def test_the_line_in_which_profiles_differ_is_named():
+    for kind, message in refused(with_warm_up, 30, on=1):
+        assert kind == "AttachError"
+        assert message.startswith(
+            'rank 0 and rank 1 differ in the profile: "warm_up_steps": 20 and "warm_up_steps": 30;')
 
 
 @contextmanager
@@ -164,7 +176,8 @@ def with_names(other: bool = False):
 def test_models_that_differ_are_told_on_every_rank():
     for kind, message in refused(with_names, True, on=1):
         assert kind == "AttachError"
-        assert message.startswith("rank 0 and rank 1 differ in the model's parameters: ")
+        assert message.startswith("rank 0 and rank 1 differ in the model's parameters: first.weight "
+                                  "(64, 32) torch.float32 and other.first.weight (64, 32) ")
 
 
 @contextmanager
@@ -183,7 +196,8 @@ def with_hook(kind: str):
 
 
 @pytest.mark.parametrize(("kind", "name"), [
-    ("builtin", "BuiltinCommHookType.ALLREDUCE"), ("python", "allreduce_hook"), ("ours", "neuron_fabric")])
+    ("builtin", "BuiltinCommHookType.ALLREDUCE"), ("python", "allreduce_hook"),
+    ("ours", "neuron_fabric")])
 def test_a_model_that_already_has_a_hook_is_refused(kind, name):
     told = refused(with_hook, kind)
     assert told == 2 * [("RuntimeError", f"the model already has a communication hook ({name}), "

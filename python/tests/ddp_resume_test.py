@@ -41,7 +41,8 @@ class Job:
         self.fabric = nf.attach(self.ddp, **self.options)
 
     def _spoil(self, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient * float("nan") if self.step == NAN_STEP and dist.get_rank() == 1 else gradient
+        is_bad = self.step == NAN_STEP and dist.get_rank() == 1
+        return gradient * float("nan") if is_bad else gradient
 
     def train(self, end: int) -> list[str]:
         digests = []

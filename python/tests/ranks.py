@@ -31,8 +31,8 @@ GRACE_SECONDS = 5.0  # for the others, once a rank has failed
 GROUP_TIMEOUT = timedelta(seconds=40)
 HOST = "127.0.0.1"
 
-_PRELOAD = ["pytest", "torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "sklearn.datasets",
-            "neuron_fabric.ddp", "neuron_fabric.comm_hook"]
+_PRELOAD = ["pytest", "torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo",
+            "sklearn.datasets", "neuron_fabric.ddp", "neuron_fabric.comm_hook"]
 
 
 class RanksFailed(AssertionError):
@@ -129,11 +129,6 @@ class _Group:
 
     def _story(self, answers: dict[int, tuple[bool, Any]], timeout: float) -> str:
         hung = [rank for rank in range(len(self._pipes)) if rank not in answers]
-        if os.environ.get("RANKS_GDB"):  # XXX
-            import subprocess
-            for rank in hung:
-                with open(f"{os.environ['RANKS_GDB']}.{time.time():.0f}.rank{rank}", "w") as out:
-                    subprocess.run(["gdb", "-p", str(self._processes[rank].pid), "-batch", "-ex", "thread apply all bt 25"], stdout=out, stderr=out, timeout=60)
         for rank in hung:
             os.kill(self._processes[rank].pid, signal.SIGUSR1)
         if hung:

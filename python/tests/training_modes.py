@@ -1,4 +1,4 @@
-"""The ways in which DDP models are trained, each as a function of what attaches a fabric to them."""
+"""The ways in which DDP models are trained: functions of what attaches a fabric to a model."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
