@@ -4,6 +4,7 @@ Whatever goes wrong on one rank is raised on all of them: nobody waits for a ran
 given up.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -44,10 +45,25 @@ def agree(group: dist.ProcessGroup, facts: dict[str, object]) -> None:
     for key, value in everyone[0].items():
         for rank, other in enumerate(everyone):
             if other.get(key) != value:
+                mine, theirs = _difference(value, other.get(key))
                 raise AttachError(
-                    f"rank 0 and rank {rank} differ in {key}: {_short(value)} and "
-                    f"{_short(other.get(key))}; all ranks must be started alike"
+                    f"rank 0 and rank {rank} differ in {key}: {mine} and {theirs}; all ranks must "
+                    "be started alike"
                 )
+
+
+def _difference(first: object, second: object) -> tuple[str, str]:
+    """Of long facts only the lines, or elements, that differ first."""
+    for one, other in itertools.zip_longest(_parts(first), _parts(second), fillvalue="nothing"):
+        if one != other:
+            return _short(one), _short(other)
+    return _short(first), _short(second)
+
+
+def _parts(fact: object) -> list[object]:
+    if isinstance(fact, str):
+        return [line.strip().removesuffix(",") for line in fact.splitlines()]
+    return fact if isinstance(fact, list) else [fact]
 
 
 def _short(value: object) -> str:

@@ -83,8 +83,8 @@ class Session:
                 f"{name} {tuple(tensor.shape)} {tensor.dtype}"
                 for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
             ],
-            "the profile": self.profile.text,
             "route": self.settings.route,
+            "the profile": self.profile.text,
             "admit": self.settings.admit,
             "topology": self.settings.topology,
             "link_gbps": self.settings.link_gbps,

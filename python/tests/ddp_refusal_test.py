@@ -29,9 +29,9 @@ def refusal(prepare: Callable, *args: object, on: int | None = None) -> tuple[st
     return type(caught.value).__name__, str(caught.value)
 
 
-def refused(prepare: Callable, *args: object, on: int | None = None, ranks: int = 2,
-            fresh: bool = False) -> list[tuple[str, str]]:
-    return on_ranks(ranks, refusal, prepare, *args, on=on, timeout=20, fresh=fresh)
+def refused(prepare: Callable, *args: object, on: int | None = None,
+            ranks: int = 2) -> list[tuple[str, str]]:
+    return on_ranks(ranks, refusal, prepare, *args, on=on)
 
 
 @contextmanager
