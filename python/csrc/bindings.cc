@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -48,6 +49,13 @@ FabricOptions options_from(const py::dict& options) {
   return result;
 }
 
+// Its threads may be about to call into Python, for a hook that is written in it.
+void end_runtime(Runtime* runtime) {
+  std::optional<py::gil_scoped_release> no_gil;
+  if (PyGILState_Check() != 0) no_gil.emplace();
+  delete runtime;
+}
+
 std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
                                       std::vector<std::string> module_types,
                                       std::vector<at::Tensor> tensors,
@@ -57,9 +65,9 @@ std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
                                       std::string prefix, const py::dict& options) {
   FabricOptions parsed = options_from(options);
   const py::gil_scoped_release no_gil;
-  return std::make_shared<Runtime>(
-      Model(std::move(names), std::move(module_types), std::move(tensors)),
-      Surroundings{training, own, store, std::move(prefix)}, std::move(parsed));
+  return {new Runtime(Model(std::move(names), std::move(module_types), std::move(tensors)),
+                      Surroundings{training, own, store, std::move(prefix)}, std::move(parsed)),
+          end_runtime};
 }
 
 void register_hook(const std::shared_ptr<Runtime>& runtime, c10d::Reducer& reducer) {

@@ -140,6 +140,7 @@ class C10dTransport::Watch {
     }
     {
       const std::lock_guard lock(news_.mutex);
+      if (news_.first.ok()) news_.first = told;
       news_.by_peer[peer_] = std::move(told);
     }
     news_.changed.notify_all();
@@ -258,12 +259,10 @@ Status C10dTransport::wait(Duration deadline) {
           c10::str("rank ", rank_, " waited in vain for transfers with ranks", peers)};
 }
 
-Status C10dTransport::peers() const {
-  const std::lock_guard lock(news_->mutex);
-  for (const Status& status : news_->by_peer) {
-    if (!status.ok()) return status;
-  }
-  return {};
+Status C10dTransport::peers(Duration patience) const {
+  std::unique_lock lock(news_->mutex);
+  news_->changed.wait_for(lock, patience, [this] { return !news_->first.ok(); });
+  return news_->first;
 }
 
 // What is under way is taken back, lest Gloo write to memory that its owner gives up.

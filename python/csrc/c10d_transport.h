@@ -38,8 +38,9 @@ class C10dTransport final : public Transport {
   // Ends all threads. Nothing else may be called afterwards.
   void close();
 
-  // Of the peers: who is gone or gave up, and how that showed; ok while all are there. Any thread.
-  Status peers() const;
+  // Of the peers: who was the first to be gone or to give up, and how that showed; ok while all are
+  // there. Waits so long for such news. Any thread.
+  Status peers(Duration patience = {}) const;
 
  private:
   enum class Direction { kSend, kReceive };
@@ -48,11 +49,12 @@ class C10dTransport final : public Transport {
 
   // What the threads tell the user of the transport.
   struct News {
-    mutable std::mutex mutex;
+    std::mutex mutex;
     std::condition_variable changed;
     std::vector<Transfer*> done;
     Status failure;               // of a transfer
     std::vector<Status> by_peer;  // gone, or gave up
+    Status first;                 // of those: the others may have left because of it
   };
 
   Status start(Transfer& transfer, Direction direction);

@@ -19,7 +19,9 @@ at::ScalarType type_of(DataType type) {
 c10::intrusive_ptr<c10d::Work> Engine::start(Values values) {
   std::vector<at::Tensor> tensors{
       at::from_blob(values.data, {static_cast<std::int64_t>(values.count)}, type_of(values.type))};
-  return group_->allreduce(tensors);
+  c10d::AllreduceOptions options;
+  options.timeout = std::chrono::ceil<std::chrono::milliseconds>(timeout_);
+  return group_->allreduce(tensors, options);
 }
 
 Status Engine::sum(Values values) {

@@ -1,38 +1,87 @@
 #include "failure_store.h"
 
+#include <c10/util/StringUtil.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
 #include <utility>
-#include <vector>
 
 namespace nf::torch_front {
 namespace {
 
+constexpr std::chrono::seconds kPatience{1};
+
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+std::string name_of(const std::string& prefix, std::uint32_t rank, std::uint64_t step) {
+  return c10::str(prefix, "/waits/", step, "/", rank);
+}
 
 }  // namespace
 
 FailureStore::FailureStore(c10::intrusive_ptr<c10d::Store> store, std::string prefix)
-    : store_(std::move(store)), key_(std::move(prefix) + "/failure") {}
+    : store_(std::move(store)), prefix_(std::move(prefix)), key_(prefix_ + "/failure") {}
 
-std::string FailureStore::report(const std::string& what) {
+// A TCPStore waits for its host without a deadline, and that may be the very rank that has stopped:
+// whoever asks leaves its question to a thread that it need not wait for.
+std::optional<std::string> FailureStore::ask(std::function<std::string(c10d::Store&)> question) {
   const std::lock_guard lock(mutex_);
+  if (is_silent_) return {};
+  std::packaged_task<std::string()> task(
+      [store = store_, question = std::move(question)] { return question(*store); });
+  std::future<std::string> answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_for(kPatience) != std::future_status::ready) {
+    is_silent_ = true;
+    return {};
+  }
   try {
-    // An empty expectation: set where there is nothing yet.
-    const std::vector<std::uint8_t> stands = store_->compareSet(key_, {}, bytes_of(what));
-    return {stands.begin(), stands.end()};
+    return answer.get();
   } catch (const std::exception&) {
-    return what;  // the host of the store may be the rank that died
+    return {};  // the host of the store may be the rank that died
   }
 }
 
+std::string FailureStore::report(const std::string& what) {
+  return ask([key = key_, what](c10d::Store& store) {
+           // An empty expectation: set where there is nothing yet.
+           return text_of(store.compareSet(key, {}, bytes_of(what)));
+         })
+      .value_or(what);
+}
+
 std::string FailureStore::read() {
-  const std::lock_guard lock(mutex_);
-  try {
-    if (!store_->check({key_})) return {};
-    const std::vector<std::uint8_t> stands = store_->get(key_);
-    return {stands.begin(), stands.end()};
-  } catch (const std::exception&) {
-    return {};
+  return ask([key = key_](c10d::Store& store) {
+           return store.check({key}) ? text_of(store.get(key)) : std::string();
+         })
+      .value_or(std::string());
+}
+
+void FailureStore::sign(std::uint32_t rank, std::uint64_t step) {
+  static_cast<void>(ask([name = name_of(prefix_, rank, step)](c10d::Store& store) {
+    store.set(name, bytes_of("1"));
+    return std::string();
+  }));
+}
+
+std::optional<std::vector<std::uint32_t>> FailureStore::missing(std::uint32_t ranks,
+                                                                std::uint64_t step) {
+  const std::optional<std::string> signs = ask([prefix = prefix_, ranks, step](c10d::Store& store) {
+    std::string result;
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      result += store.check({name_of(prefix, rank, step)}) ? '1' : '0';
+    }
+    return result;
+  });
+  if (!signs) return {};
+  std::vector<std::uint32_t> result;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if ((*signs)[rank] == '0') result.push_back(rank);
   }
+  return result;
 }
 
 }  // namespace nf::torch_front

@@ -1,11 +1,15 @@
 // The job's store, where the first rank that sees a failure writes what it saw, for all others to
-// read. Any thread may call any method.
+// read. Any thread may call any method; none waits long for a store that does not answer.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <cstdint>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace nf::torch_front {
 
@@ -21,10 +25,19 @@ class FailureStore {
   // What some rank has reported; empty if nothing, or where the store cannot be reached.
   std::string read();
 
+  // That `rank` is at work, and waits for the others in `step`.
+  void sign(std::uint32_t rank, std::uint64_t step);
+  // Those of `ranks` that have not signed for `step`; nothing where the store cannot be reached.
+  std::optional<std::vector<std::uint32_t>> missing(std::uint32_t ranks, std::uint64_t step);
+
  private:
+  std::optional<std::string> ask(std::function<std::string(c10d::Store&)> question);
+
   const c10::intrusive_ptr<c10d::Store> store_;
+  const std::string prefix_;
   const std::string key_;
   std::mutex mutex_;
+  bool is_silent_ = false;  // has once not answered
 };
 
 }  // namespace nf::torch_front

@@ -6,8 +6,9 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <optional>
+#include <shared_mutex>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace nf::torch_front {
@@ -15,9 +16,6 @@ namespace {
 
 // How often a rank that waits for the engine asks whether its peers still live.
 constexpr std::chrono::milliseconds kLookAround{200};
-// How long, and how often, it looks for the peer behind a failure of the engine.
-constexpr int kMostLooks = 50;
-constexpr std::chrono::milliseconds kLook{20};
 
 std::unique_ptr<Fabric> make_fabric(Transport& transport, DenseSum& engine, FabricOptions options) {
   Expected<std::unique_ptr<Fabric>> fabric = Fabric::create(transport, engine, std::move(options));
@@ -45,20 +43,34 @@ struct Runtime::Job {
   std::size_t index = 0;
   bool is_last = false;
   c10::intrusive_ptr<c10::ivalue::Future> future;
-  c10::intrusive_ptr<c10d::Work> dense;
   std::unique_ptr<BucketSum> sum;
+  std::atomic<int> parts = 1;  // still to be summed: at low bits, by the engine
   std::atomic<bool> is_settled = false;
+};
+
+// How the engine's threads find the runtime. They must not own it: its end may be that of the
+// engine's group, which no thread of that group can wait for.
+struct Runtime::Link {
+  std::shared_mutex mutex;
+  Runtime* runtime = nullptr;  // until it is gone
 };
 
 Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
     : model_(std::move(model)),
       surroundings_(std::move(surroundings)),
+      timeout_(options.timeout),
       failures_(surroundings_.store, surroundings_.prefix),
       transport_(surroundings_.own),
-      engine_(model_.is_on_host() ? surroundings_.training : surroundings_.own),
-      fabric_(make_fabric(transport_, engine_, with_parameters(std::move(options), model_))) {}
+      engine_(model_.is_on_host() ? surroundings_.training : surroundings_.own, timeout_),
+      fabric_(make_fabric(transport_, engine_, with_parameters(std::move(options), model_))),
+      link_(std::make_shared<Link>()) {
+  link_->runtime = this;
+}
 
-Runtime::~Runtime() = default;
+Runtime::~Runtime() {
+  const std::unique_lock lock(link_->mutex);
+  link_->runtime = nullptr;
+}
 
 void Runtime::close() {
   if (is_closed_.exchange(true)) return;
@@ -100,36 +112,34 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(model_.view(bucket, job->buffer));
   if (!sum) return fail(*job, sum.status());
   job->sum = std::move(*sum);
-  if (const Values dense = job->sum->dense(); dense.count > 0) {
+  // Once a part is under way, the job may be finished at any moment.
+  const Values dense = job->sum->dense();
+  const bool has_low_bit = job->sum->has_low_bit();
+  job->parts = (dense.count > 0 ? 1 : 0) + (has_low_bit ? 1 : 0);
+  if (job->parts == 0) return finish(*job);
+  if (dense.count > 0) {
     try {
-      job->dense = engine_.start(dense);
+      engine_.start(dense)->getFuture()->addCallback(
+          [link = link_, job](c10::ivalue::Future& done) {
+            const std::shared_lock lock(link->mutex);
+            Runtime* self = link->runtime;
+            if (self == nullptr) return;
+            if (done.hasError()) {
+              self->fail(*job, self->engine_failure(job->step, done.tryRetrieveErrorMessage()));
+            } else {
+              self->finish_part(*job);
+            }
+          });
     } catch (const std::exception& error) {
-      return fail(*job, engine_failure(error.what()));
+      return fail(*job, engine_failure(job->step, error.what()));
     }
   }
-  if (!job->sum->has_low_bit()) {
-    if (job->dense == nullptr) return finish(*job);
-    job->dense->getFuture()->addCallback(
-        [self = shared_from_this(), job](c10::ivalue::Future& dense) {
-          if (dense.hasError()) {
-            self->fail(*job, self->engine_failure(dense.tryRetrieveErrorMessage()));
-          } else {
-            self->finish(*job);
-          }
-        });
-    return;
+  if (has_low_bit) {
+    worker_.post([this, job] {
+      if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) return fail(*job, status);
+      finish_part(*job);
+    });
   }
-  worker_.post([this, job] {
-    if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) return fail(*job, status);
-    if (job->dense != nullptr) {
-      try {
-        job->dense->wait();
-      } catch (const std::exception& error) {
-        return fail(*job, engine_failure(error.what()));
-      }
-    }
-    finish(*job);
-  });
 }
 
 // Through host memory, on a stream of its own, so that neither backward nor the host waits.
@@ -155,6 +165,10 @@ void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& b
   });
 }
 
+void Runtime::finish_part(Job& job) {
+  if (--job.parts == 0) finish(job);
+}
+
 void Runtime::finish(Job& job) {
   if (Status status = fabric_->finish(*job.sum); !status.ok()) return fail(job, status);
   job.sum.reset();
@@ -167,17 +181,11 @@ std::string Runtime::describe(const Job& job, const Status& why) {
                                        transport_.rank(), ": ", why.message());
   // The first to see it is nearest to the cause.
   const std::string first = failures_.report(message);
-  return first == message ? message : c10::str(message, "; first seen at ", first);
-}
-
-// The engine says that a connection broke, not whose. Our own transport learns that at the same
-// time, if the rank is gone.
-Status Runtime::engine_failure(const std::string& words) const {
-  for (int look = 0; look < kMostLooks; ++look) {
-    if (Status lost = transport_.peers(); !lost.ok()) return lost;
-    std::this_thread::sleep_for(kLook);
+  const std::lock_guard lock(mutex_);
+  if (told_.empty()) {
+    told_ = first == message ? message : c10::str(message, "; first seen at ", first);
   }
-  return {ErrorCode::kPeerLost, words};
+  return told_;
 }
 
 void Runtime::fail(Job& job, const Status& why) {
@@ -201,6 +209,8 @@ void Runtime::settle(Job& job) {
 // The engine may wait for a dead rank until its own timeout, which is half an hour by default. Who
 // has lost a peer, or reads that another rank has, does not wait for it.
 void Runtime::wait_for_step(std::uint64_t step) {
+  const Duration begin = transport_.now();
+  bool has_signed = false;
   std::unique_lock lock(mutex_);
   const auto is_over = [&] {  // the next one may have begun
     return std::ranges::none_of(under_way_,
@@ -209,17 +219,41 @@ void Runtime::wait_for_step(std::uint64_t step) {
   while (!settled_.wait_for(lock, kLookAround, is_over)) {
     const std::vector<std::shared_ptr<Job>> waiting = under_way_;
     lock.unlock();
-    Status trouble = transport_.peers();
-    if (trouble.ok()) {
-      if (std::string reported = failures_.read(); !reported.empty()) {
-        trouble = {ErrorCode::kAborted, std::move(reported)};
-      }
+    const Duration waited = transport_.now() - begin;
+    if (!has_signed && waited > timeout_ / 2) {
+      failures_.sign(transport_.rank(), step);
+      has_signed = true;
     }
-    if (!trouble.ok()) {
+    if (Status trouble = look_around(step, waited); !trouble.ok()) {
       for (const std::shared_ptr<Job>& job : waiting) fail(*job, trouble);
     }
     lock.lock();
   }
+}
+
+Status Runtime::look_around(std::uint64_t step, Duration waited) {
+  NF_RETURN_IF_ERROR(transport_.peers());
+  if (!failures_.read().empty()) return {ErrorCode::kAborted, "another rank gave up"};
+  if (waited < timeout_) return {};
+  const double seconds = std::chrono::duration<double>(timeout_).count();
+  return {ErrorCode::kDeadlineExceeded,
+          c10::str("waited ", seconds, " s", whom_it_waits_for(step))};
+}
+
+// The engine does not say whom it lost; our own group does, at about the same time.
+Status Runtime::engine_failure(std::uint64_t step, const std::string& words) {
+  NF_RETURN_IF_ERROR(transport_.peers(kLookAround));
+  const std::string line = words.substr(0, words.find('\n'));
+  return {ErrorCode::kPeerLost, c10::str("waited in vain", whom_it_waits_for(step), ": ", line)};
+}
+
+// Ranks that wait for long sign in the store: those that have not are waited for.
+std::string Runtime::whom_it_waits_for(std::uint64_t step) {
+  const std::optional<std::vector<std::uint32_t>> missing =
+      failures_.missing(transport_.ranks(), step);
+  if (!missing) return "; the job's store does not answer, and its host may have stopped";
+  if (missing->empty() || std::ranges::count(*missing, transport_.rank()) > 0) return {};
+  return c10::str(missing->size() > 1 ? " for ranks " : " for rank ", c10::Join(", ", *missing));
 }
 
 }  // namespace nf::torch_front

@@ -28,10 +28,11 @@ struct Surroundings {
   std::string prefix;  // of our keys in the store
 };
 
-class Runtime : public std::enable_shared_from_this<Runtime> {
+class Runtime {
  public:
   // Throws std::runtime_error with what is wrong, as the core says it.
   Runtime(Model model, Surroundings surroundings, FabricOptions options);
+  // Waits for the engine's threads where they are at work here.
   ~Runtime();
 
   // The hook. Returns at once; the future holds the bucket's buffer with the mean of all ranks in
@@ -47,18 +48,23 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
  private:
   struct Job;
+  struct Link;
 
   void sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void wait_for_step(std::uint64_t step);
+  Status look_around(std::uint64_t step, Duration waited);
+  Status engine_failure(std::uint64_t step, const std::string& words);
+  std::string whom_it_waits_for(std::uint64_t step);
+  void finish_part(Job& job);
   void finish(Job& job);
-  Status engine_failure(const std::string& words) const;
   void fail(Job& job, const Status& why);
   void settle(Job& job);
   std::string describe(const Job& job, const Status& why);
 
   const Model model_;
   const Surroundings surroundings_;
+  const Duration timeout_;
   FailureStore failures_;
   C10dTransport transport_;
   Engine engine_;
@@ -68,8 +74,10 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   std::mutex mutex_;
   std::condition_variable settled_;
   std::vector<std::shared_ptr<Job>> under_way_;
+  std::string told_;  // of the first failure; the other buckets fail of the same cause
 
   std::atomic<bool> is_closed_ = false;
+  const std::shared_ptr<Link> link_;
   Worker worker_;  // the last, so that its jobs find everything else alive
 };
 

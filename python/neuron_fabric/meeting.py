@@ -5,9 +5,11 @@ given up.
 """
 
 import itertools
+import pickle
 from collections.abc import Callable
 from typing import TypeVar
 
+import torch
 import torch.distributed as dist
 
 T = TypeVar("T")
@@ -18,9 +20,18 @@ class AttachError(RuntimeError):
 
 
 def _gather(group: dist.ProcessGroup, item: object) -> list:
-    items = [None] * dist.get_world_size(group)
-    dist.all_gather_object(items, item, group=group)
-    return items
+    """What every rank has, by rank; all_gather_object() takes no group outside the registry."""
+    mine = torch.frombuffer(bytearray(pickle.dumps(item)), dtype=torch.uint8)
+    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(group.size())]
+    group.allgather([sizes], [torch.tensor([mine.numel()])]).wait()
+    padded = torch.zeros(max(int(size) for size in sizes), dtype=torch.uint8)
+    padded[: mine.numel()] = mine
+    items = [torch.empty_like(padded) for _ in sizes]
+    group.allgather([items], [padded]).wait()
+    return [
+        pickle.loads(bytes(item[: int(size)].numpy()))
+        for item, size in zip(items, sizes, strict=True)
+    ]
 
 
 def together(group: dist.ProcessGroup, work: Callable[[], T]) -> T:

@@ -3,11 +3,9 @@
 import atexit
 import json
 import logging
-import os
 import time
 import weakref
 from collections.abc import Callable
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -15,6 +13,7 @@ import torch.distributed as dist
 from neuron_fabric import _C
 from neuron_fabric.meeting import agree, together
 from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
+from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
 from neuron_fabric.settings import Settings, is_positive, mode
 from neuron_fabric.summary import SummaryReader
@@ -99,7 +98,7 @@ class Session:
             training_group=self.group,
             own_group=self.own_group,
             store=dist.distributed_c10d._get_default_store(),
-            prefix=f"neuron_fabric/{_attempt()}/{self.own_group.group_name}",
+            prefix=self.own_group.group_name,
             options=self.settings.to_core(self.profile.text, self.timeout),
         )
 
@@ -147,17 +146,10 @@ def open_session(
         )
     group = group if group is not None else dist.group.WORLD
     seconds = timeout if is_positive(timeout) else _timeout_of(group)
-    # A group of our own, so that nothing of ours comes between the user's collectives. It is never
-    # destroyed: another one would get its name, and find its old addresses in the store.
-    own_group = dist.new_group(
-        dist.get_process_group_ranks(group),
-        backend="gloo",
-        timeout=timedelta(seconds=seconds),
-        use_local_synchronization=True,
-    )
-    settings, now = together(own_group, lambda: (check(), mode()))
-    agree(own_group, {"NF_MODE": now})
-    return None if now == "off" else Session(module, group, own_group, settings)
+    own = own_group(group, seconds)
+    settings, now = together(own, lambda: (check(), mode()))
+    agree(own, {"NF_MODE": now})
+    return None if now == "off" else Session(module, group, own, settings)
 
 
 def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile]:
@@ -180,11 +172,6 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises where the profile does not fit the model
     return parameters, profile
-
-
-def _attempt() -> str:
-    """A job that torchrun has started again may find the store of the one before."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

@@ -1,0 +1,37 @@
+"""The examples run as their first lines say, and a job that loses a rank goes on where it was."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
+
+
+def torchrun(*arguments: object, **environment: str) -> str:
+    """What four ranks print."""
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", *map(str, arguments)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        | environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def losses(output: str) -> dict[int, str]:
+    return {int(step): loss for step, loss in re.findall(r"^step +(\d+)  loss (\S+)", output, re.M)}
+
+
+def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path: Path) -> None:
+    ranks = ["--nproc-per-node", 3, "--max-restarts", 1, EXAMPLES / "resume.py"]
+    undisturbed = torchrun(*ranks, tmp_path / "a")
+    restarted = torchrun(*ranks, tmp_path / "b", FAIL_AT="30")
+    assert "goes on at step" not in undisturbed
+    assert "goes on at step 20" in restarted
+    assert sorted(losses(undisturbed)) == [20, 40, 60]
+    assert losses(restarted) == losses(undisturbed)
+
+
+def test_the_two_lines_are_all_it_takes() -> None:
+    assert "waterfill" in torchrun("--nproc-per-node", 2, EXAMPLES / "train_ddp.py", STEPS="40")

@@ -1,0 +1,70 @@
+"""Trains until something happens; tells `ready` after a few steps, and what backward raised."""
+
+import argparse
+import json
+import os
+import time
+from datetime import timedelta
+
+import neuron_fabric as nf
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+WIDTH = 96
+LAYERS = 4
+READY_STEP = 3
+
+
+def tell(event: str, **facts: object) -> None:
+    print(json.dumps({"event": event, "time": time.time()} | facts), flush=True)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--route")
+    parser.add_argument("--profile")
+    parser.add_argument("--steps", type=int, default=1 << 60)
+    parser.add_argument("--timeout", type=float)
+    parser.add_argument("--group-timeout", type=float, default=1800)
+    parser.add_argument("--throws", choices=["forward", "backward"], help="rank 1, at step 5")
+    return parser.parse_args()
+
+
+def throw(_gradient: object) -> None:
+    raise KeyError("no such sample")
+
+
+def main(options: argparse.Namespace) -> None:
+    rank = int(os.environ["RANK"])
+    dist.init_process_group("gloo", timeout=timedelta(seconds=options.group_timeout))
+    torch.manual_seed(0)
+    net = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(LAYERS)))
+    # A bucket a layer.
+    model = DistributedDataParallel(net, bucket_cap_mb=4 * WIDTH * WIDTH / 2**20)
+    profile = json.loads(options.profile) if options.profile else None
+    fabric = nf.attach(model, profile, route=options.route, timeout=options.timeout)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(options.steps):
+        if step == READY_STEP:
+            tell("ready")
+        loss = model(torch.randn(16, WIDTH)).square().mean()
+        if step == 5 and rank == 1 and options.throws == "forward":
+            throw(None)
+        if step == 5 and rank == 1 and options.throws == "backward":
+            net[1][0].weight.register_hook(throw)
+        optimizer.zero_grad()
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            tell("raised", message=str(error), step=step)
+            raise
+        fabric.observe(loss)
+        optimizer.step()
+    tell("end")
+    fabric.close()
+    dist.destroy_process_group()
+
+
+main(parse())
