@@ -20,6 +20,7 @@ enum class ErrorCode {
   kPeerLost,          // another rank is gone
   kAborted,           // another rank gave up; the message has its reason
   kDeadlineExceeded,  // somebody did not answer in time
+  kOutOfMemory,       // of a device
 };
 
 std::string_view to_string(ErrorCode code);

@@ -14,6 +14,7 @@ std::string_view to_string(ErrorCode code) {
     case ErrorCode::kPeerLost: return "peer_lost";
     case ErrorCode::kAborted: return "aborted";
     case ErrorCode::kDeadlineExceeded: return "deadline_exceeded";
+    case ErrorCode::kOutOfMemory: return "out_of_memory";
   }
   return "unknown";
 }

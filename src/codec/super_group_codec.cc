@@ -195,7 +195,8 @@ Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameter
   for (const WidthRequest& parameter : parameters) {
     metadata += format_.least_width == 0 ? 15 : layout(parameter.count, 1).codes_at();
   }
-  fit_widths(parameters, order, capacity > metadata ? capacity - metadata : 0);
+  fit_widths(width_rule(order), parameters, order.ranks,
+             capacity > metadata ? capacity - metadata : 0);
   return {};
 }
 

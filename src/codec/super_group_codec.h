@@ -11,6 +11,7 @@
 #include "codec/codes.h"
 #include "codec/super_group.h"
 #include "codec/super_group_kernels.h"
+#include "codec/width_rule.h"
 
 namespace nf {
 
@@ -33,6 +34,11 @@ class SuperGroupCodec : public BlockCodec {
   std::size_t payload_capacity(std::span<const std::size_t> counts) const override;
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override;
 
+  const SuperGroupFormat& format() const { return format_; }
+  // How widths are chosen where they follow a budget. Where the least of them is 0, units and
+  // scales count among what super-groups cost.
+  virtual WidthRule width_rule(SumOrder order) const = 0;
+
  protected:
   using In = SuperGroupWire<const std::byte>;
   using Out = SuperGroupWire<std::byte>;
@@ -50,11 +56,6 @@ class SuperGroupCodec : public BlockCodec {
   virtual void decode_add_encode_groups(const Slice& slice, Origin origin,
                                         const SuperGroups& groups, In wire, const float* values,
                                         Origin total, Out out) const = 0;
-  // Chooses the widths so that all codes together take at most `code_bytes`, or all at the least
-  // width if that is more. Where that is 0, units and scales count among them.
-  virtual void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
-                          std::size_t code_bytes) const = 0;
-
   void do_statistics(ConstValues values, std::span<std::byte> out) const override;
   Status do_combine_statistics(std::size_t count,
                                std::span<const std::span<const std::byte>> by_rank,

@@ -78,9 +78,10 @@ void fill_to_level(std::span<WidthDemand> demands, std::span<const Rung> ladder,
     }
   }
 
-  // One level lower would not fit as a whole, but for some of the super-groups it does, in order.
+  // One level lower would not fit as a whole, but it does for the first so many super-groups.
   const std::size_t used = histogram.bytes_at(high, ladder);
-  std::size_t spare = bytes > used ? bytes - used : 0;
+  const std::size_t spare = bytes > used ? bytes - used : 0;
+  std::size_t spent = 0;
   std::array<std::uint8_t, kBins> fits{};
   std::array<std::uint8_t, kBins> wider{};
   for (std::size_t bin = 0; bin < kBins; ++bin) {
@@ -91,10 +92,8 @@ void fill_to_level(std::span<WidthDemand> demands, std::span<const Rung> ladder,
     const std::size_t bin = bin_of(demand.need);
     const Rung& rung = ladder[fits[bin]];
     const Rung& next = ladder[wider[bin]];
-    const std::size_t extra = cost(next, demand.groups, 1) - cost(rung, demand.groups, 1);
-    const bool is_widened = extra > 0 && extra <= spare;
-    if (is_widened) spare -= extra;
-    demand.width = is_widened ? next.width : rung.width;
+    spent += cost(next, demand.groups, 1) - cost(rung, demand.groups, 1);
+    demand.width = spent <= spare ? next.width : rung.width;
   }
 }
 

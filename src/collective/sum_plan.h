@@ -45,7 +45,18 @@ class SumPlan {
     return stage_of(contributions).padded_size;
   }
   // Whether messages of these two sizes of sums have the same codec.
-  bool is_one_stage(std::uint32_t a, std::uint32_t b) const { return &stage_of(a) == &stage_of(b); }
+  bool is_one_stage(std::uint32_t a, std::uint32_t b) const { return stage(a) == stage(b); }
+
+  // For whoever makes the plan elsewhere, as a device does: the stages by number, which of them a
+  // message belongs to, whose widths say where tiles begin, and how many bytes they may take.
+  std::size_t stage_count() const { return stages_.size(); }
+  std::size_t stage(std::uint32_t contributions) const {
+    return static_cast<std::size_t>(&stage_of(contributions) - stages_.data());
+  }
+  const Codec& stage_codec(std::size_t stage) const { return *stages_[stage].codec; }
+  std::size_t stage_padded_size(std::size_t stage) const { return stages_[stage].padded_size; }
+  std::size_t placing_stage() const { return placing_; }
+  std::size_t placing_capacity() const { return capacity(stages_[placing_]); }
 
  private:
   struct Stage {

@@ -44,6 +44,8 @@ class TileMap {
   void pieces_of(std::uint32_t chunk, std::vector<Piece>& out) const;
   // Of all messages, where the codec chooses widths; else 0, and they are as long as they are.
   std::size_t padded_size() const { return padded_size_; }
+  // About how many bytes place() gives a tile.
+  std::size_t share() const { return share_; }
 
  private:
   void share_granules(std::size_t granule, std::span<const Piece> domain);

@@ -175,19 +175,22 @@ TEST(FillToLevel, TreatsNanAsTheLoudestAndNothingAsTheQuietest) {
   EXPECT_EQ(demands[2].width, 5);
 }
 
-// Of two rungs the second costs a lump sum: a last, small super-group is not worth it.
+// What is left goes to the first ones, up to the first that it does not suffice for.
 TEST(FillToLevel, CountsWhatASuperGroupCostsBesidesItsGroups) {
   const std::vector<Rung> ladder = {{.width = 0},
                                     {.width = 2, .threshold = 20, .group_bytes = 9, .bytes = 2}};
+  const std::size_t small = 1 * 9 + 2;
+  const std::size_t whole = 8 * 9 + 2;
   std::vector<WidthDemand> demands(4, {.need = 1, .groups = 8});
-  demands.back().groups = 1;
-  fill_to_level(demands, ladder, 2 * (8 * 9 + 2) + 9 + 2);
+  demands[0].groups = 1;
+  fill_to_level(demands, ladder, small + 2 * whole);
+  EXPECT_EQ(demands[1].width, 2);
+  EXPECT_EQ(demands[2].width, 2);
+  EXPECT_EQ(demands[3].width, 0);
+  fill_to_level(demands, ladder, small + 2 * whole - 1);
   EXPECT_EQ(demands[0].width, 2);
   EXPECT_EQ(demands[1].width, 2);
   EXPECT_EQ(demands[2].width, 0);
-  EXPECT_EQ(demands[3].width, 2);
-  fill_to_level(demands, ladder, 2 * (8 * 9 + 2) + 9 + 1);
-  EXPECT_EQ(demands[3].width, 0);
 }
 
 // The longer the chain, the more two bits lose: their noise raises the peaks of every later sum.

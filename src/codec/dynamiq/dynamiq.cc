@@ -5,15 +5,22 @@
 #include <array>
 
 #include "codec/dynamiq/dynamiq_kernels.h"
-#include "codec/dynamiq/dynamiq_widths.h"
 #include "codec/make_codecs.h"
 #include "codec/super_group_codec.h"
+#include "codec/width_rule.h"
 
 namespace nf {
 namespace {
 
 constexpr double kLeastBudget = 3;
 constexpr double kMostBudget = 8;
+
+// From the level up a super-group gets 4 bits, from 512/17 of the level up 8 bits, below it 2:
+// 8 log2(512/17) = 39.3 eighths of an octave.
+constexpr std::array<Rung, 3> kLadder = {
+    {{.width = 2, .group_bytes = group_bytes(2)},
+     {.width = 4, .group_bytes = group_bytes(4)},
+     {.width = 8, .threshold = 39, .group_bytes = group_bytes(8)}}};
 
 constexpr bool is_dynamiq_width(double width) { return width == 2 || width == 4 || width == 8; }
 
@@ -28,6 +35,10 @@ class Dynamiq final : public SuperGroupCodec {
       : SuperGroupCodec(spec, format, isa),
         options_(options),
         kernels_(isa == Isa::kScalar ? dynamiq_reference() : dynamiq_simd(isa)) {}
+
+  WidthRule width_rule(SumOrder /*order*/) const override {
+    return {.need = Need::kEnergyAndMean, .ladder = kLadder};
+  }
 
  protected:
   void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
@@ -51,11 +62,6 @@ class Dynamiq final : public SuperGroupCodec {
                                 Out out) const override {
     kernels_.decode_add_encode(groups, draws(slice, total.encoder), options_.uniform,
                                contributions(origin), contributions(total), wire, values, out);
-  }
-
-  void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
-                  std::size_t code_bytes) const override {
-    fit_dynamiq_widths(parameters, order.ranks, code_bytes);
   }
 
   bool is_width(std::uint8_t width) const override { return is_dynamiq_width(width); }

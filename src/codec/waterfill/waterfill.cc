@@ -6,14 +6,12 @@
 #include <cmath>
 #include <vector>
 
-#include "base/float16.h"
 #include "codec/make_codecs.h"
 #include "codec/super_group_codec.h"
-#include "codec/water_level.h"
 #include "codec/waterfill/hop_budgets.h"
 #include "codec/waterfill/waterfill_kernels.h"
 #include "codec/waterfill/width_ladder.h"
-#include "codec/wire_bytes.h"
+#include "codec/width_rule.h"
 
 namespace nf {
 namespace {
@@ -24,11 +22,8 @@ constexpr double kMostBudget = 8;
 // What hops may have beyond that.
 constexpr double kMostHopBudget = 10;
 
-// How much a super-group's energy counts, by its parameter: (size / energy)^alpha.
-enum class Alpha { kZero, kHalf, kOne };
-
 struct Settings {
-  Alpha alpha = Alpha::kHalf;
+  Need need = Need::kEnergyByRoot;
   bool feedback = false;  // ranks keep what is lost, so that super-groups may be left out
   bool flat = false;      // the same widths at every hop
 };
@@ -43,6 +38,10 @@ class Waterfill final : public SuperGroupCodec {
         kernels_(isa == Isa::kScalar ? waterfill_reference() : waterfill_simd(isa)) {}
 
   bool keeps_residual() const override { return settings_.feedback; }
+
+  WidthRule width_rule(SumOrder order) const override {
+    return {.need = settings_.need, .ladder = width_ladder(order, settings_.feedback)};
+  }
 
   std::vector<Hop> hops(SumOrder order) const override {
     std::vector<Hop> hops;
@@ -86,19 +85,6 @@ class Waterfill final : public SuperGroupCodec {
                                contributions(origin), contributions(total), wire, values, out);
   }
 
-  void fit_widths(std::span<const WidthRequest> parameters, SumOrder order,
-                  std::size_t code_bytes) const override {
-    // Kept from call to call: widths are chosen for every tile of every hop.
-    thread_local std::vector<WidthDemand> demands;
-    demands.clear();
-    for (const WidthRequest& parameter : parameters) add_demands(parameter, demands);
-    fill_to_level(demands, width_ladder(order, settings_.feedback), code_bytes);
-    std::size_t next = 0;
-    for (const WidthRequest& parameter : parameters) {
-      for (std::uint8_t& width : parameter.widths) width = demands[next++].width;
-    }
-  }
-
   bool is_width(std::uint8_t width) const override {
     if (width == 0) return settings_.feedback;
     return width >= kWaterfillLeastWidth && width <= kWaterfillMostWidth;
@@ -108,27 +94,6 @@ class Waterfill final : public SuperGroupCodec {
   static float contributions(Origin origin) { return static_cast<float>(origin.contributions); }
   static DrawStream draws(const Slice& slice, std::uint32_t encoder) {
     return {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kDither};
-  }
-
-  void add_demands(const WidthRequest& parameter, std::vector<WidthDemand>& demands) const {
-    const std::size_t groups = super_groups_of(parameter.count);
-    const auto energy_of = [&](std::size_t j) {
-      return bfloat16_to_float(
-          get_u16(parameter.statistics.data() + j * kSuperGroupStatistics + 2));
-    };
-    float energy = 0;
-    for (std::size_t j = 0; j < groups; ++j) {
-      if (std::isfinite(energy_of(j))) energy += energy_of(j);
-    }
-    const float inverse = energy > 0 ? static_cast<float>(parameter.count) / energy : 0.0f;
-    const float weight = settings_.alpha == Alpha::kZero   ? 1.0f
-                         : settings_.alpha == Alpha::kHalf ? std::sqrt(inverse)
-                                                           : inverse;
-    for (std::size_t j = 0; j < groups; ++j) {
-      const std::size_t held = std::min(kSuperGroup, parameter.count - j * kSuperGroup);
-      demands.push_back(
-          {.need = weight * energy_of(j), .groups = static_cast<std::uint8_t>(groups_of(held))});
-    }
   }
 
   const SuperGroupFormat format_;
@@ -170,9 +135,10 @@ CodecResult make_waterfill(const CodecSpec& spec) {
                                 .most_width = kWaterfillMostWidth,
                                 .budget = spec.value.value_or(0),
                                 .width = static_cast<unsigned>(*width)};
-  const Settings settings{.alpha = *alpha == 0     ? Alpha::kZero
-                                   : *alpha == 0.5 ? Alpha::kHalf
-                                                   : Alpha::kOne,
+  // How much a super-group's energy counts, by its parameter: (size / energy)^alpha.
+  const Settings settings{.need = *alpha == 0     ? Need::kEnergy
+                                  : *alpha == 0.5 ? Need::kEnergyByRoot
+                                                  : Need::kEnergyByParameter,
                           .feedback = *feedback,
                           .flat = *flat};
   return std::unique_ptr<Codec>(std::make_unique<Waterfill>(spec, format, settings, *isa));

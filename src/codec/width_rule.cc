@@ -1,0 +1,76 @@
+#include "codec/width_rule.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/float16.h"
+#include "codec/codes.h"
+#include "codec/super_group.h"
+#include "codec/wire_bytes.h"
+
+namespace nf {
+namespace {
+
+float mean_of(const WidthRequest& parameter, std::size_t j) {
+  return bfloat16_to_float(get_u16(parameter.statistics.data() + j * kSuperGroupStatistics));
+}
+
+float energy_of(const WidthRequest& parameter, std::size_t j) {
+  return bfloat16_to_float(get_u16(parameter.statistics.data() + j * kSuperGroupStatistics + 2));
+}
+
+// Of all super-groups whose energy is finite, in the order in which a block of threads adds.
+float summed_energy(const WidthRequest& parameter) {
+  std::array<float, kEnergyLanes> lanes{};
+  for (std::size_t j = 0; j < super_groups_of(parameter.count); ++j) {
+    const float energy = energy_of(parameter, j);
+    if (std::isfinite(energy)) lanes[j % kEnergyLanes] += energy;
+  }
+  for (std::size_t half = kEnergyLanes / 2; half > 0; half /= 2) {
+    for (std::size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+  }
+  return lanes[0];
+}
+
+float weight_of(Need need, const WidthRequest& parameter) {
+  if (need != Need::kEnergyByRoot && need != Need::kEnergyByParameter) return 1.0f;
+  const float energy = summed_energy(parameter);
+  const float inverse = energy > 0 ? static_cast<float>(parameter.count) / energy : 0.0f;
+  return need == Need::kEnergyByRoot ? std::sqrt(inverse) : inverse;
+}
+
+void add_demands(Need need, const WidthRequest& parameter, std::uint32_t ranks,
+                 std::vector<WidthDemand>& demands) {
+  const float weight = weight_of(need, parameter);
+  for (std::size_t j = 0; j < super_groups_of(parameter.count); ++j) {
+    const std::size_t held = std::min(kSuperGroup, parameter.count - j * kSuperGroup);
+    float energy = energy_of(parameter, j);
+    if (need == Need::kEnergyAndMean) {
+      const float values = static_cast<float>(held) * static_cast<float>(ranks);
+      energy += values * (mean_of(parameter, j) * mean_of(parameter, j));
+    }
+    demands.push_back(
+        {.need = weight * energy, .groups = static_cast<std::uint8_t>(groups_of(held))});
+  }
+}
+
+}  // namespace
+
+void fit_widths(const WidthRule& rule, std::span<const WidthRequest> parameters,
+                std::uint32_t ranks, std::size_t code_bytes) {
+  // Kept from call to call: widths are chosen for every tile of every hop.
+  thread_local std::vector<WidthDemand> demands;
+  demands.clear();
+  for (const WidthRequest& parameter : parameters) {
+    add_demands(rule.need, parameter, ranks, demands);
+  }
+  fill_to_level(demands, rule.ladder, code_bytes);
+  std::size_t next = 0;
+  for (const WidthRequest& parameter : parameters) {
+    for (std::uint8_t& width : parameter.widths) width = demands[next++].width;
+  }
+}
+
+}  // namespace nf
