@@ -136,6 +136,9 @@ class Summary:
             region.parameters, region.values = info.parameters, info.values
 
     def _add_step(self, step: Step) -> None:
+        if step.epoch != self.epoch:  # other routes, other times
+            for times in (self._seconds, self._exposed, self._predicted, self._shadow):
+                times.clear()
         self.step, self.epoch = step.step, step.epoch
         self.steps += 1
         self.skipped_steps += not step.should_step

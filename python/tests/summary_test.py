@@ -48,6 +48,14 @@ def test_the_dictionary():
         "fallbacks": 1, "bytes_ratio": 0.15625}
 
 
+def test_times_are_those_of_the_routes_in_use():
+    dense = [step(i, epoch=1, seconds=3.0, predicted_exposed_seconds=2.8) for i in range(9)]
+    low_bit = [step(i, epoch=2, seconds=0.6, predicted_exposed_seconds=0.4) for i in range(9, 12)]
+    summary = Summary.of([ATTACH, *dense, *low_bit])
+    assert (summary.step_seconds, summary.predicted_exposed_seconds) == (0.6, 0.4)
+    assert summary.steps == 12
+
+
 def test_nothing_is_no_trouble():
     assert str(Summary()) == "no steps yet"
     assert Summary().to_dict()["bytes_ratio"] is None

@@ -152,12 +152,16 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
   for (const Segment& segment : sum.plan().dense) {
     step.traffic[segment.region].engine_bytes += size * static_cast<double>(segment.slot.count);
   }
+  double lines = 0;
   for (std::uint32_t region = 0; region < norms.size(); ++region) {
     const RegionTraffic& traffic = sum.traffic()[region];
     step.traffic[region].low_bit_bytes += traffic.low_bit_bytes;
     step.traffic[region].seconds += traffic.seconds;
-    step.local.lines += traffic.low_bit_bytes / kLineBytes;
+    lines += traffic.low_bit_bytes / kLineBytes;
   }
+  step.local.lines += lines;
+  const auto queue = static_cast<double>(binding_.profile().reducer.queue_lines);
+  if (queue > 0 && lines * transport_.ranks() > queue) capacity_breach_ = true;
   step.local.buckets[sum.bucket().index].done = seconds(transport_.now() - step.begin);
   ++step.finished_buckets;
   if (step.is_finished()) {

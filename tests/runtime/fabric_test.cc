@@ -210,6 +210,22 @@ TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
   EXPECT_THAT(decisions.first(), testing::Contains("fp32 error_budget"));
 }
 
+TEST(Fabric, FallsBackWhereABucketHasMoreLinesThanAReducerHolds) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions own = options("waterfill:4");
+    own.profile.reducer.queue_lines = 1;
+    FabricRank rank(transport, own);
+    std::vector<std::string> all;
+    for (int step = 0; step < 12; ++step) {
+      const Status status = rank.run_step([](Gradients&) {});
+      ASSERT_TRUE(status.ok()) << to_string(status);
+      all.push_back(rank.decision("backbone"));
+    }
+    EXPECT_THAT(all, testing::Contains("waterfill:4 admitted"));
+    EXPECT_THAT(all, testing::Contains("fp32 capacity"));
+  });
+}
+
 TEST(Fabric, LocksOutAfterTooManyFallbacks) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options("waterfill:4"));
