@@ -28,7 +28,8 @@ int exit_code(const Status& status) {
     case ErrorCode::kDisagreement:
     case ErrorCode::kPeerLost:
     case ErrorCode::kAborted:
-    case ErrorCode::kDeadlineExceeded: return kFailure;
+    case ErrorCode::kDeadlineExceeded:
+    case ErrorCode::kOutOfMemory: return kFailure;
   }
   return kFailure;
 }
