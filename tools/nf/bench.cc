@@ -12,6 +12,7 @@
 #include "codec/isa.h"
 #include "nf/bench_all_reduce.h"
 #include "nf/codec_speed.h"
+#include "nf/codec_speed_cuda.h"
 #include "nf/command.h"
 #include "nf/progress.h"
 #include "nf/table.h"
@@ -21,6 +22,8 @@ namespace {
 
 // Beyond what one machine's memory holds at four bytes a value and several buffers.
 constexpr std::uint64_t kMostValues = std::uint64_t{1} << 32;
+// Values that a device's are made of, over and over.
+constexpr std::uint64_t kMostMade = std::uint64_t{1} << 24;
 
 struct Options {
   std::vector<std::string> codecs;
@@ -39,9 +42,12 @@ DataType data_type(std::string_view name) {
   return DataType::kFloat32;
 }
 
-std::vector<std::string> default_codecs() {
+std::vector<std::string> default_codecs(bool on_cuda) {
   std::vector<std::string> spellings;
-  for (const CodecEntry& entry : builtin_codecs()) spellings.emplace_back(entry.example);
+  for (const CodecEntry& entry : builtin_codecs()) {
+    if (on_cuda && !has_cuda_form(std::string(entry.example))) continue;
+    spellings.emplace_back(entry.example);
+  }
   // One width everywhere: the kernels' own speed, without the changes of width.
   for (const char* spelling : {"waterfill+width=4", "dynamiq+width=4"}) {
     if (make_codec(spelling)) spellings.emplace_back(spelling);
@@ -81,15 +87,17 @@ void add_cells(Table& table, const std::vector<OpSpeed>& rows) {
 }
 
 void print_introduction(const Options& options) {
+  const bool on_cuda = options.device == "cuda";
   fmt::print(
-      "{} {} values a rank, two ranks, one thread, {} on {}; median of {} runs\n"
+      "{} {} values a rank, two ranks, {}{} on {}; median of {} runs\n"
       "bits     an element of the message, statistics included\n"
       "error    of the result, squared, over its exact value squared (vnmse)\n"
       "+/-      half the distance between the quartiles\n"
       "GB/s     of the least bytes the operation must read and write\n"
-      "copy     GB/s of a memcpy of the values, timed between the operations\n"
+      "copy     GB/s of a {} of the values, timed between the operations\n"
       "\n",
-      grouped(options.count), options.dtype, options.isa, options.device, options.repeat);
+      grouped(options.count), options.dtype, on_cuda ? "" : "one thread, ", options.isa,
+      options.device, options.repeat, on_cuda ? "copy on the device" : "memcpy");
 }
 
 Table result_table(const std::vector<std::string>& codecs) {
@@ -107,6 +115,15 @@ Table result_table(const std::vector<std::string>& codecs) {
 }
 
 Status choose_isa(Options& options) {
+  if (options.device == "cuda") {
+    if (!options.isa.empty()) {
+      return {ErrorCode::kBadConfig, "--isa is for the CPU; a CUDA device has one set"};
+    }
+    const Expected<std::string> architecture = cuda_architecture();
+    if (!architecture) return architecture.status();
+    options.isa = *architecture;
+    return {};
+  }
   if (!options.isa.empty()) {
     const Expected<Isa> isa = find_isa(options.isa);
     if (!isa) return isa.status();
@@ -120,8 +137,8 @@ Status choose_isa(Options& options) {
 
 // Every codec is made once before the work starts: a misspelt one fails at once, and each is known
 // by its one spelling.
-Status choose_codecs(std::vector<std::string>& codecs) {
-  if (codecs.empty()) codecs = default_codecs();
+Status choose_codecs(std::vector<std::string>& codecs, bool on_cuda) {
+  if (codecs.empty()) codecs = default_codecs(on_cuda);
   for (std::string& spelling : codecs) {
     const Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
     if (!codec) return codec.status();
@@ -131,14 +148,13 @@ Status choose_codecs(std::vector<std::string>& codecs) {
 }
 
 Status run(Options options) {
-  if (options.device == "cuda") {
-    return {ErrorCode::kUnsupported, "this build has no CUDA codecs"};
-  }
+  const bool on_cuda = options.device == "cuda";
   NF_RETURN_IF_ERROR(choose_isa(options));
-  NF_RETURN_IF_ERROR(choose_codecs(options.codecs));
+  NF_RETURN_IF_ERROR(choose_codecs(options.codecs, on_cuda));
   Progress progress(options.codecs.size());
   progress.show("making gradients");
-  const GradientPair gradients(options.count, data_type(options.dtype));
+  const std::uint64_t made = on_cuda ? std::min(options.count, kMostMade) : options.count;
+  const GradientPair gradients(made, data_type(options.dtype));
   Table table = result_table(options.codecs);
   if (!options.as_json) {
     progress.clear();
@@ -147,7 +163,9 @@ Status run(Options options) {
   for (const std::string& spelling : options.codecs) {
     progress.step();
     const Expected<std::vector<OpSpeed>> rows =
-        measure_codec(spelling, gradients, options.repeat, progress);
+        on_cuda
+            ? measure_codec_on_cuda(spelling, gradients, options.count, options.repeat, progress)
+            : measure_codec(spelling, gradients, options.repeat, progress);
     progress.clear();
     if (!rows) {
       return {rows.status().code(), fmt::format("{}: {}", spelling, rows.status().message())};

@@ -18,6 +18,7 @@
 #include "neuron_fabric/mpi_transport.h"
 #include "nf/bench_all_reduce_measure.h"
 #include "nf/bench_all_reduce_print.h"
+#include "nf/bench_nccl.h"
 #include "nf/progress.h"
 
 namespace nf::cli {
@@ -39,6 +40,7 @@ struct Options {
   std::uint32_t group = 0;
   std::string dtype = "fp32";
   int repeat = 20;
+  std::optional<std::string> tile;
   bool as_json = false;
 };
 
@@ -102,7 +104,7 @@ Expected<std::vector<AllReduceCase>> cases_of(const Options& options) {
   std::vector<AllReduceCase> cases;
   for (const std::size_t count : *counts) {
     for (const std::string& codec : codecs) {
-      if (is_mpi_itself(codec)) {
+      if (is_mpi_itself(codec) || is_nccl_itself(codec)) {
         cases.push_back({.codec = codec, .topology = {}, .count = count});
         continue;
       }
@@ -152,17 +154,26 @@ Status run_over_inproc(std::uint32_t ranks, const std::function<Status(Transport
 }
 
 Status run(const Options& options) {
-  const bool is_mpi = options.transport == "mpi";
+  const bool is_nccl = options.transport == "nccl";
+  const bool is_mpi = options.transport == "mpi" || is_nccl;
   if (is_mpi && options.ranks) {
     return {ErrorCode::kBadConfig, "--ranks: mpirun says how many there are (mpirun -n N nf ...)"};
   }
   Expected<std::vector<AllReduceCase>> cases = cases_of(options);
   if (!cases) return cases.status();
+  std::optional<std::size_t> tile_bytes;
+  if (options.tile) {
+    const Expected<std::uint64_t> size = parse_size("--tile", *options.tile);
+    if (!size) return size.status();
+    tile_bytes = *size;
+  }
   const AllReduceBench bench{
       .cases = std::move(*cases),
       .group = options.group,
       .type = options.dtype == "bf16" ? DataType::kBfloat16 : DataType::kFloat32,
-      .repeat = options.repeat};
+      .repeat = options.repeat,
+      .is_on_device = is_nccl,
+      .tile_bytes = tile_bytes};
   Progress progress(bench.cases.size());
   AllReducePrinter printer(options.transport, bench, options.as_json);
   AllReduceReader reader{.progress = progress, .take = [&](const AllReduceSpeed& speed) {
@@ -202,8 +213,8 @@ void add_bench_all_reduce(CLI::App& parent, Action& action) {
   add_names("--codec", options->codecs, "codecs to measure; without it, all");
   add_names("--topology", options->topologies, "ways to sum")->capture_default_str();
   command->add_option("--transport", options->transport, "between ranks")
-      ->type_name("inproc|mpi")
-      ->check(CLI::IsMember({"inproc", "mpi"}).description(""))
+      ->type_name("inproc|mpi|nccl")
+      ->check(CLI::IsMember({"inproc", "mpi", "nccl"}).description(""))
       ->capture_default_str();
   command->add_option("--ranks", options->ranks, fmt::format("threads of inproc; {}", kUsualRanks))
       ->type_name("N")
@@ -218,12 +229,18 @@ void add_bench_all_reduce(CLI::App& parent, Action& action) {
       ->type_name("N")
       ->check(CLI::Range(1, 10'000).description(""))
       ->capture_default_str();
+  command->add_option("--tile", options->tile, "of a message, about; otherwise 256K, of nccl 8M")
+      ->type_name("SIZE");
   command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
   command->footer(
       "Topologies: ring, tree, direct, halving_doubling, endpoint, hierarchical.\n"
       "\n"
       "With --transport mpi, mpirun starts the ranks and rank 0 prints. There --codec also knows\n"
-      "mpi_fp32 and mpi_16bit: MPI_Allreduce itself, of FP32 values and of as many 16-bit ones.");
+      "mpi_fp32 and mpi_16bit: MPI_Allreduce itself, of FP32 values and of as many 16-bit ones.\n"
+      "\n"
+      "With --transport nccl, mpirun starts the ranks too; values lie in device memory, and "
+      "several\n"
+      "ranks may share a device. There --codec also knows nccl_fp32 and nccl_bf16: NCCL's own.");
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

@@ -13,6 +13,7 @@
 #include "neuron_fabric/mpi_transport.h"
 #include "nf/bench_all_reduce_meeting.h"
 #include "nf/bench_all_reduce_values.h"
+#include "nf/bench_nccl.h"
 
 namespace nf::cli {
 namespace {
@@ -26,6 +27,9 @@ struct Engine {
   bool sums_integers = false;  // whatever the type says
   std::function<Status(std::uint64_t step, Values values)> run;
   std::function<std::uint64_t()> bytes_sent = {};  // so far; empty where nobody knows
+  // Before and after run(), and not timed: where values are summed in other memory.
+  std::function<Status(Values values)> load = [](Values /*values*/) { return Status(); };
+  std::function<Status(Values values)> store = [](Values /*values*/) { return Status(); };
 };
 
 // powersgd wants a matrix: the most nearly square one with a power of two of rows.
@@ -53,12 +57,37 @@ Expected<Engine> make_mpi_engine(std::string_view name, const Transport& transpo
       }};
 }
 
+Expected<Engine> make_nccl_engine(const AllReduceCase& subject, const AllReduceBench& bench,
+                                  const std::shared_ptr<NcclBench>& nccl) {
+  if (Status status = nccl->choose(subject.codec, subject.topology, bench.tile_bytes);
+      !status.ok()) {
+    return status;
+  }
+  Engine engine{.type = bench.type,
+                .is_exact = subject.codec == "fp32" || subject.codec == kNcclFp32,
+                .run = [nccl](std::uint64_t step, Values /*values*/) { return nccl->sum(step); },
+                .bytes_sent = [nccl] { return *nccl->bytes_sent(); },
+                .load = [nccl](Values values) { return nccl->load(values); },
+                .store = [nccl](Values values) { return nccl->store(values); }};
+  if (is_nccl_itself(subject.codec)) {
+    engine.type = subject.codec == kNcclFp32 ? DataType::kFloat32 : DataType::kBfloat16;
+    engine.bytes_sent = {};
+  }
+  return engine;
+}
+
 Expected<Engine> make_engine(const AllReduceCase& subject, const AllReduceBench& bench,
-                             Transport& transport) {
+                             Transport& transport, const std::shared_ptr<NcclBench>& nccl) {
+  if (nccl != nullptr) return make_nccl_engine(subject, bench, nccl);
+  if (is_nccl_itself(subject.codec)) {
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("'{}' is NCCL itself and needs --transport nccl", subject.codec));
+  }
   if (is_mpi_itself(subject.codec)) return make_mpi_engine(subject.codec, transport);
-  Expected<std::unique_ptr<AllReduce>> made = AllReduce::create(
-      transport,
-      {.codec = subject.codec, .topology = *subject.topology, .group = bench.group, .seed = 1});
+  AllReduceOptions options{
+      .codec = subject.codec, .topology = *subject.topology, .group = bench.group, .seed = 1};
+  options.tile_bytes = bench.tile_bytes.value_or(options.tile_bytes);
+  Expected<std::unique_ptr<AllReduce>> made = AllReduce::create(transport, options);
   if (!made) return made.status();
   const std::shared_ptr<AllReduce> sum = std::move(*made);
   return Engine{.type = bench.type,
@@ -88,9 +117,11 @@ struct Call {
 // One rank's part of all cases.
 class RankBench {
  public:
-  RankBench(Transport& transport, const AllReduceBench& bench, std::size_t most)
+  RankBench(Transport& transport, const AllReduceBench& bench, std::size_t most,
+            std::shared_ptr<NcclBench> nccl)
       : transport_(transport),
         bench_(bench),
+        nccl_(std::move(nccl)),
         meeting_(transport),
         gradient_(transport.rank(), transport.ranks(), most),
         room_(most * sizeof(float)) {}
@@ -108,6 +139,7 @@ class RankBench {
 
   Transport& transport_;
   const AllReduceBench& bench_;
+  const std::shared_ptr<NcclBench> nccl_;  // null where values stay in host memory
   Meeting meeting_;
   BenchGradient gradient_;
   Buffer room_;
@@ -115,7 +147,7 @@ class RankBench {
 };
 
 Expected<AllReduceSpeed> RankBench::measure(const AllReduceCase& subject) {
-  const Expected<Engine> engine = make_engine(subject, bench_, transport_);
+  const Expected<Engine> engine = make_engine(subject, bench_, transport_, nccl_);
   if (!engine) return engine.status();
   values_ = Values(room_.data(), subject.count, engine->type);
   AllReduceSpeed speed{.subject = subject, .ranks = transport_.ranks()};
@@ -133,7 +165,9 @@ Expected<AllReduceSpeed> RankBench::measure(const AllReduceCase& subject) {
 
 Status RankBench::check_integers(const Engine& engine, AllReduceSpeed& speed) {
   put_integers(transport_.rank(), values_);
+  NF_RETURN_IF_ERROR(engine.load(values_));
   NF_RETURN_IF_ERROR(engine.run(0, values_));
+  NF_RETURN_IF_ERROR(engine.store(values_));
   if (is_first()) speed.wrong += count_wrong_integers(transport_.ranks(), values_);
   return {};
 }
@@ -141,11 +175,13 @@ Status RankBench::check_integers(const Engine& engine, AllReduceSpeed& speed) {
 // One call, timed from the moment that all ranks are there.
 Status RankBench::call(const Engine& engine, std::uint64_t step, AllReduceSpeed& speed) {
   gradient_.put(values_);
+  NF_RETURN_IF_ERROR(engine.load(values_));
   const std::uint64_t sent = engine.bytes_sent ? engine.bytes_sent() : 0;
   NF_RETURN_IF_ERROR(meeting_.barrier());
   const Duration start = transport_.now();
   NF_RETURN_IF_ERROR(engine.run(step, values_));
   const Duration end = transport_.now();
+  NF_RETURN_IF_ERROR(engine.store(values_));
   Call own{.seconds = std::chrono::duration<double>(end - start).count(),
            .bytes = {},
            .checksum = checksum(bytes())};
@@ -179,14 +215,20 @@ Status RankBench::settle(const Call& own, AllReduceSpeed& speed) {
 
 Status run_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
                             AllReduceReader* reader) {
+  std::shared_ptr<NcclBench> nccl;
+  if (bench.is_on_device) {
+    Expected<std::shared_ptr<NcclBench>> made = NcclBench::create(transport);
+    if (!made) return made.status();
+    nccl = std::move(*made);
+  }
   std::size_t most = 0;
   for (const AllReduceCase& subject : bench.cases) {
-    const Expected<Engine> engine = make_engine(subject, bench, transport);
+    const Expected<Engine> engine = make_engine(subject, bench, transport, nccl);
     if (!engine) return engine.status();
     most = std::max(most, subject.count);
   }
   if (reader != nullptr) reader->progress.show("making gradients");
-  RankBench rank(transport, bench, most);
+  RankBench rank(transport, bench, most, nccl);
   for (const AllReduceCase& subject : bench.cases) {
     if (reader != nullptr) {
       reader->progress.step();

@@ -36,6 +36,8 @@ struct AllReduceBench {
   std::uint32_t group = 0;
   DataType type = DataType::kFloat32;
   int repeat = 1;
+  bool is_on_device = false;  // over NCCL; the transport then only brings the ranks together
+  std::optional<std::size_t> tile_bytes = {};  // of a message; otherwise the library's own
 };
 
 struct AllReduceSpeed {

@@ -26,7 +26,8 @@ double value_at(ConstValues values, std::size_t i) {
   return values.type == DataType::kBfloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);
 }
 
-// Of `actual` against the sum of `exact`.
+}  // namespace
+
 double vnmse_of(std::span<const ConstValues> exact, ConstValues actual) {
   double error = 0;
   double energy = 0;
@@ -39,8 +40,6 @@ double vnmse_of(std::span<const ConstValues> exact, ConstValues actual) {
   }
   return error == 0 ? 0 : error / energy;
 }
-
-}  // namespace
 
 GradientPair::GradientPair(std::size_t count, DataType type, std::uint64_t seed)
     : count_(count), type_(type) {

@@ -34,6 +34,9 @@ class GradientPair {
   std::array<Buffer, 2> ranks_;
 };
 
+// ||actual - exact||^2 / ||exact||^2, with the sum of `exact`.
+double vnmse_of(std::span<const ConstValues> exact, ConstValues actual);
+
 struct CodecOp {
   std::string_view name;
   std::size_t bytes = 0;  // the least it must read and write

@@ -50,7 +50,12 @@ struct SignFormat {
   constexpr std::uint64_t most_code() const {
     return voted ? 1 : std::uint64_t{most_digit} * contributions;
   }
-  constexpr unsigned width() const { return static_cast<unsigned>(std::bit_width(most_code())); }
+  // Not std::bit_width, of which nvcc makes 0 for 64 bits on a device.
+  constexpr unsigned width() const {
+    unsigned bits = 0;
+    for (std::uint64_t rest = most_code(); rest != 0; rest /= 2) ++bits;
+    return bits;
+  }
   constexpr bool has_trits() const { return most_digit == 2 && contributions == 1; }
   constexpr float step() const {
     if (voted) return 2.0f * static_cast<float>(contributions);

@@ -1,0 +1,152 @@
+// fp32, bf16 and fp16 on the device (docs/codecs/dense.md).
+#include "cuda/device/values.cuh"
+#include "cuda/folding_codec.h"
+#include "cuda/make_device_codecs.h"
+
+namespace nf::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr unsigned kRun = 8;     // values a thread takes at once
+constexpr unsigned kRounds = 2;  // how often
+constexpr std::uint32_t kTile = kThreads * kRun * kRounds;
+constexpr std::uint32_t kSumNanBits = 0x7fc00000u;
+
+// The values of a piece, in memory or in a message. Pieces start at any value, so 16-byte accesses
+// do not always reach them.
+template <typename Void>
+struct Row {
+  Void* values;
+  std::uint32_t held;
+  bool is_aligned;
+
+  __device__ Row(Void* data, std::uint32_t count)
+      : values(data), held(count), is_aligned(reinterpret_cast<std::uintptr_t>(data) % 16 == 0) {}
+};
+
+template <DataType kType>
+__device__ void load_run(const Row<const void>& row, std::uint32_t first, float (&to)[kRun]) {
+  if (row.is_aligned && first + kRun <= row.held) {
+    device::load_values<kType>(row.values, first, to);
+  } else {
+    device::load_values_before<kType>(row.values, first, row.held, 0.0f, to);
+  }
+}
+
+template <DataType kType>
+__device__ void store_run(const float (&from)[kRun], const Row<void>& row, std::uint32_t first) {
+  if (row.is_aligned && first + kRun <= row.held) {
+    device::store_values<kType>(from, row.values, first);
+  } else {
+    device::store_values_before<kType>(from, row.values, first, row.held);
+  }
+}
+
+// The first value of this thread's run in a round.
+__device__ std::uint32_t first_of(const device::Tile& tile, unsigned round) {
+  return tile.first + (round * kThreads + threadIdx.x) * kRun;
+}
+
+template <DataType kType, DataType kWire>
+__global__ void __launch_bounds__(kThreads)
+    write_values(Batch batch, device::Incoming in, DeviceMessage out) {
+  const device::Tile tile = device::this_tile(batch, kTile);
+  const std::uint32_t held = tile.piece.count;
+  const Row<const void> own(tile.piece.values, held);
+  const Row<void> to(out.bytes + out.piece_at[tile.index], held);
+  if (device::is_last_tile()) {
+    device::clear_behind(out, out.piece_at[tile.index] + std::size_t{held} * size_of(kWire));
+  }
+  float sums[kRounds][kRun];
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    const std::uint32_t first = first_of(tile, round);
+    load_run<kType>(own, first, sums[round]);
+    if constexpr (kType == DataType::kFloat16 && kWire == DataType::kFloat32) {
+      // FP32 keeps the bits of a NaN, which a device's own conversion does not.
+#pragma unroll
+      for (unsigned i = 0; i < kRun; ++i) {
+        if (sums[round][i] == sums[round][i] || first + i >= held) continue;
+        sums[round][i] = float16_to_float(static_cast<const std::uint16_t*>(own.values)[first + i]);
+      }
+    }
+  }
+  for (std::uint32_t m = 0; m < in.count; ++m) {
+    const Row<const void> from(in.bytes[m] + in.piece_at[tile.index], held);
+#pragma unroll
+    for (unsigned round = 0; round < kRounds; ++round) {
+      float others[kRun];
+      load_run<kWire>(from, first_of(tile, round), others);
+#pragma unroll
+      for (unsigned i = 0; i < kRun; ++i) sums[round][i] += others[i];
+    }
+  }
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    if (kWire == DataType::kFloat32 && in.count > 0) {
+#pragma unroll
+      for (unsigned i = 0; i < kRun; ++i) {
+        if (sums[round][i] != sums[round][i]) sums[round][i] = __uint_as_float(kSumNanBits);
+      }
+    }
+    store_run<kWire>(sums[round], to, first_of(tile, round));
+  }
+}
+
+template <DataType kType, DataType kWire>
+__global__ void __launch_bounds__(kThreads)
+    read_values(Batch batch, ConstDeviceMessage in, bool adds) {
+  const device::Tile tile = device::this_tile(batch, kTile);
+  const Row<void> own(tile.piece.values, tile.piece.count);
+  const Row<const void> from(in.bytes + in.piece_at[tile.index], tile.piece.count);
+  float values[kRounds][kRun];
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    load_run<kWire>(from, first_of(tile, round), values[round]);
+  }
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    const std::uint32_t first = first_of(tile, round);
+    if (adds) {
+      float old[kRun];
+      load_run<kType>({tile.piece.values, tile.piece.count}, first, old);
+#pragma unroll
+      for (unsigned i = 0; i < kRun; ++i) values[round][i] = old[i] + values[round][i];
+    }
+    store_run<kType>(values[round], own, first);
+  }
+}
+
+template <DataType kWire>
+class DenseDevice final : public FoldingCodec {
+ protected:
+  Status write(const Batch& batch, const device::Incoming& in, const DeviceMessage& out,
+               cudaStream_t stream) const override {
+    return with_type(batch.type, [&](auto type) {
+      return launch("dense encode", write_values<type(), kWire>, device::tiles_of(batch, kTile),
+                    kThreads, stream, batch, in, out);
+    });
+  }
+
+  Status read(const Batch& batch, const ConstDeviceMessage& in, bool adds,
+              cudaStream_t stream) const override {
+    return with_type(batch.type, [&](auto type) {
+      return launch("dense decode", read_values<type(), kWire>, device::tiles_of(batch, kTile),
+                    kThreads, stream, batch, in, adds);
+    });
+  }
+};
+
+}  // namespace
+
+DeviceCodecResult make_device_fp32(const Codec& /*codec*/) {
+  return std::unique_ptr<DeviceCodec>(std::make_unique<DenseDevice<DataType::kFloat32>>());
+}
+DeviceCodecResult make_device_bf16(const Codec& /*codec*/) {
+  return std::unique_ptr<DeviceCodec>(std::make_unique<DenseDevice<DataType::kBfloat16>>());
+}
+DeviceCodecResult make_device_fp16(const Codec& /*codec*/) {
+  return std::unique_ptr<DeviceCodec>(std::make_unique<DenseDevice<DataType::kFloat16>>());
+}
+
+}  // namespace nf::cuda

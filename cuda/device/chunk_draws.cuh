@@ -1,0 +1,32 @@
+// The draws of eight consecutive elements, of which the first is a multiple of eight: they lie in
+// the same halves of eight words in a row.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device/codes.cuh"
+#include "cuda/device/draws.cuh"
+
+namespace nf::device {
+
+struct ChunkDraws {
+  DrawKey key;  // moved on to the first word of the chunk
+  bool is_upper;
+
+  __device__ ChunkDraws(DrawKey block, std::uint64_t element)
+      : key(block), is_upper(element % kGroup >= kGroup / 2) {
+    const auto e = static_cast<std::uint32_t>(element % kDrawBlock);
+    key.start += (e / kGroup * (kGroup / 2) + e % (kGroup / 2)) * kWordStride;
+  }
+
+  __device__ std::uint32_t word(unsigned i) const { return draw_word(key, i); }
+  __device__ std::uint32_t draw(unsigned i) const {
+    return is_upper ? word(i) >> 16 : word(i) & 0xffff;
+  }
+  // The top bit of the draw, as the sign of a float.
+  __device__ std::uint32_t sign(unsigned i) const {
+    return (is_upper ? word(i) : word(i) << 16) & 0x80000000u;
+  }
+};
+
+}  // namespace nf::device

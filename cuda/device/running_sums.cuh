@@ -1,0 +1,48 @@
+// Sums in the order of docs/wire_format.md: sixteen running sums, by element modulo 16, folded in
+// halves. Values are staged in shared memory, those of one running sum in a row, and sixteen
+// threads run down the rows.
+#pragma once
+
+#include <cstddef>
+
+namespace nf::device {
+
+inline constexpr unsigned kRunningSums = 16;
+
+// Floats from one row to the next. With two more than a row holds, neighbouring rows lie two banks
+// apart: eight consecutive values of every lane go in, and pairs come out, without conflicts.
+constexpr unsigned staged_row(unsigned values) { return values / kRunningSums + 2; }
+constexpr unsigned staged_floats(unsigned values) { return kRunningSums * staged_row(values); }
+
+// Where element `e` of a block of `values` values lies.
+__device__ constexpr unsigned staged_at(unsigned values, unsigned e) {
+  return e % kRunningSums * staged_row(values) + e / kRunningSums;
+}
+
+// Stages elements `first` to `first` + 7, `first` a multiple of 8.
+__device__ inline void stage(const float (&x)[8], unsigned values, unsigned first, float* staged) {
+  float* at = staged + staged_at(values, first);
+#pragma unroll
+  for (unsigned i = 0; i < 8; ++i) at[i * staged_row(values)] = x[i];
+}
+
+// The sum of term(x) over a block of `values` values. All lanes of a warp take part, sixteen a
+// block; the first of them gets the result.
+template <typename Term>
+__device__ float running_sum(const float* staged, unsigned values, Term term) {
+  const float* row = staged + threadIdx.x % kRunningSums * staged_row(values);
+  float sum = 0;
+#pragma unroll 16
+  for (unsigned i = 0; i < values / kRunningSums; i += 2) {
+    const float2 pair = *reinterpret_cast<const float2*>(row + i);
+    sum += term(pair.x);
+    sum += term(pair.y);
+  }
+#pragma unroll
+  for (unsigned half = kRunningSums / 2; half > 0; half /= 2) {
+    sum += __shfl_down_sync(0xffffffffu, sum, half, kRunningSums);
+  }
+  return sum;
+}
+
+}  // namespace nf::device

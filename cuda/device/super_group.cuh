@@ -1,0 +1,307 @@
+// How warps share the super-groups of a batch, for waterfill and dynamiq.
+//
+// Of every group of 32 elements a lane holds a run of kRun in the first half and the run 16 behind
+// it: what shares a draw word, and a byte in the plane of four bits, lies in one lane. 2 or 4 lanes
+// make a group, 16 or 32 (a team) a super-group. A warp takes up to 32 consecutive super-groups of
+// one piece, each team an equal share of them in a row. Before that, each lane works out what there
+// is to know of one super-group (keys of draws, mean, unit, place), and hands it out by shuffles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/float16.h"
+#include "codec/codes.h"
+#include "codec/super_group.h"
+#include "cuda/device/pieces.cuh"
+#include "cuda/device/values.cuh"
+#include "cuda/device/warp.cuh"
+
+namespace nf::device {
+
+inline constexpr unsigned kSuperGroupThreads = 256;
+
+// Where the super-groups of a message lie (cuda::DeviceMessageOf).
+struct SuperGroupLayout {
+  const std::uint64_t* piece_at = nullptr;
+  const cuda::SuperGroupPlace* places = nullptr;
+  unsigned width = 0;  // of all super-groups, or 0 where `places` has them
+};
+
+// What a launch is about.
+struct SuperGroupJob {
+  const cuda::DevicePiece* pieces = nullptr;
+  std::uint32_t piece_count = 0;
+  std::uint32_t first_block = 0;
+  std::uint32_t blocks = 0;
+  std::uint32_t per_warp = 1;  // super-groups, at most 32
+  const cuda::BatchBounds* bounds = nullptr;
+  std::uint64_t step_key = 0;
+
+  // Reads the bounds, if they have to be read.
+  __device__ __forceinline__ void find_bounds() {
+    if (bounds == nullptr) return;
+    const cuda::BatchBounds own = *bounds;
+    pieces += own.first_piece;
+    piece_count = own.piece_count;
+    first_block = own.first_block;
+    blocks = own.blocks;
+  }
+};
+
+template <typename Byte>
+struct SuperGroupMessage {
+  Byte* bytes = nullptr;
+  std::uint32_t encoder = 0;
+  float contributions = 0;
+};
+
+// The place of this thread's lane in its team.
+template <int kRunLength>
+struct Lane {
+  static constexpr int kRun = kRunLength;
+  static constexpr unsigned kGroupLanes = 16 / kRun;
+  static constexpr unsigned kTeam = 8 * kGroupLanes;  // lanes
+  static constexpr unsigned kTeams = kWarp / kTeam;
+
+  unsigned team = threadIdx.x % kWarp / kTeam;
+  unsigned index = threadIdx.x % kTeam;
+  unsigned group = index / kGroupLanes;  // of the super-group's eight
+  unsigned part = index % kGroupLanes;
+  unsigned first = part * kRun;               // element in the group
+  unsigned element = group * kGroup + first;  // in the super-group
+};
+
+// Up to 32 super-groups of one piece, of which each team takes `each`, the last one maybe fewer.
+struct Segment {
+  cuda::DevicePiece piece;
+  std::uint32_t piece_index = 0;
+  std::uint32_t block = 0;  // in the batch
+  std::uint32_t first = 0;  // the same super-group in the piece
+  std::uint32_t count = 0;
+  std::uint32_t each = 0;
+
+  // The values of super-group i, of which a lane has those from `element` on.
+  template <DataType kType>
+  __device__ std::byte* values(std::uint32_t i, unsigned element) const {
+    auto* all = static_cast<std::byte*>(piece.values);
+    __builtin_assume(__isGlobal(all));
+    return all + (std::size_t{first + i} * kSuperGroup + element) * size_of(kType);
+  }
+  // Mean and energy of super-group i of all ranks together, by their bits.
+  __device__ std::uint32_t statistics(std::uint32_t i) const {
+    return reinterpret_cast<const std::uint32_t*>(piece.statistics)[first + i];
+  }
+  __device__ float mean(std::uint32_t i) const { return __uint_as_float(statistics(i) << 16); }
+  // How many of its super-groups every team has that are whole.
+  __device__ std::uint32_t whole_of(unsigned teams) const {
+    const std::uint32_t whole =
+        min(count, piece.count / static_cast<std::uint32_t>(kSuperGroup) - first);
+    const std::uint32_t before = (teams - 1) * each;
+    return whole > before ? whole - before : 0;
+  }
+  // Values of super-group i of the segment; none behind its end.
+  __device__ std::uint32_t held(std::uint32_t i) const {
+    if (i >= count) return 0;
+    return min(static_cast<std::uint32_t>(kSuperGroup),
+               piece.count - (first + i) * static_cast<std::uint32_t>(kSuperGroup));
+  }
+  __device__ bool ends_piece() const {
+    return (first + count) * static_cast<std::uint64_t>(kSuperGroup) >= piece.count;
+  }
+};
+
+// Calls work(segment) for what falls to this warp.
+template <unsigned kTeams, typename Work>
+__device__ __forceinline__ void for_each_segment(const SuperGroupJob& job, Work work) {
+  const std::uint32_t warp = (blockIdx.x * blockDim.x + threadIdx.x) / kWarp;
+  std::uint32_t block = job.first_block + min(warp * job.per_warp, job.blocks);
+  const std::uint32_t end = min(block + job.per_warp, job.first_block + job.blocks);
+  while (block < end) {
+    Segment segment;
+    segment.piece_index = piece_of(job.pieces, job.piece_count, block);
+    segment.piece = job.pieces[segment.piece_index];
+    segment.block = block;
+    segment.first = block - segment.piece.first_block;
+    segment.count = min(end - block, segment.piece.count / static_cast<unsigned>(kSuperGroup) +
+                                         (segment.piece.count % kSuperGroup != 0) - segment.first);
+    segment.each = (segment.count + kTeams - 1) / kTeams;
+    work(static_cast<const Segment&>(segment));
+    block += segment.count;
+  }
+}
+
+// Where the arrays of a piece lie whose super-groups all have one width: offsets in the message.
+// kScaleBytes: bytes of scales a super-group.
+template <unsigned kScaleBytes>
+struct PieceLayout {
+  std::uint64_t units = 0;
+  std::uint64_t scales = 0;
+  std::uint64_t scales_end = 0;
+  std::uint64_t codes = 0;
+
+  __device__ PieceLayout(std::uint64_t start, std::uint32_t count) : units(start) {
+    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
+    scales = start + 2 * ((std::uint64_t{count} + kSuperGroup - 1) / kSuperGroup);
+    scales_end = scales + (std::uint64_t{count} + kValues - 1) / kValues;
+    codes = start + (scales_end - start + 15) / 16 * 16;
+  }
+};
+
+// The place of super-group i of a segment.
+template <unsigned kScaleBytes>
+__device__ __forceinline__ cuda::SuperGroupPlace place_of(const SuperGroupLayout& layout,
+                                                          const Segment& segment, std::uint32_t i) {
+  if (i >= segment.count) return {};
+  if (layout.places != nullptr) return layout.places[segment.block + i];
+  const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
+  const std::uint32_t at = segment.first + i;
+  return {static_cast<std::uint32_t>(piece.units) + 2 * at,
+          static_cast<std::uint32_t>(piece.scales) + kScaleBytes * at,
+          static_cast<std::uint32_t>(piece.codes) +
+              static_cast<std::uint32_t>(kSuperGroup / 8) * layout.width * at,
+          layout.width};
+}
+
+// Clears the bytes between scales and codes of a piece whose last super-group is in the segment.
+template <unsigned kScaleBytes>
+__device__ __forceinline__ void clear_padding(const SuperGroupLayout& layout,
+                                              const Segment& segment, std::byte* message) {
+  if (!segment.ends_piece()) return;
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  if (layout.places != nullptr) {
+    const cuda::SuperGroupPlace last = layout.places[segment.block + segment.count - 1];
+    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
+    const std::uint32_t held = segment.held(segment.count - 1);
+    from = last.scales + (last.width == 0 ? 0 : (held + kValues - 1) / kValues);
+    to = layout.places[segment.piece.first_block].codes;
+  } else {
+    const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
+    from = piece.scales_end;
+    to = piece.codes;
+  }
+  const std::uint64_t at = from + threadIdx.x % kWarp;
+  if (at < to) message[at] = std::byte{0};
+}
+
+// Clears what lies behind the last piece of a message, each thread its share.
+template <unsigned kScaleBytes>
+__device__ __forceinline__ void clear_rest(const SuperGroupJob& job, const SuperGroupLayout& layout,
+                                           std::byte* message, std::uint64_t size) {
+  std::uint64_t end = 0;
+  if (job.blocks > 0) {
+    if (layout.places != nullptr) {
+      const std::uint32_t block = job.first_block + job.blocks - 1;
+      const std::uint32_t count = job.pieces[piece_of(job.pieces, job.piece_count, block)].count;
+      const std::uint32_t held = (count - 1) % kSuperGroup + 1;
+      end = layout.places[block].codes + groups_of(held) * group_bytes(layout.places[block].width);
+    } else {
+      const std::uint32_t last = job.piece_count - 1;
+      const std::uint32_t count = job.pieces[last].count;
+      const PieceLayout<kScaleBytes> piece(layout.piece_at[last], count);
+      end = piece.codes + groups_of(count) * group_bytes(layout.width);
+    }
+  }
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t at = end + std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < size;
+       at += stride) {
+    message[at] = std::byte{0};
+  }
+}
+
+// A lane's values: those of its first run and those 16 behind.
+template <int kRun>
+struct Runs {
+  float low[kRun];
+  float high[kRun];
+};
+
+// The bits of a lane's two runs of values, and how they come and go. Of a super-group that is not
+// whole, what lies behind its `held` values reads as zeros and is not written.
+template <DataType kType, int kRun>
+struct RunWords {
+  static constexpr int kWords = kValueWords<kType, kRun>;
+  static constexpr std::size_t kHalf = kGroup / 2;
+  std::uint32_t low[kWords];
+  std::uint32_t high[kWords];
+
+  template <bool kWhole>
+  __device__ __forceinline__ void load(const std::byte* values, int held) {
+    if constexpr (kWhole) {
+      load_words(values, low);
+      load_words(values + kHalf * size_of(kType), high);
+    } else {
+      load_words_before<kType>(values, 0, held, low);
+      load_words_before<kType>(values, kHalf, held - static_cast<int>(kHalf), high);
+    }
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void store(std::byte* values, int held) const {
+    if constexpr (kWhole) {
+      store_words(low, values);
+      store_words(high, values + kHalf * size_of(kType));
+    } else {
+      store_words_before<kType>(low, values, 0, held);
+      store_words_before<kType>(high, values, kHalf, held - static_cast<int>(kHalf));
+    }
+  }
+  __device__ __forceinline__ void widen_to(Runs<kRun>& values) const {
+    widen<kType>(low, values.low);
+    widen<kType>(high, values.high);
+  }
+  // A NaN becomes that of the CPU where it `may` be one.
+  __device__ __forceinline__ void narrow_from(const Runs<kRun>& values, bool may_be_nan) {
+    narrow_numbers<kType>(values.low, low);
+    narrow_numbers<kType>(values.high, high);
+    if (may_be_nan) {
+      canonical_nans<kType>(low);
+      canonical_nans<kType>(high);
+    }
+  }
+};
+
+// The peak of sixteen elements that share a scale, from the lanes' own: even lanes get that of the
+// first half of their group, odd ones that of the second.
+template <int kRun>
+__device__ __forceinline__ std::uint32_t half_group_peak(unsigned part, const Runs<kRun>& centred) {
+  float low = 0;
+  float high = 0;
+#pragma unroll
+  for (int k = 0; k < kRun; ++k) {
+    low = max_magnitude(low, centred.low[k]);
+    high = max_magnitude(high, centred.high[k]);
+  }
+  const bool is_odd = part % 2 != 0;
+  const float other = from_neighbour(is_odd ? low : high, 1);
+  std::uint32_t peak = max(__float_as_uint(is_odd ? high : low), __float_as_uint(other));
+  if constexpr (kRun == 4) peak = max(peak, from_neighbour(peak, 2));
+  return peak;
+}
+
+// What even and odd lanes hold, in every lane.
+__device__ __forceinline__ void exchange(unsigned part, float own, float& low, float& high) {
+  const float other = from_neighbour(own, 1);
+  low = part % 2 != 0 ? other : own;
+  high = part % 2 != 0 ? own : other;
+}
+
+// Values from which a mean is taken away; those behind the `held` ones of this lane are zero then.
+template <bool kWhole, int kRun>
+__device__ __forceinline__ void centre(float mean, int held, Runs<kRun>& values) {
+  // Even where it is 0: to skip it takes a branch, and more copies of registers than it saves.
+#pragma unroll
+  for (int k = 0; k < kRun; ++k) {
+    values.low[k] -= mean;
+    values.high[k] -= mean;
+  }
+  if constexpr (!kWhole) {
+#pragma unroll
+    for (int k = 0; k < kRun; ++k) {
+      if (k >= held) values.low[k] = 0;
+      if (k + static_cast<int>(kGroup / 2) >= held) values.high[k] = 0;
+    }
+  }
+}
+
+}  // namespace nf::device

@@ -1,0 +1,425 @@
+#include "cuda/device_all_reduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cuda/launch.h"
+
+namespace nf::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kValueAlignment = 16;  // of DevicePiece
+// Buckets of one model, and those that DDP made before it rebuilt them.
+constexpr std::size_t kMostLayouts = 256;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+bool is_same(const Gradient& a, const Gradient& b) {
+  return a.parameter == b.parameter && a.values.data == b.values.data &&
+         a.values.count == b.values.count && a.values.type == b.values.type;
+}
+
+// Whether all that a rank receives for a chunk, before it sends or as its owner, has one layout.
+bool folds_at_once(Topology topology, std::uint32_t ranks) {
+  if (topology == Topology::kHierarchical) return false;
+  for (std::uint32_t chunk = 0; chunk < chunk_count(topology, ranks); ++chunk) {
+    std::vector<std::uint32_t> contributions(ranks, 0);
+    for (const Edge& edge : chunk_route(topology, ranks, chunk).reduce) {
+      std::uint32_t& seen = contributions[edge.to];
+      if (seen != 0 && seen != edge.contributions) return false;
+      seen = edge.contributions;
+    }
+  }
+  return true;
+}
+
+Status check(std::span<const Gradient> gradients) {
+  for (const Gradient& gradient : gradients) {
+    if (gradient.values.type != gradients.front().values.type) {
+      return {ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type"};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// What is known of one set of gradients.
+struct DeviceAllReduce::Layout {
+  explicit Layout(DeviceAllocator& allocator) : room(allocator) {}
+
+  // Of values that do not lie as kernels want them, as in a bucket behind a parameter of odd size.
+  struct Staged {
+    void* values = nullptr;
+    void* copy = nullptr;
+    std::size_t size = 0;
+  };
+  // Replaces the addresses of such values by those of copies.
+  Status stage(std::vector<Gradient>& own, cudaStream_t stream);
+  Status copy(bool back, cudaStream_t stream) const;
+
+  std::vector<Gradient> gradients;
+  DeviceBuffer room;
+  std::vector<Staged> staged;
+  std::unique_ptr<DevicePlan> plan;
+  std::vector<Slot> partial;                // by chunk: what this rank sends towards the owner
+  std::vector<std::vector<Slot>> incoming;  // by chunk, in the order of the schedule
+  std::vector<Slot> finished;               // by chunk
+  std::size_t message_bytes = 0;
+  std::size_t statistics_bytes = 0;  // this rank's own, and its part of all ranks'
+};
+
+Status DeviceAllReduce::Layout::stage(std::vector<Gradient>& own, cudaStream_t stream) {
+  const auto is_askew = [](const Gradient& gradient) {
+    return reinterpret_cast<std::uintptr_t>(gradient.values.data) % kValueAlignment != 0;
+  };
+  const auto bytes_of = [](const Gradient& gradient) {
+    return gradient.values.count * size_of(gradient.values.type);
+  };
+  std::size_t size = 0;
+  for (const Gradient& gradient : own) {
+    if (is_askew(gradient)) size += aligned(bytes_of(gradient));
+  }
+  if (size == 0) return {};
+  NF_RETURN_IF_ERROR(room.reserve(size, stream));
+  std::byte* at = room.data();
+  for (Gradient& gradient : own) {
+    if (!is_askew(gradient)) continue;
+    staged.push_back({gradient.values.data, at, bytes_of(gradient)});
+    gradient.values.data = at;
+    at += aligned(bytes_of(gradient));
+  }
+  return {};
+}
+
+Status DeviceAllReduce::Layout::copy(bool back, cudaStream_t stream) const {
+  for (const Staged& one : staged) {
+    NF_RETURN_IF_ERROR(
+        to_status(cudaMemcpyAsync(back ? one.values : one.copy, back ? one.copy : one.values,
+                                  one.size, cudaMemcpyDeviceToDevice, stream),
+                  "copy of values"));
+  }
+  return {};
+}
+
+Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(
+    StreamTransport& transport, const DeviceAllReduceOptions& options) {
+  Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
+  if (!codec) return codec.status();
+  if ((*codec)->keeps_residual()) {
+    return Status(ErrorCode::kUnsupported, "error feedback (+ef) has no CUDA form yet");
+  }
+  if (!folds_at_once(options.topology, transport.ranks())) {
+    return Status(ErrorCode::kUnsupported,
+                  fmt::format("the topology {} has no CUDA form for {} ranks; take direct or ring",
+                              to_string(options.topology), transport.ranks()));
+  }
+  if (transport.ranks() > (*codec)->most_ranks()) {
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("codec '{}' sums at most {} ranks, not {}", options.codec,
+                              (*codec)->most_ranks(), transport.ranks()));
+  }
+  std::unique_ptr<DeviceAllReduce> sum(new DeviceAllReduce(transport, options, std::move(*codec)));
+  if (Status status = sum->prepare(); !status.ok()) return status;
+  return sum;
+}
+
+DeviceAllReduce::DeviceAllReduce(StreamTransport& transport, const DeviceAllReduceOptions& options,
+                                 std::unique_ptr<Codec> codec)
+    : transport_(transport),
+      options_(options),
+      codec_(std::move(codec)),
+      allocator_(options.allocator != nullptr ? *options.allocator : pool_allocator()),
+      stages_plan_(*codec_, {.ranks = transport.ranks(), .shape = sum_shape(options.topology)}),
+      schedule_(make_schedule(options.topology, transport.ranks(), transport.rank())),
+      messages_(allocator_),
+      statistics_(allocator_) {}
+
+DeviceAllReduce::~DeviceAllReduce() {
+  if (wire_ != nullptr) {
+    static_cast<void>(cudaStreamSynchronize(wire_));
+    static_cast<void>(cudaStreamDestroy(wire_));
+  }
+  for (const auto* events : {&made_, &arrived_}) {
+    for (const cudaEvent_t event : *events) static_cast<void>(cudaEventDestroy(event));
+  }
+}
+
+Status DeviceAllReduce::prepare() {
+  for (std::size_t stage = 0; stage < stages_plan_.stage_count(); ++stage) {
+    Expected<std::unique_ptr<DeviceCodec>> codec =
+        make_device_codec(stages_plan_.stage_codec(stage));
+    if (!codec) return codec.status();
+    device_stages_.push_back(std::move(*codec));
+  }
+  rounds_ = rounds_of(false);
+  reduce_rounds_ = rounds_.size();
+  for (Round& round : rounds_of(true)) rounds_.push_back(std::move(round));
+  contributions_ = {1, transport_.ranks()};
+  for (const Step& step : schedule_.steps) contributions_.push_back(step.contributions);
+  std::sort(contributions_.begin(), contributions_.end());
+  contributions_.erase(std::unique(contributions_.begin(), contributions_.end()),
+                       contributions_.end());
+  return to_status(cudaStreamCreateWithFlags(&wire_, cudaStreamNonBlocking),
+                   "stream for the exchanges of a sum");
+}
+
+// Those of `direct` wait for nothing in between, so they are one.
+std::vector<DeviceAllReduce::Round> DeviceAllReduce::rounds_of(bool gather) const {
+  const StepKind send = gather ? StepKind::kGatherSend : StepKind::kReduceSend;
+  const StepKind receive = gather ? StepKind::kGatherReceive : StepKind::kReduceReceive;
+  std::uint32_t count = 0;  // the same on all ranks, who all exchange as often
+  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
+    const Route route = chunk_route(options_.topology, schedule_.ranks, chunk);
+    for (const Edge& edge : gather ? route.gather : route.reduce) {
+      count = std::max(count, edge.round + 1);
+    }
+  }
+  const bool is_one = options_.topology == Topology::kDirect;
+  std::vector<Round> rounds(is_one ? std::min(count, 1u) : count);
+  std::vector<std::size_t> received(schedule_.chunks, 0);
+  for (const Step& step : schedule_.steps) {
+    if (step.kind != send && step.kind != receive) continue;
+    Round& round = rounds[is_one ? 0 : step.round];
+    if (step.kind == send) round.sends.push_back(step);
+    if (step.kind == receive) round.receives.push_back({step, received[step.chunk]++});
+  }
+  return rounds;
+}
+
+const DeviceCodec& DeviceAllReduce::device_codec(std::uint32_t contributions) const {
+  return *device_stages_[stages_plan_.stage(contributions)];
+}
+
+Expected<DeviceAllReduce::Layout*> DeviceAllReduce::layout_of(std::span<const Gradient> gradients,
+                                                              cudaStream_t stream) {
+  for (const std::unique_ptr<Layout>& layout : layouts_) {
+    if (std::equal(gradients.begin(), gradients.end(), layout->gradients.begin(),
+                   layout->gradients.end(), is_same)) {
+      return layout.get();
+    }
+  }
+  if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
+  NF_RETURN_IF_ERROR(check(gradients));
+  auto layout = std::make_unique<Layout>(allocator_);
+  layout->gradients.assign(gradients.begin(), gradients.end());
+  std::vector<Gradient> own = layout->gradients;
+  if (Status status = layout->stage(own, stream); !status.ok()) return status;
+  Expected<std::unique_ptr<DevicePlan>> plan =
+      DevicePlan::create({.codec = *codec_,
+                          .order = stages_plan_.order(),
+                          .gradients = own,
+                          .chunks = schedule_.chunks,
+                          .tile_bytes = options_.tile_bytes,
+                          .contributions = contributions_},
+                         allocator_, stream);
+  if (!plan) return plan.status();
+  layout->plan = std::move(*plan);
+
+  const std::uint32_t tiles = layout->plan->tiles_per_chunk();
+  const auto slot = [&](std::uint32_t chunk, std::uint32_t contributions) {
+    Slot made{.at = layout->message_bytes};
+    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+      made.stride =
+          std::max(made.stride, aligned(layout->plan->message_size(chunk, tile, contributions)));
+    }
+    layout->message_bytes += made.stride * tiles;
+    return made;
+  };
+  layout->partial.resize(schedule_.chunks);
+  layout->incoming.resize(schedule_.chunks);
+  for (const Step& step : schedule_.steps) {
+    if (step.kind == StepKind::kReduceSend) {
+      layout->partial[step.chunk] = slot(step.chunk, step.contributions);
+    } else if (step.kind == StepKind::kReduceReceive) {
+      layout->incoming[step.chunk].push_back(slot(step.chunk, step.contributions));
+    }
+  }
+  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
+    layout->finished.push_back(slot(chunk, transport_.ranks()));
+  }
+  layout->statistics_bytes = aligned(layout->plan->statistics_size()) +
+                             transport_.ranks() * layout->plan->part(transport_.rank()).size;
+  return layouts_.emplace_back(std::move(layout)).get();
+}
+
+Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) {
+  NF_RETURN_IF_ERROR(transport_.health());
+  if (transport_.ranks() == 1 || call.gradients.empty()) return {};
+  const Expected<Layout*> layout = layout_of(call.gradients, stream);
+  if (!layout) return layout.status();
+  const std::uint32_t tiles = (*layout)->plan->tiles_per_chunk();
+  NF_RETURN_IF_ERROR(messages_.reserve((*layout)->message_bytes, stream));
+  NF_RETURN_IF_ERROR(
+      statistics_.reserve(std::max<std::size_t>((*layout)->statistics_bytes, 1), stream));
+  for (auto* events : {&made_, &arrived_}) {
+    while (events->size() < tiles) {
+      cudaEvent_t event = nullptr;
+      NF_RETURN_IF_ERROR(
+          to_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event of a tile"));
+      events->push_back(event);
+    }
+  }
+  Status status = (*layout)->copy(false, stream);
+  if (status.ok()) status = exchange_statistics(**layout, call, stream);
+  if (status.ok()) status = (*layout)->plan->make(stream);
+  if (status.ok()) status = sum_tiles(**layout, call, stream);
+  if (status.ok()) status = (*layout)->copy(true, stream);
+  if (!status.ok()) transport_.abort(status);
+  return status;
+}
+
+// Every rank combines its part of all ranks' statistics, and everybody takes over its bytes.
+Status DeviceAllReduce::exchange_statistics(const Layout& layout, const AllReduceCall& call,
+                                            cudaStream_t stream) {
+  const DevicePlan& plan = *layout.plan;
+  if (plan.statistics_size() == 0) return {};
+  const std::uint32_t rank = transport_.rank();
+  std::byte* own = statistics_.data();
+  std::byte* all = own + aligned(plan.statistics_size());
+  Batch whole = plan.whole();
+  whole.seed = options_.seed;
+  whole.step = call.step;
+  NF_RETURN_IF_ERROR(device_stages_.front()->statistics(whole, own, stream));
+
+  const DevicePlan::Part& part = plan.part(rank);
+  sends_.clear();
+  receives_.clear();
+  for (std::uint32_t peer = 0; peer < transport_.ranks(); ++peer) {
+    const DevicePlan::Part& theirs = plan.part(peer);
+    if (peer == rank) {
+      NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(all + rank * part.size, own + part.first,
+                                                   part.size, cudaMemcpyDeviceToDevice, stream),
+                                   "copy of statistics"));
+      continue;
+    }
+    sends_.push_back({peer, own + theirs.first, theirs.size});
+    receives_.push_back({peer, all + peer * part.size, part.size});
+    traffic_.statistics += theirs.size + part.size;
+  }
+  NF_RETURN_IF_ERROR(transport_.exchange(sends_, receives_, stream));
+  NF_RETURN_IF_ERROR(device_stages_.front()->combine_statistics(
+      part.batch, transport_.ranks(), all, part.size, plan.statistics() + part.first, stream));
+  sends_.clear();
+  receives_.clear();
+  for (std::uint32_t peer = 0; peer < transport_.ranks(); ++peer) {
+    if (peer == rank) continue;
+    const DevicePlan::Part& theirs = plan.part(peer);
+    sends_.push_back({peer, plan.statistics() + part.first, part.size});
+    receives_.push_back({peer, plan.statistics() + theirs.first, theirs.size});
+  }
+  return transport_.exchange(sends_, receives_, stream);
+}
+
+// A tile goes from round to round one turn behind the tile before it: while the messages of one are
+// on the wire, the kernels of another run.
+Status DeviceAllReduce::sum_tiles(const Layout& layout, const AllReduceCall& call,
+                                  cudaStream_t stream) {
+  const std::uint32_t tiles = layout.plan->tiles_per_chunk();
+  for (std::size_t turn = 0; turn < tiles + rounds_.size(); ++turn) {
+    for (std::uint32_t tile = 0; tile < tiles && tile <= turn; ++tile) {
+      const std::size_t round = turn - tile;
+      if (round > rounds_.size()) continue;
+      if (round > 0) {
+        NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(stream, arrived_[tile]), "wait"));
+      }
+      NF_RETURN_IF_ERROR(compute(layout, call, tile, round, stream));
+      if (round == rounds_.size()) continue;
+      NF_RETURN_IF_ERROR(to_status(cudaEventRecord(made_[tile], stream), "record"));
+      NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(wire_, made_[tile]), "wait"));
+      NF_RETURN_IF_ERROR(communicate(layout, tile, round));
+      NF_RETURN_IF_ERROR(to_status(cudaEventRecord(arrived_[tile], wire_), "record"));
+    }
+  }
+  return {};
+}
+
+Batch DeviceAllReduce::batch(const Layout& layout, const AllReduceCall& call, std::uint32_t chunk,
+                             std::uint32_t tile) const {
+  Batch batch = layout.plan->batch(chunk, tile);
+  batch.seed = options_.seed;
+  batch.step = call.step;
+  return batch;
+}
+
+Status DeviceAllReduce::compute(const Layout& layout, const AllReduceCall& call, std::uint32_t tile,
+                                std::size_t round, cudaStream_t stream) {
+  const std::uint32_t rank = transport_.rank();
+  if (round < reduce_rounds_) {
+    for (const Step& step : rounds_[round].sends) {
+      // All that it receives for the chunk, it has received before.
+      NF_RETURN_IF_ERROR(make_message(layout, call, step.chunk, tile, {rank, step.contributions},
+                                      layout.partial[step.chunk], stream));
+    }
+    return {};
+  }
+  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
+    const std::uint32_t owner = schedule_.owners[chunk];
+    const Origin origin{owner, transport_.ranks()};
+    if (round == reduce_rounds_ && owner == rank) {
+      NF_RETURN_IF_ERROR(
+          make_message(layout, call, chunk, tile, origin, layout.finished[chunk], stream));
+    }
+    if (round == rounds_.size()) {
+      const std::byte* bytes = place(layout.finished[chunk], tile);
+      NF_RETURN_IF_ERROR(device_codec(origin.contributions)
+                             .decode(batch(layout, call, chunk, tile),
+                                     layout.plan->message(chunk, tile, origin, bytes), stream));
+    }
+  }
+  return {};
+}
+
+// Of this rank's values and all that it has received for the chunk.
+Status DeviceAllReduce::make_message(const Layout& layout, const AllReduceCall& call,
+                                     std::uint32_t chunk, std::uint32_t tile, Origin origin,
+                                     const Slot& slot, cudaStream_t stream) {
+  std::vector<ConstDeviceMessage> in;
+  for (const Step& step : schedule_.steps) {
+    if (step.kind != StepKind::kReduceReceive || step.chunk != chunk) continue;
+    const std::byte* bytes = place(layout.incoming[chunk][in.size()], tile);
+    in.push_back(layout.plan->message(chunk, tile, Origin{step.peer, step.contributions}, bytes));
+  }
+  const DeviceMessage out = layout.plan->message(chunk, tile, origin, place(slot, tile));
+  const DeviceCodec& codec = device_codec(origin.contributions);
+  const Batch own = batch(layout, call, chunk, tile);
+  if (in.empty()) return codec.encode(own, out, stream);
+  const bool is_one_stage =
+      layout.plan->sum().is_one_stage(in[0].origin.contributions, origin.contributions);
+  if (in.size() == 1 && is_one_stage) return codec.decode_add_encode(own, in[0], out, stream);
+  return codec.fold_encode(own, in, out, stream);
+}
+
+Status DeviceAllReduce::communicate(const Layout& layout, std::uint32_t tile, std::size_t round) {
+  const bool gathers = round >= reduce_rounds_;
+  const auto transfer = [&](const Step& step, const Slot& slot) {
+    return StreamTransfer{step.peer, place(slot, tile),
+                          layout.plan->message_size(step.chunk, tile, step.contributions)};
+  };
+  sends_.clear();
+  receives_.clear();
+  for (const Step& step : rounds_[round].sends) {
+    sends_.push_back(
+        transfer(step, gathers ? layout.finished[step.chunk] : layout.partial[step.chunk]));
+    traffic_.payload += sends_.back().size;
+  }
+  for (const auto& [step, index] : rounds_[round].receives) {
+    receives_.push_back(
+        transfer(step, gathers ? layout.finished[step.chunk] : layout.incoming[step.chunk][index]));
+  }
+  return transport_.exchange(sends_, receives_, wire_);
+}
+
+std::size_t DeviceAllReduce::memory() const {
+  std::size_t bytes = messages_.size() + statistics_.size();
+  for (const std::unique_ptr<Layout>& layout : layouts_) {
+    bytes += layout->plan->memory() + layout->room.size();
+  }
+  return bytes;
+}
+
+}  // namespace nf::cuda

@@ -1,0 +1,113 @@
+// Sums gradients in device memory over all ranks, compressed as a codec says: AllReduce on streams.
+// The schedules, plans and bytes are those of the CPU; what differs is who waits. Everything is put
+// on streams at once, the host never waits for the device, and while one tile is on its way, the
+// kernels of another run.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/schedule.h"
+#include "cuda/device_plan.h"
+#include "cuda/stream_transport.h"
+#include "neuron_fabric/all_reduce.h"
+
+namespace nf::cuda {
+
+struct DeviceAllReduceOptions {
+  std::string codec = "bf16";
+  Topology topology = Topology::kDirect;
+  std::uint64_t seed = 0;
+  std::size_t tile_bytes = 8 << 20;      // of a message, about; the unit of overlap
+  DeviceAllocator* allocator = nullptr;  // pool_allocator() where null
+};
+
+// Belongs to one rank and one thread at a time, and to the device that is current when it is made.
+class DeviceAllReduce {
+ public:
+  // Borrows the transport. Fails with kBadConfig on a codec that cannot be, and with kUnsupported
+  // on one that has no device form or keeps residuals, and on a topology in which messages of
+  // several layouts meet at a rank (tree, from 4 ranks on, and hierarchical).
+  static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
+                                                           const DeviceAllReduceOptions& options);
+  ~DeviceAllReduce();
+  DeviceAllReduce(const DeviceAllReduce&) = delete;
+  DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
+
+  // Sums in place, after what is on `stream` already; what comes on it later sees the sums. All
+  // gradients have one type and lie in device memory. Every rank calls with the same parameters.
+  // Fails with kOutOfMemory before anything is sent, and with what the transport's health() says.
+  Status enqueue(const AllReduceCall& call, cudaStream_t stream);
+
+  // Bytes this rank has sent.
+  Traffic traffic() const { return traffic_; }
+  // Device memory held now.
+  std::size_t memory() const;
+
+ private:
+  struct Arrival {
+    Step step;
+    std::size_t index = 0;  // of those that this rank receives for the chunk
+  };
+  // Messages that travel at the same time, of one tile.
+  struct Round {
+    std::vector<Step> sends;
+    std::vector<Arrival> receives;
+  };
+  // A message's place among all messages, once a tile.
+  struct Slot {
+    std::size_t at = 0;  // of tile 0
+    std::size_t stride = 0;
+  };
+  struct Layout;
+
+  DeviceAllReduce(StreamTransport& transport, const DeviceAllReduceOptions& options,
+                  std::unique_ptr<Codec> codec);
+
+  Status prepare();
+  std::vector<Round> rounds_of(bool gather) const;
+  Expected<Layout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
+  Status exchange_statistics(const Layout& layout, const AllReduceCall& call, cudaStream_t stream);
+  Status sum_tiles(const Layout& layout, const AllReduceCall& call, cudaStream_t stream);
+  // The kernels of one tile before its round `round`; after the last one, its decodes.
+  Status compute(const Layout& layout, const AllReduceCall& call, std::uint32_t tile,
+                 std::size_t round, cudaStream_t stream);
+  Status communicate(const Layout& layout, std::uint32_t tile, std::size_t round);
+  Status make_message(const Layout& layout, const AllReduceCall& call, std::uint32_t chunk,
+                      std::uint32_t tile, Origin origin, const Slot& slot, cudaStream_t stream);
+  Batch batch(const Layout& layout, const AllReduceCall& call, std::uint32_t chunk,
+              std::uint32_t tile) const;
+  const DeviceCodec& device_codec(std::uint32_t contributions) const;
+  std::byte* place(const Slot& slot, std::uint32_t tile) const {
+    return messages_.data() + slot.at + tile * slot.stride;
+  }
+
+  // Constant once prepared.
+  StreamTransport& transport_;
+  const DeviceAllReduceOptions options_;
+  const std::unique_ptr<Codec> codec_;
+  DeviceAllocator& allocator_;
+  const SumPlan stages_plan_;  // for its stages alone
+  DeviceStages device_stages_;
+  Schedule schedule_;
+  std::vector<Round> rounds_;  // reduce, then gather
+  std::size_t reduce_rounds_ = 0;
+  std::vector<std::uint32_t> contributions_;  // that messages have
+  cudaStream_t wire_ = nullptr;               // where exchanges happen
+
+  std::vector<std::unique_ptr<Layout>> layouts_;
+  DeviceBuffer messages_;
+  DeviceBuffer statistics_;
+  std::vector<cudaEvent_t> made_;     // by tile: its messages of this round are there
+  std::vector<cudaEvent_t> arrived_;  // by tile
+  Traffic traffic_;
+  std::vector<StreamTransfer> sends_;
+  std::vector<StreamTransfer> receives_;
+};
+
+}  // namespace nf::cuda

@@ -1,0 +1,50 @@
+// Device memory from whoever owns the device: CUDA's own pool, or the caching allocator of a
+// framework, so that what is free in one is not lost to the other.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "neuron_fabric/status.h"
+
+namespace nf::cuda {
+
+class DeviceAllocator {
+ public:
+  virtual ~DeviceAllocator() = default;
+  // Null where there is none left. At least 256-byte aligned; ready for work on `stream`.
+  virtual void* allocate(std::size_t size, cudaStream_t stream) = 0;
+  // Once the work on that stream is done with it.
+  virtual void free(void* memory) = 0;
+};
+
+// The current device's memory pool.
+DeviceAllocator& pool_allocator();
+
+// Memory that grows and never shrinks.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(DeviceAllocator& allocator) : allocator_(allocator) {}
+  ~DeviceBuffer() { reset(); }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  // For work on `stream`. What was in it is lost where it has to grow. Fails with kOutOfMemory.
+  Status reserve(std::size_t size, cudaStream_t stream);
+  void reset();
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(memory_);
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  DeviceAllocator& allocator_;
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace nf::cuda

@@ -1,0 +1,74 @@
+#include "cuda/nccl_transport.h"
+
+#include <fmt/format.h>
+
+namespace nf::cuda {
+namespace {
+
+Status to_status(ncclResult_t result, std::string_view what) {
+  if (result == ncclSuccess || result == ncclInProgress) return {};
+  const bool is_remote = result == ncclRemoteError || result == ncclSystemError;
+  return {is_remote ? ErrorCode::kPeerLost : ErrorCode::kUnsupported,
+          fmt::format("NCCL, {}: {}", what, ncclGetErrorString(result))};
+}
+
+}  // namespace
+
+Expected<ncclUniqueId> NcclTransport::make_identity() {
+  ncclUniqueId identity;
+  if (Status status = to_status(ncclGetUniqueId(&identity), "making an identity"); !status.ok()) {
+    return status;
+  }
+  return identity;
+}
+
+Expected<std::unique_ptr<NcclTransport>> NcclTransport::create(const ncclUniqueId& identity,
+                                                               std::uint32_t rank,
+                                                               std::uint32_t ranks) {
+  ncclComm_t communicator = nullptr;
+  const ncclResult_t result =
+      ncclCommInitRank(&communicator, static_cast<int>(ranks), identity, static_cast<int>(rank));
+  if (Status status = to_status(result, "meeting the other ranks"); !status.ok()) return status;
+  return std::unique_ptr<NcclTransport>(new NcclTransport(communicator, rank, ranks));
+}
+
+NcclTransport::~NcclTransport() {
+  if (communicator_ != nullptr) static_cast<void>(ncclCommDestroy(communicator_));
+}
+
+Status NcclTransport::exchange(std::span<const StreamTransfer> sends,
+                               std::span<const StreamTransfer> receives, cudaStream_t stream) {
+  NF_RETURN_IF_ERROR(failure_);
+  ncclResult_t result = ncclGroupStart();
+  for (const StreamTransfer& send : sends) {
+    if (result != ncclSuccess || send.size == 0) continue;
+    result = ncclSend(send.bytes, send.size, ncclUint8, static_cast<int>(send.peer), communicator_,
+                      stream);
+  }
+  for (const StreamTransfer& receive : receives) {
+    if (result != ncclSuccess || receive.size == 0) continue;
+    result = ncclRecv(receive.bytes, receive.size, ncclUint8, static_cast<int>(receive.peer),
+                      communicator_, stream);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  failure_ = to_status(result != ncclSuccess ? result : ended, "an exchange");
+  return failure_;
+}
+
+Status NcclTransport::health() {
+  if (!failure_.ok()) return failure_;
+  ncclResult_t result = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &result);
+  Status status = to_status(asked != ncclSuccess ? asked : result, "a transfer");
+  if (!status.ok()) abort(status);
+  return status;
+}
+
+// Kernels that wait for a peer end, so that nobody hangs; what they received is rubbish.
+void NcclTransport::abort(const Status& why) {
+  if (failure_.ok()) failure_ = why;
+  if (communicator_ != nullptr) static_cast<void>(ncclCommAbort(communicator_));
+  communicator_ = nullptr;
+}
+
+}  // namespace nf::cuda

@@ -1,0 +1,43 @@
+// Exchanges by NCCL's sends and receives.
+#pragma once
+
+#include <nccl.h>
+
+#include <memory>
+#include <string>
+
+#include "cuda/stream_transport.h"
+
+namespace nf::cuda {
+
+class NcclTransport final : public StreamTransport {
+ public:
+  // Rank 0 makes the identity and gives it to all others.
+  static Expected<ncclUniqueId> make_identity();
+  // All ranks call it at the same time, each with its device current. Waits for the others.
+  static Expected<std::unique_ptr<NcclTransport>> create(const ncclUniqueId& identity,
+                                                         std::uint32_t rank, std::uint32_t ranks);
+  ~NcclTransport() override;
+
+  std::string_view name() const override { return "nccl"; }
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t ranks() const override { return ranks_; }
+  Status exchange(std::span<const StreamTransfer> sends, std::span<const StreamTransfer> receives,
+                  cudaStream_t stream) override;
+  Status health() override;
+  void abort(const Status& why) override;
+
+  // For whoever compares with NCCL's own collectives.
+  ncclComm_t communicator() const { return communicator_; }
+
+ private:
+  NcclTransport(ncclComm_t communicator, std::uint32_t rank, std::uint32_t ranks)
+      : communicator_(communicator), rank_(rank), ranks_(ranks) {}
+
+  ncclComm_t communicator_ = nullptr;
+  const std::uint32_t rank_;
+  const std::uint32_t ranks_;
+  Status failure_;
+};
+
+}  // namespace nf::cuda

@@ -1,0 +1,56 @@
+// Runs every operation of a codec on the CPU and on the device, and compares all bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/data_type.h"
+
+namespace nf::test {
+
+// What the values are like.
+enum class Input {
+  kMixture,   // as real gradients are; widths differ
+  kOffset,    // with a mean worth removing
+  kConstant,  // the same value everywhere
+  kZeros,
+  kTiny,     // denormals, and magnitudes around 2^-100
+  kHuge,     // magnitudes around 2^126, and what rounds to infinity
+  kHostile,  // NaN, infinities, random bits, lone outliers
+};
+inline constexpr Input kAllInputs[] = {Input::kMixture, Input::kOffset, Input::kConstant,
+                                       Input::kZeros,   Input::kTiny,   Input::kHuge,
+                                       Input::kHostile};
+
+// A piece of a parameter of its own: granules before it, its values, values behind it (which there
+// can only be where it ends with a granule).
+struct TestPiece {
+  std::size_t granules_before = 0;
+  std::size_t count = 0;
+  std::size_t behind = 0;
+};
+
+struct DeviceCase {
+  std::string codec;
+  DataType type = DataType::kFloat32;
+  Input input = Input::kMixture;
+  std::uint32_t ranks = 3;
+  std::uint64_t seed = 1;
+  std::vector<TestPiece> pieces;
+  // Whether batches are parts of a table with more pieces, by bounds in device memory. Only where
+  // widths are chosen.
+  bool has_bounds = false;
+};
+void PrintTo(const DeviceCase& device_case, std::ostream* out);  // NOLINT: gtest's name
+
+// Whether there is a device to run on.
+bool has_device();
+
+// Adds a failure for every operation whose bytes differ from the CPU's, or that touches bytes which
+// are not its own. Precondition: has_device().
+void check_on_device(const DeviceCase& device_case);
+
+}  // namespace nf::test

@@ -1,0 +1,142 @@
+// The device forms of all codecs against those of the CPU, byte by byte.
+#include "cuda/device_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda/device_codec_harness.h"
+#include "neuron_fabric/codec.h"
+#include "support/codec_cases.h"
+#include "support/typed_values.h"
+
+namespace nf::test {
+namespace {
+
+const char* const kSpellings[] = {
+    "fp32",
+    "bf16",
+    "fp16",
+    "g_binary",
+    "g_binary+majority",
+    "g_ternary",
+    "g_ternary+tau=0",
+    "waterfill:2.5",
+    "waterfill:4",
+    "waterfill:8",
+    "waterfill:1.5+ef",
+    "waterfill+width=2",
+    "waterfill+width=3",
+    "waterfill+width=4",
+    "waterfill+width=7",
+    "waterfill+width=8",
+    "waterfill+width=9",
+    "waterfill+width=10",
+    "dynamiq:3",
+    "dynamiq:5",
+    "dynamiq:5+uniform",
+    "dynamiq+width=2",
+    "dynamiq+width=4",
+    "dynamiq+width=4+uniform",
+    "dynamiq+independent+width=4",
+    "dynamiq+width=8",
+    "mxfp8",
+    "mxfp6",
+    "mxfp4",
+    "mxfp8+published",
+    "mxfp6+headroom=1",
+    "mxfp6+published",
+    "mxfp4+published",
+    "thc",
+    "thc+block=64",
+    "thc+block=8192",
+    "thc+saturate=5",
+    "marsit",
+};
+
+class DeviceCodecs : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+    const auto codec = make_codec(GetParam());
+    ASSERT_TRUE(codec) << to_string(codec.status());
+    granule_ = (*codec)->granule();
+  }
+
+  // Every input and type; a failure ends it, since others would only repeat it.
+  void check(const std::vector<TestPiece>& pieces, std::uint32_t ranks = 3) {
+    for (const DataType type : kAllTypes) {
+      for (const Input input : kAllInputs) {
+        check_on_device(
+            {.codec = GetParam(), .type = type, .input = input, .ranks = ranks, .pieces = pieces});
+        if (HasFailure()) return;
+      }
+    }
+  }
+
+  std::size_t granule_ = 0;
+};
+
+TEST_P(DeviceCodecs, MakeTheBytesOfTheCpu) { check({{.count = 4 * granule_}}); }
+
+TEST_P(DeviceCodecs, AgreeForAnyCount) {
+  for (const std::size_t count : {0, 1, 15, 17, 32, 33, 255, 256, 257, 509, 5121}) {
+    check({{.count = count}});
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(DeviceCodecs, AgreeForManyPieces) {
+  const std::vector<TestPiece> pieces = {
+      {.count = 3 * granule_ + 7},
+      {.granules_before = 2, .count = 5 * granule_, .behind = 11},
+      {.count = 0},
+      {.granules_before = 1, .count = 1},
+      {.count = 40},
+      {.count = granule_},
+      {.granules_before = 3, .count = 9 * granule_ + 100},
+      {.count = 0}};
+  check(pieces);
+  check_on_device({.codec = GetParam(),
+                   .type = DataType::kBfloat16,
+                   .seed = 4,
+                   .pieces = pieces,
+                   .has_bounds = true});
+  check_on_device({.codec = GetParam(), .seed = 5, .pieces = {{.count = 0}}, .has_bounds = true});
+}
+
+TEST_P(DeviceCodecs, AgreeForOneRankAndForMany) {
+  check({{.count = granule_ + 3}}, 1);
+  check({{.count = granule_ + 3}}, 2);
+  check({{.count = granule_ + 3}}, 21);
+}
+
+// More than a warp takes at once, and than a device has room for.
+TEST_P(DeviceCodecs, AgreeForLargeBatches) {
+  check_on_device({.codec = GetParam(),
+                   .type = DataType::kBfloat16,
+                   .ranks = 2,
+                   .seed = 2,
+                   .pieces = {{.count = 3'000'000}, {.count = 123 * granule_ + 5}}});
+  check_on_device({.codec = GetParam(),
+                   .type = DataType::kFloat32,
+                   .ranks = 2,
+                   .seed = 3,
+                   .pieces = {{.count = 1'000'001}}});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceCodecs, testing::ValuesIn(kSpellings),
+                         [](const auto& test) { return test_name(test.param); });
+
+TEST(DeviceCodec, IsRefusedWhereThereIsNone) {
+  const auto codec = make_codec("topkc:8");
+  ASSERT_TRUE(codec);
+  const auto device = cuda::make_device_codec(**codec);
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.status().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(device.status().message().find("waterfill"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace nf::test

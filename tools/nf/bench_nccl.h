@@ -1,0 +1,48 @@
+// The device side of `nf bench all_reduce --transport nccl`: sums in device memory over NCCL, ours
+// and NCCL's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "neuron_fabric/data_type.h"
+#include "neuron_fabric/status.h"
+#include "neuron_fabric/topology.h"
+#include "neuron_fabric/transport.h"
+
+namespace nf::cli {
+
+// NCCL's own all-reduce, to compare with: of FP32 values, and of BF16 ones.
+inline constexpr std::string_view kNcclFp32 = "nccl_fp32";
+inline constexpr std::string_view kNcclBf16 = "nccl_bf16";
+
+constexpr bool is_nccl_itself(std::string_view codec) {
+  return codec == kNcclFp32 || codec == kNcclBf16;
+}
+
+// One rank's communicator. Ranks take devices in turn; several may share one, each then as a host
+// of its own, so that NCCL joins them by sockets.
+class NcclBench {
+ public:
+  // All ranks of `meeting` call it; it serves to bring them together. Fails with kUnsupported where
+  // this build has no NCCL or this machine no device.
+  static Expected<std::shared_ptr<NcclBench>> create(Transport& meeting);
+  virtual ~NcclBench() = default;
+
+  // What the next sums are made by. No topology where it is NCCL itself.
+  virtual Status choose(const std::string& codec, std::optional<Topology> topology,
+                        std::optional<std::size_t> tile_bytes) = 0;
+  // Values come to the device, are summed, and come back. The first and the last wait for the
+  // device, and so does the sum.
+  virtual Status load(ConstValues values) = 0;
+  virtual Status sum(std::uint64_t step) = 0;
+  virtual Status store(Values values) = 0;
+  // So far; nothing of NCCL itself.
+  virtual std::optional<std::uint64_t> bytes_sent() const = 0;
+};
+
+}  // namespace nf::cli

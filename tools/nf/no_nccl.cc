@@ -1,0 +1,11 @@
+// The symbol of bench_nccl.cc for a build without CUDA or NCCL.
+#include "nf/bench_nccl.h"
+
+namespace nf::cli {
+
+Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& /*meeting*/) {
+  return Status(ErrorCode::kUnsupported,
+                "this build has no NCCL; configure it with -DNF_CUDA=ON where nccl.h is");
+}
+
+}  // namespace nf::cli
