@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/build.sh PRESET [TARGET...]: configures build/PRESET where needed, then builds.
+# scripts/build.sh PRESET [TARGET...]: configures the preset's folder where needed, then builds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:?usage: scripts/build.sh PRESET [TARGET...]}
@@ -15,11 +15,11 @@ mkdir -p build
 exec 9>"build/$preset.lock"
 flock 9
 
-# A new .venv may have brought PyTorch.
+# A new .venv may have brought PyTorch. (The preset cuda shares a folder: it is always configured.)
 if [[ ! build/$preset/build.ninja -nt CMakePresets.json ||
       ! build/$preset/build.ninja -nt .venv/requirements.sha256 ]]; then
   cmake --preset "$preset" >/dev/null 9>&-
 fi
 targets=()
 if (($# > 0)); then targets=(--target "$@"); fi
-cmake --build "build/$preset" "${targets[@]}" 9>&-
+cmake --build --preset "$preset" "${targets[@]}" 9>&-

@@ -22,6 +22,7 @@ fixed_addresses() {
 
 run_ctest() {  # preset
   export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
+  mkdir -p "build/$1"
   fixed_addresses ctest --preset "$1" 2>&1 | tee "build/$1/ctest.log"
 }
 
