@@ -91,6 +91,16 @@ __global__ void __launch_bounds__(kThreads)
       bits | std::uint32_t{float_to_bfloat16(energy)} << 16;
 }
 
+template <typename Byte>
+device::SuperGroupMessage<Byte> message_of(const DeviceMessageOf<Byte>& message) {
+  return {message.bytes, message.origin.encoder, static_cast<float>(message.origin.contributions)};
+}
+
+// All there is to do for a message without any super-group.
+Status clear(const DeviceMessage& message, cudaStream_t stream) {
+  return to_status(cudaMemsetAsync(message.bytes, 0, message.size, stream), "cudaMemsetAsync");
+}
+
 }  // namespace
 
 Status SuperGroupDevice::statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const {
@@ -109,24 +119,73 @@ Status SuperGroupDevice::combine_statistics(const Batch& batch, std::uint32_t ra
                 combined);
 }
 
-device::SuperGroupJob SuperGroupDevice::job(const Batch& batch) {
+SuperGroupLaunch SuperGroupDevice::start(const Batch& batch, const device::SuperGroupLayout& layout,
+                                         cudaStream_t stream) const {
+  // Enough warps to fill the device several times over, or fewer with as many super-groups each as
+  // they can take.
   constexpr std::uint32_t kResidentWarps = 32;
   constexpr std::uint32_t kRounds = 4;
   const std::uint32_t warps = multiprocessors() * kResidentWarps * kRounds;
-  return {.pieces = batch.pieces,
-          .piece_count = batch.piece_count,
-          .blocks = batch.blocks,
-          .per_warp = std::clamp(batch.blocks / warps, 1u, 32u),
-          .bounds = batch.bounds,
-          .step_key = device::step_key(batch.seed, batch.step)};
+  const std::uint32_t per_warp = std::clamp(batch.blocks / warps, 2u, device::kWarp);
+  SuperGroupLaunch launch{.type = batch.type,
+                          .ranks = batch.ranks,
+                          .job = {.pieces = batch.pieces,
+                                  .piece_count = batch.piece_count,
+                                  .blocks = batch.blocks,
+                                  .per_warp = per_warp,
+                                  .bounds = batch.bounds,
+                                  .step_key = device::step_key(batch.seed, batch.step)},
+                          .stream = stream,
+                          .in_layout = layout,
+                          .layout = layout};
+  launch.grid =
+      grid_of(batch.blocks, std::size_t{per_warp} * (device::kSuperGroupThreads / device::kWarp));
+  return launch;
 }
 
-unsigned SuperGroupDevice::grid(const device::SuperGroupJob& job) {
-  return grid_of(job.blocks, std::size_t{job.per_warp} * (device::kSuperGroupThreads / 32));
+SuperGroupLaunch SuperGroupDevice::start(const Batch& batch, const DeviceMessage& out,
+                                         cudaStream_t stream) const {
+  SuperGroupLaunch launch = start(batch, layout(out), stream);
+  launch.out = message_of(out);
+  launch.out_size = out.size;
+  return launch;
 }
 
-Status SuperGroupDevice::clear(const DeviceMessage& message, cudaStream_t stream) {
-  return to_status(cudaMemsetAsync(message.bytes, 0, message.size, stream), "cudaMemsetAsync");
+Status SuperGroupDevice::encode(const Batch& batch, const DeviceMessage& out,
+                                cudaStream_t stream) const {
+  if (batch.blocks == 0) return clear(out, stream);
+  return run(device::SuperGroupOp::kEncode, start(batch, out, stream), {});
+}
+
+Status SuperGroupDevice::decode(const Batch& batch, const ConstDeviceMessage& in,
+                                cudaStream_t stream) const {
+  return run(device::SuperGroupOp::kDecode, start(batch, layout(in), stream), message_of(in));
+}
+
+Status SuperGroupDevice::decode_add(const Batch& batch, const ConstDeviceMessage& in,
+                                    cudaStream_t stream) const {
+  return run(device::SuperGroupOp::kDecodeAdd, start(batch, layout(in), stream), message_of(in));
+}
+
+Status SuperGroupDevice::decode_add_encode(const Batch& batch, const ConstDeviceMessage& in,
+                                           const DeviceMessage& out, cudaStream_t stream) const {
+  if (batch.blocks == 0) return clear(out, stream);
+  return run(device::SuperGroupOp::kDecodeAddEncode, start(batch, out, stream), message_of(in));
+}
+
+Status SuperGroupDevice::fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                                     const DeviceMessage& out, cudaStream_t stream) const {
+  if (in.size() > kMostFolded) {
+    return {ErrorCode::kInvalidArgument, "more messages than can be added at once"};
+  }
+  if (batch.blocks == 0) return clear(out, stream);
+  SuperGroupLaunch launch = start(batch, out, stream);
+  device::SuperGroupFolded folded;
+  for (const ConstDeviceMessage& message : in) {
+    folded.messages[folded.count++] = message_of(message);
+    launch.in_layout = layout(message);
+  }
+  return fold(launch, folded);
 }
 
 }  // namespace nf::cuda

@@ -7,36 +7,55 @@
 
 namespace nf::cuda {
 
+// What a launch is about, on the host's side.
+struct SuperGroupLaunch {
+  DataType type = DataType::kFloat32;
+  std::uint32_t ranks = 1;
+  device::SuperGroupJob job;
+  unsigned grid = 0;
+  cudaStream_t stream = nullptr;
+  device::SuperGroupLayout in_layout;  // the same as `layout` unless messages are folded
+  device::SuperGroupLayout layout;
+  device::SuperGroupMessage<std::byte> out;
+  std::uint64_t out_size = 0;
+};
+
 class SuperGroupDevice : public DeviceCodec {
  public:
   Status statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const override;
   Status combine_statistics(const Batch& batch, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
                             cudaStream_t stream) const override;
+  Status encode(const Batch& batch, const DeviceMessage& out, cudaStream_t stream) const override;
+  Status decode(const Batch& batch, const ConstDeviceMessage& in,
+                cudaStream_t stream) const override;
+  Status decode_add(const Batch& batch, const ConstDeviceMessage& in,
+                    cudaStream_t stream) const override;
+  Status decode_add_encode(const Batch& batch, const ConstDeviceMessage& in,
+                           const DeviceMessage& out, cudaStream_t stream) const override;
+  Status fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                     const DeviceMessage& out, cudaStream_t stream) const override;
 
  protected:
   // `width` is that of all super-groups, or 0 where places have them.
   explicit SuperGroupDevice(unsigned width) : width_(width) {}
 
-  // Enough warps to fill the device several times over, or fewer with up to 32 super-groups each.
-  static device::SuperGroupJob job(const Batch& batch);
-  static unsigned grid(const device::SuperGroupJob& job);
-
-  template <typename Byte>
-  device::SuperGroupLayout layout(const DeviceMessageOf<Byte>& message) const {
-    return {message.piece_at, message.places, width_};
-  }
-  template <typename Byte>
-  static device::SuperGroupMessage<Byte> wire(const DeviceMessageOf<Byte>& message) {
-    return {message.bytes, message.origin.encoder,
-            static_cast<float>(message.origin.contributions)};
-  }
-  // What remains to be done for a message without any super-group.
-  static Status clear(const DeviceMessage& message, cudaStream_t stream);
+  // What a codec brings.
+  virtual Status run(device::SuperGroupOp op, const SuperGroupLaunch& launch,
+                     const device::SuperGroupMessage<const std::byte>& in) const = 0;
+  virtual Status fold(const SuperGroupLaunch& launch, const device::SuperGroupFolded& in) const = 0;
 
   unsigned width() const { return width_; }
 
  private:
+  template <typename Byte>
+  device::SuperGroupLayout layout(const DeviceMessageOf<Byte>& message) const {
+    return {message.piece_at, message.places, width_};
+  }
+  SuperGroupLaunch start(const Batch& batch, const device::SuperGroupLayout& layout,
+                         cudaStream_t stream) const;
+  SuperGroupLaunch start(const Batch& batch, const DeviceMessage& out, cudaStream_t stream) const;
+
   const unsigned width_;
 };
 

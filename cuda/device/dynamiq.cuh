@@ -262,6 +262,26 @@ encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const Dy
   return scales;
 }
 
+// Where widths differ, so that a warp has one at a time, a super-group takes all its lanes.
+template <DataType kType, unsigned kWidth>
+inline constexpr int kDynamiqRun = kType == DataType::kFloat32 || kWidth == 0 ? 4 : 8;
+
+// The scales of the two halves of a group, or of the first one alone. They lie at even addresses:
+// messages and their parts are multiples of four bytes, and the units before them take two each.
+__device__ __forceinline__ unsigned dynamiq_scales(const std::byte* at, bool has_second) {
+  if (has_second) return *reinterpret_cast<const std::uint16_t*>(at);
+  return std::to_integer<unsigned>(*at);
+}
+
+// Writes what a lane is in charge of: the scale of its half, if that holds `held` values of which
+// the lane's first one is the first.
+template <int kRun>
+__device__ __forceinline__ void put_dynamiq_scale(const Lane<kRun>& lane, unsigned scale, int held,
+                                                  std::byte* scales) {
+  const int half = static_cast<int>(lane.part) * 16 - static_cast<int>(lane.first);
+  if (lane.part < 2 && held > half) scales[lane.part] = static_cast<std::byte>(scale);
+}
+
 // Calls work(std::integral_constant<unsigned, width>()) with the width of all lanes of the warp.
 template <unsigned kWidth, typename Work>
 __device__ __forceinline__ auto with_width(unsigned width, Work work) {

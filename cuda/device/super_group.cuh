@@ -56,6 +56,18 @@ struct SuperGroupMessage {
   float contributions = 0;
 };
 
+enum class SuperGroupOp { kEncode, kDecode, kDecodeAdd, kDecodeAddEncode };
+
+// Messages of one layout that are added to values.
+struct SuperGroupFolded {
+  std::uint32_t count = 0;
+  SuperGroupMessage<const std::byte> messages[cuda::DeviceCodec::kMostFolded];
+};
+
+__device__ __forceinline__ float unit_of(const std::byte* message, std::uint32_t at) {
+  return bfloat16_to_float(*reinterpret_cast<const std::uint16_t*>(message + at));
+}
+
 // The place of this thread's lane in its team.
 template <int kRunLength>
 struct Lane {

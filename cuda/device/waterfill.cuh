@@ -12,6 +12,30 @@ namespace nf::device {
 
 inline constexpr unsigned kWaterfillScaleBytes = kSuperGroup / kGroup;
 
+// What a super-group of width 0 decodes with: the mean, unless some rank's values were not finite.
+__device__ __forceinline__ float left_out_unit(std::uint32_t energy) {
+  return __uint_as_float(energy < kInfinityBits ? 0 : std::uint32_t{kBfloat16Nan} << 16);
+}
+
+template <unsigned kWidth>
+__device__ __forceinline__ WaterfillGrid grid_of_width(unsigned width) {
+  if constexpr (kWidth != 0) {
+    constexpr WaterfillGrid kGrid(kWidth);
+    return kGrid;
+  }
+  return WaterfillGrid(max(width, kWaterfillLeastWidth));
+}
+
+// The same where the step is known, without a division.
+template <unsigned kWidth>
+__device__ __forceinline__ WaterfillGrid waterfill_grid(unsigned width, float step) {
+  if constexpr (kWidth != 0) return grid_of_width<kWidth>(width);
+  WaterfillGrid grid;
+  grid.centre = static_cast<float>((1u << (max(width, kWaterfillLeastWidth) - 1)) - 2);
+  grid.step = step;
+  return grid;
+}
+
 // The words of a lane's draws: word k serves elements k of both of its runs.
 struct DrawWords {
   std::uint32_t start = 0;  // of the lane's first word
