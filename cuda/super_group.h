@@ -1,7 +1,7 @@
 // What the device forms of waterfill and dynamiq share: statistics, and how a launch is cut.
 #pragma once
 
-#include "cuda/device/super_group.cuh"
+#include "cuda/device/super_group_layout.cuh"
 #include "cuda/device_codec.h"
 #include "cuda/launch.h"
 

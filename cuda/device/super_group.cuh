@@ -21,13 +21,6 @@ namespace nf::device {
 
 inline constexpr unsigned kSuperGroupThreads = 256;
 
-// Where the super-groups of a message lie (cuda::DeviceMessageOf).
-struct SuperGroupLayout {
-  const std::uint64_t* piece_at = nullptr;
-  const cuda::SuperGroupPlace* places = nullptr;
-  unsigned width = 0;  // of all super-groups, or 0 where `places` has them
-};
-
 // What a launch is about.
 struct SuperGroupJob {
   const cuda::DevicePiece* pieces = nullptr;
@@ -140,85 +133,6 @@ __device__ __forceinline__ void for_each_segment(const SuperGroupJob& job, Work 
     segment.each = (segment.count + kTeams - 1) / kTeams;
     work(static_cast<const Segment&>(segment));
     block += segment.count;
-  }
-}
-
-// Where the arrays of a piece lie whose super-groups all have one width: offsets in the message.
-// kScaleBytes: bytes of scales a super-group.
-template <unsigned kScaleBytes>
-struct PieceLayout {
-  std::uint64_t units = 0;
-  std::uint64_t scales = 0;
-  std::uint64_t scales_end = 0;
-  std::uint64_t codes = 0;
-
-  __device__ PieceLayout(std::uint64_t start, std::uint32_t count) : units(start) {
-    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
-    scales = start + 2 * ((std::uint64_t{count} + kSuperGroup - 1) / kSuperGroup);
-    scales_end = scales + (std::uint64_t{count} + kValues - 1) / kValues;
-    codes = start + (scales_end - start + 15) / 16 * 16;
-  }
-};
-
-// The place of super-group i of a segment.
-template <unsigned kScaleBytes>
-__device__ __forceinline__ cuda::SuperGroupPlace place_of(const SuperGroupLayout& layout,
-                                                          const Segment& segment, std::uint32_t i) {
-  if (i >= segment.count) return {};
-  if (layout.places != nullptr) return layout.places[segment.block + i];
-  const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
-  const std::uint32_t at = segment.first + i;
-  return {static_cast<std::uint32_t>(piece.units) + 2 * at,
-          static_cast<std::uint32_t>(piece.scales) + kScaleBytes * at,
-          static_cast<std::uint32_t>(piece.codes) +
-              static_cast<std::uint32_t>(kSuperGroup / 8) * layout.width * at,
-          layout.width};
-}
-
-// Clears the bytes between scales and codes of a piece whose last super-group is in the segment.
-template <unsigned kScaleBytes>
-__device__ __forceinline__ void clear_padding(const SuperGroupLayout& layout,
-                                              const Segment& segment, std::byte* message) {
-  if (!segment.ends_piece()) return;
-  std::uint64_t from = 0;
-  std::uint64_t to = 0;
-  if (layout.places != nullptr) {
-    const cuda::SuperGroupPlace last = layout.places[segment.block + segment.count - 1];
-    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
-    const std::uint32_t held = segment.held(segment.count - 1);
-    from = last.scales + (last.width == 0 ? 0 : (held + kValues - 1) / kValues);
-    to = layout.places[segment.piece.first_block].codes;
-  } else {
-    const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
-    from = piece.scales_end;
-    to = piece.codes;
-  }
-  const std::uint64_t at = from + threadIdx.x % kWarp;
-  if (at < to) message[at] = std::byte{0};
-}
-
-// Clears what lies behind the last piece of a message, each thread its share.
-template <unsigned kScaleBytes>
-__device__ __forceinline__ void clear_rest(const SuperGroupJob& job, const SuperGroupLayout& layout,
-                                           std::byte* message, std::uint64_t size) {
-  std::uint64_t end = 0;
-  if (job.blocks > 0) {
-    if (layout.places != nullptr) {
-      const std::uint32_t block = job.first_block + job.blocks - 1;
-      const std::uint32_t count = job.pieces[piece_of(job.pieces, job.piece_count, block)].count;
-      const std::uint32_t held = (count - 1) % kSuperGroup + 1;
-      end = layout.places[block].codes + groups_of(held) * group_bytes(layout.places[block].width);
-    } else {
-      const std::uint32_t last = job.piece_count - 1;
-      const std::uint32_t count = job.pieces[last].count;
-      const PieceLayout<kScaleBytes> piece(layout.piece_at[last], count);
-      end = piece.codes + groups_of(count) * group_bytes(layout.width);
-    }
-  }
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t at = end + std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < size;
-       at += stride) {
-    message[at] = std::byte{0};
   }
 }
 

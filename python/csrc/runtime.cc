@@ -155,7 +155,7 @@ void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& b
       ready->block(guard.current_stream());
       at::Tensor host = job->buffer.to(at::kCPU);
       view.values.data = host.data_ptr();
-      if (Status status = fabric_->all_reduce(view); !status.ok()) return fail(*job, status);
+      if (Status status = average(view); !status.ok()) return fail(*job, status);
       job->buffer.copy_(host);
       if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
       settle(*job);
@@ -163,6 +163,17 @@ void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& b
       fail(*job, {ErrorCode::kUnsupported, error.what()});
     }
   });
+}
+
+// All of a bucket but the end of its step, which comes as a job of its own.
+Status Runtime::average(const Bucket& bucket) {
+  Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(bucket);
+  if (!sum) return sum.status();
+  if ((*sum)->has_low_bit()) NF_RETURN_IF_ERROR(fabric_->sum_low_bit(**sum));
+  if (const Values dense = (*sum)->dense(); dense.count > 0) {
+    NF_RETURN_IF_ERROR(engine_.sum(dense));
+  }
+  return fabric_->finish(**sum);
 }
 
 void Runtime::finish_part(Job& job) {

@@ -56,6 +56,7 @@ class Runtime {
   Status look_around(std::uint64_t step, Duration waited);
   Status engine_failure(std::uint64_t step, const std::string& words);
   std::string whom_it_waits_for(std::uint64_t step);
+  Status average(const Bucket& bucket);
   void finish_part(Job& job);
   void finish(Job& job);
   void fail(Job& job, const Status& why);

@@ -91,59 +91,6 @@ void expect_same(const char* what, std::span<const std::byte> actual,
                 << hex(expected.subspan(from, size));
 }
 
-float value_of(Generator& random, Input input, float scale) {
-  const auto normal = static_cast<float>(random.normal());
-  const auto exponent = [&](int least, int most) {
-    return least + static_cast<int>(random.below(static_cast<std::uint64_t>(most - least + 1)));
-  };
-  switch (input) {
-    case Input::kMixture: return scale * normal;
-    case Input::kOffset: return scale * (3.0f + normal);
-    case Input::kConstant: return 0.337f;
-    case Input::kZeros: return 0;
-    case Input::kTiny: return std::ldexp(normal, exponent(-149, -95));
-    case Input::kHuge: return std::ldexp(normal, exponent(118, 128));
-    case Input::kHostile: break;
-  }
-  switch (random.below(12)) {
-    case 0: return std::bit_cast<float>(static_cast<std::uint32_t>(random.bits()));
-    case 1: return 0.0f;
-    case 2: return -0.0f;
-    case 3: return std::ldexp(normal, exponent(-140, 120));
-    default: return scale * normal;
-  }
-}
-
-// A rank's values of a parameter, as the bytes of their type.
-Bytes make_values(Generator& random, const DeviceCase& test, std::size_t count) {
-  Bytes bytes(count * size_of(test.type));
-  float scale = 1;
-  bool is_calm = true;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i % 256 == 0) {
-      const int most = test.type == DataType::kFloat16 ? 6 : 20;
-      scale = std::ldexp(
-          1.0f, static_cast<int>(random.below(static_cast<std::uint64_t>(2 * most))) - most);
-      is_calm = random.below(3) == 0;
-    }
-    const bool is_hostile = test.input == Input::kHostile;
-    float value = value_of(random, is_hostile && is_calm ? Input::kMixture : test.input, scale);
-    if (is_hostile && !is_calm && random.below(700) == 0) {
-      constexpr float kInfinity = std::numeric_limits<float>::infinity();
-      const float odd[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
-      value = odd[random.below(3)];
-    }
-    if (test.type == DataType::kFloat32) {
-      std::memcpy(bytes.data() + 4 * i, &value, 4);
-    } else {
-      const std::uint16_t bits =
-          test.type == DataType::kBfloat16 ? float_to_bfloat16(value) : float_to_float16(value);
-      std::memcpy(bytes.data() + 2 * i, &bits, 2);
-    }
-  }
-  return bytes;
-}
-
 // NaN has many forms in FP32, of which none is part of a format.
 Bytes with_one_nan(Bytes values, DataType type) {
   if (type != DataType::kFloat32) return values;
@@ -205,7 +152,7 @@ class Check {
       parameter.count = parameter.first + piece.count + piece.behind;
       parameter.at = at;
       for (std::uint32_t rank = 0; rank < test_.ranks; ++rank) {
-        parameter.by_rank.push_back(make_values(random_, test_, parameter.count));
+        parameter.by_rank.push_back(make_values(random_, test_.type, test_.input, parameter.count));
       }
       at += (parameter.count * size_of(test_.type) + 2 * kFence) / kFence * kFence;
       parameters_.push_back(std::move(parameter));

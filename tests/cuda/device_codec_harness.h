@@ -7,23 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "cuda/device_inputs.h"
 #include "neuron_fabric/data_type.h"
 
 namespace nf::test {
-
-// What the values are like.
-enum class Input {
-  kMixture,   // as real gradients are; widths differ
-  kOffset,    // with a mean worth removing
-  kConstant,  // the same value everywhere
-  kZeros,
-  kTiny,     // denormals, and magnitudes around 2^-100
-  kHuge,     // magnitudes around 2^126, and what rounds to infinity
-  kHostile,  // NaN, infinities, random bits, lone outliers
-};
-inline constexpr Input kAllInputs[] = {Input::kMixture, Input::kOffset, Input::kConstant,
-                                       Input::kZeros,   Input::kTiny,   Input::kHuge,
-                                       Input::kHostile};
 
 // A piece of a parameter of its own: granules before it, its values, values behind it (which there
 // can only be where it ends with a granule).

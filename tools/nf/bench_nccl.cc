@@ -103,6 +103,11 @@ Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& meeting) {
   }
   const int device = static_cast<int>(rank % static_cast<std::uint32_t>(devices));
   if (Status status = to_status(cudaSetDevice(device), "device"); !status.ok()) return status;
+  // Waiting ranks leave the cores to the threads that feed the sockets.
+  if (Status status = to_status(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "device");
+      !status.ok()) {
+    return status;
+  }
 
   ncclUniqueId identity{};
   if (rank == 0) {

@@ -1,0 +1,30 @@
+// Values to compare the CPU and the device on.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "neuron_fabric/data_type.h"
+#include "support/generator.h"
+
+namespace nf::test {
+
+// What the values are like.
+enum class Input {
+  kMixture,   // as real gradients are; widths differ
+  kOffset,    // with a mean worth removing
+  kConstant,  // the same value everywhere
+  kZeros,
+  kTiny,     // denormals, and magnitudes around 2^-100
+  kHuge,     // magnitudes around 2^126, and what rounds to infinity
+  kHostile,  // NaN, infinities, random bits, lone outliers
+};
+inline constexpr Input kAllInputs[] = {Input::kMixture, Input::kOffset, Input::kConstant,
+                                       Input::kZeros,   Input::kTiny,   Input::kHuge,
+                                       Input::kHostile};
+
+// A rank's values of a parameter, as the bytes of their type. Every 256 have a scale of their own.
+std::vector<std::byte> make_values(Generator& random, DataType type, Input input,
+                                   std::size_t count);
+
+}  // namespace nf::test
