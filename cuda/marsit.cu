@@ -1,6 +1,7 @@
 // marsit on the device (docs/codecs/marsit.md): the messages of one g_binary contribution, and of
 // two bits that differ one is taken at random.
 #include "cuda/device/g_binary.cuh"
+#include "cuda/device/sign_decode.cuh"
 #include "cuda/folding_codec.h"
 #include "cuda/make_device_codecs.h"
 
@@ -11,13 +12,12 @@ using device::kLaneCodes;
 using device::kSignChunks;
 using device::kSignThreads;
 using device::SignBlock;
-using device::SignOptions;
+using device::SignLayout;
 using SignIn = device::SignWire<const std::byte>;
 using SignOut = device::SignWire<std::byte>;
-using Codes = std::uint32_t[kLaneCodes];
 
 // Of every message, however many it sums.
-constexpr SignFormat format_of_one() { return {.most_digit = 1, .contributions = 1}; }
+constexpr SignLayout layout_of_one() { return SignLayout(SignFormat{}); }
 
 // Two messages on their way to become one.
 struct Pair {
@@ -26,9 +26,9 @@ struct Pair {
   std::uint32_t encoder = 0;  // of the message that they make
 };
 
-// Makes the bits of chunk `c` in `first` those of the merged message.
-__device__ void merge_chunk(const Batch& batch, const SignBlock& block, unsigned c,
-                            const Pair& pair, const Codes& second, Codes& first) {
+// The bits of chunk `c` in the merged message.
+__device__ std::uint32_t merge_chunk(const Batch& batch, const SignBlock& block, unsigned c,
+                                     const Pair& pair, std::uint32_t first, std::uint32_t second) {
   const std::uint64_t total = std::uint64_t{pair.first} + pair.second;
   // Of 2^16 draws those that take the first one's bit: its share of the contributions.
   const auto threshold =
@@ -39,35 +39,34 @@ __device__ void merge_chunk(const Batch& batch, const SignBlock& block, unsigned
   stream.key = mix64(stream.key ^ total);
   const std::uint64_t element = block.element(c * kLaneCodes);
   const device::ChunkDraws draws(DrawKey(stream, element / kDrawBlock), element);
+  std::uint32_t taken = 0;  // of the second
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) {
-    if (draws.draw(i) >= threshold) first[i] = second[i];
+    taken |= (draws.draw(i) >= threshold ? 1u : 0u) << i;
   }
+  return (first & ~taken) | (second & taken);
 }
 
 // A message comes before the values that are added to it, and what has been made of them before
 // the next message.
 struct MergingSum {
-  __device__ static SignFormat format(std::uint32_t /*contributions*/, std::uint32_t /*ranks*/) {
-    return format_of_one();
-  }
+  static constexpr bool kAdds = true;
+  SignLayout layout_in = layout_of_one();
+  SignLayout layout = layout_of_one();
 
-  __device__ static void add(const Batch& batch, const SignBlock& block, unsigned c,
-                             const device::Incoming& in, std::uint64_t piece_at,
-                             std::uint32_t encoder, Codes& codes) {
+  __device__ void write(const Batch& batch, const SignBlock& block, unsigned c,
+                        const device::Incoming& in, std::uint64_t piece_at, std::uint32_t encoder,
+                        std::uint32_t bits, const SignOut& to) const {
+    if (!block.has_group(c)) return;
     std::uint32_t sum = 1;
     for (std::uint32_t m = 0; m < in.count; ++m) {
-      Codes others;
-      device::read_chunk(SignIn(format_of_one(), block, in.bytes[m] + piece_at), c, others);
-      if (m == 0) {
-        merge_chunk(batch, block, c, {in.contributions, sum, encoder}, codes, others);
-#pragma unroll
-        for (unsigned i = 0; i < kLaneCodes; ++i) codes[i] = others[i];
-      } else {
-        merge_chunk(batch, block, c, {sum, in.contributions, encoder}, others, codes);
-      }
+      const std::uint32_t other =
+          device::load_bits(SignIn(layout_in, block, in.bytes[m] + piece_at), c);
+      bits = m == 0 ? merge_chunk(batch, block, c, {in.contributions, sum, encoder}, other, bits)
+                    : merge_chunk(batch, block, c, {sum, in.contributions, encoder}, bits, other);
       sum += in.contributions;
     }
+    device::store_bits(bits, block, c, to);
   }
 };
 
@@ -75,12 +74,13 @@ __global__ void __launch_bounds__(kSignThreads)
     merge_bits(Batch batch, ConstDeviceMessage first, ConstDeviceMessage second,
                DeviceMessage out) {
   const device::Tile tile = device::this_tile(batch, 1);
-  device::clear_gaps(tile, format_of_one(), out);
+  constexpr SignLayout kLayout = layout_of_one();
+  device::clear_gaps(tile, kLayout, out);
   if (tile.first * std::size_t{kSignBlock} >= tile.piece.count) return;
   const SignBlock block(tile);
-  const SignIn one(format_of_one(), block, first.bytes + first.piece_at[tile.index]);
-  const SignIn two(format_of_one(), block, second.bytes + second.piece_at[tile.index]);
-  const SignOut to(format_of_one(), block, out.bytes + out.piece_at[tile.index]);
+  const SignIn one(kLayout, block, first.bytes + first.piece_at[tile.index]);
+  const SignIn two(kLayout, block, second.bytes + second.piece_at[tile.index]);
+  const SignOut to(kLayout, block, out.bytes + out.piece_at[tile.index]);
   if (threadIdx.x == 0) {
     device::store_scale(device::load_scale(one.scale) + device::load_scale(two.scale), to.scale);
   }
@@ -88,14 +88,10 @@ __global__ void __launch_bounds__(kSignThreads)
 #pragma unroll 1
   for (unsigned round = 0; round < kSignChunks; ++round) {
     const unsigned c = device::chunk_of(round);
-    Codes codes = {};
-    if (c * kLaneCodes < block.held) {
-      Codes others;
-      device::read_chunk(one, c, codes);
-      device::read_chunk(two, c, others);
-      merge_chunk(batch, block, c, pair, others, codes);
-    }
-    device::write_chunk(batch, block, c, codes, to);
+    if (!block.has_group(c)) return;
+    const std::uint32_t bits =
+        merge_chunk(batch, block, c, pair, device::load_bits(one, c), device::load_bits(two, c));
+    device::store_bits(bits, block, c, to);
   }
 }
 
@@ -112,19 +108,23 @@ class MarsitDevice final : public FoldingCodec {
  protected:
   Status write(const Batch& batch, const device::Incoming& in, const DeviceMessage& out,
                cudaStream_t stream) const override {
+    const unsigned grid = device::tiles_of(batch, device::kStagedBlocks);
     return with_type(batch.type, [&](auto type) {
-      return launch("encode of marsit", device::write_binary<type(), MergingSum>,
-                    device::tiles_of(batch, 1), kSignThreads, stream, batch, MergingSum{}, in, out);
+      if (in.count == 0) {
+        return launch("encode of marsit", device::write_binary<type(), device::NoSum>, grid,
+                      kSignThreads, stream, batch, device::NoSum{}, in, out);
+      }
+      return launch("sum of marsit", device::write_binary<type(), MergingSum>, grid, kSignThreads,
+                    stream, batch, MergingSum{}, in, out);
     });
   }
 
   Status read(const Batch& batch, const ConstDeviceMessage& in, bool adds,
               cudaStream_t stream) const override {
-    ConstDeviceMessage signs = in;
-    signs.origin.contributions = 1;
     return with_type(batch.type, [&](auto type) {
-      return launch("decode of marsit", device::read_signs<type()>, device::tiles_of(batch, 1),
-                    kSignThreads, stream, batch, SignOptions{}, signs, adds);
+      return launch("decode of marsit", device::read_signs<type(), true>,
+                    device::tiles_of(batch, 1), kSignThreads, stream, batch, layout_of_one(), false,
+                    in, adds);
     });
   }
 };

@@ -39,14 +39,8 @@ struct alignas(16) Facts {
   std::uint32_t out_unit = 0;
 };
 
-// Thread blocks a multiprocessor, and so registers a thread. Decoding waits for memory most of the
-// time: more warps hide more of it.
-constexpr unsigned resident_blocks(SuperGroupOp op) {
-  return op == SuperGroupOp::kDecode || op == SuperGroupOp::kDecodeAdd ? 5 : 4;
-}
-
 template <DataType kType, SuperGroupOp kOp, unsigned kWidth>
-__global__ void __launch_bounds__(device::kSuperGroupThreads, resident_blocks(kOp))
+__global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
     transform(SuperGroupJob job, SuperGroupLayout layout, In in, Out out, std::uint64_t out_size) {
   constexpr bool kReadsValues = kOp != SuperGroupOp::kDecode;
   constexpr bool kDecodes = kOp != SuperGroupOp::kEncode;

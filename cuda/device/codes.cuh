@@ -12,19 +12,45 @@ namespace nf::device {
 inline constexpr unsigned kLaneCodes = 8;
 inline constexpr unsigned kGroupLanes = kGroup / kLaneCodes;
 
-// Reads this lane's codes of a group of `width` bits, 1 to 16, at a multiple of 4 bytes.
-__device__ inline void unpack_lane(const std::byte* group, unsigned width, unsigned q,
-                                   std::uint32_t (&codes)[kLaneCodes]) {
+// The codes of a lane, two a word: elements 0 and 2, 1 and 3, 4 and 6, 5 and 7. So codes add by
+// words, and four bytes of a plane are taken apart by two masks.
+inline constexpr unsigned kCodePairs = kLaneCodes / 2;
+using CodePairs = std::uint32_t[kCodePairs];
+
+inline constexpr std::uint32_t kBothHalves = 0x00010001u;
+
+// The element in the lower half of word `w`; that in the upper half is two behind it.
+__device__ constexpr unsigned first_of_pair(unsigned w) { return w / 2 * 4 + w % 2; }
+
+__device__ constexpr std::uint32_t code_of(const CodePairs& pairs, unsigned i) {
+  return pairs[i / 4 * 2 + i % 2] >> (i % 4 / 2 * 16) & 0xffff;
+}
+
+__device__ constexpr void add_code(unsigned i, std::uint32_t code, CodePairs& pairs) {
+  pairs[i / 4 * 2 + i % 2] += code << (i % 4 / 2 * 16);
+}
+
+// Adds codes of one bit, element i in bit i, that start at bit `shift`.
+__device__ inline void add_bits(std::uint32_t byte, unsigned shift, CodePairs& pairs) {
+  const std::uint32_t both = byte | byte << 14;  // elements 0 and 2 lie 16 bits apart
+#pragma unroll
+  for (unsigned w = 0; w < kCodePairs; ++w) {
+    pairs[w] += (both >> first_of_pair(w) & kBothHalves) << shift;
+  }
+}
+
+// Adds this lane's codes of a group of `width` bits, 1 to 16, at a multiple of 4 bytes.
+__device__ inline void add_lane(const std::byte* group, unsigned width, unsigned q,
+                                CodePairs& pairs) {
   const auto* words = reinterpret_cast<const std::uint32_t*>(group);
   unsigned shift = 0;
-#pragma unroll
-  for (unsigned i = 0; i < kLaneCodes; ++i) codes[i] = 0;
   if ((width & 16) != 0) {
 #pragma unroll
-    for (unsigned w = 0; w < 4; ++w) {
-      const std::uint32_t word = words[4 * q + w];
-      codes[2 * w] = word & 0xffff;
-      codes[2 * w + 1] = word >> 16;
+    for (unsigned w = 0; w < kCodePairs; w += 2) {
+      const std::uint32_t first = words[4 * q + w];
+      const std::uint32_t second = words[4 * q + w + 1];
+      pairs[w] += __byte_perm(first, second, 0x5410);
+      pairs[w + 1] += __byte_perm(first, second, 0x7632);
     }
     words += 16;
     shift = 16;
@@ -33,51 +59,59 @@ __device__ inline void unpack_lane(const std::byte* group, unsigned width, unsig
 #pragma unroll
   for (unsigned bits = 8; bits >= 2; bits /= 2) {
     if ((width & bits) == 0) continue;
-    const unsigned pairs = bits / 2;  // of words in the plane
-    const unsigned at = 2 * (q % pairs);
-    const std::uint32_t low = words[at] >> (q / pairs * bits);
-    const std::uint32_t high = words[at + 1] >> (q / pairs * bits);
+    const std::uint32_t mask = ((1u << bits) - 1) * kBothHalves;
+    const unsigned twos = bits / 2;  // of words in the plane
+    const unsigned at = 2 * (q % twos);
 #pragma unroll
-    for (unsigned i = 0; i < kLaneCodes; ++i) {
-      codes[i] |= ((i < 4 ? low : high) >> (8 * (i % 4)) & ((1u << bits) - 1)) << shift;
+    for (unsigned w = 0; w < 2; ++w) {
+      const std::uint32_t bytes = words[at + w] >> (q / twos * bits);
+      pairs[2 * w] += (bytes & mask) << shift;
+      pairs[2 * w + 1] += (bytes >> 8 & mask) << shift;
     }
     words += bits;
     shift += bits;
   }
   if ((width & 1) != 0) {
-    const auto byte = std::to_integer<std::uint32_t>(reinterpret_cast<const std::byte*>(words)[q]);
-#pragma unroll
-    for (unsigned i = 0; i < kLaneCodes; ++i) codes[i] |= (byte >> i & 1) << shift;
+    add_bits(std::to_integer<std::uint32_t>(reinterpret_cast<const std::byte*>(words)[q]), shift,
+             pairs);
   }
 }
 
-// Four codes of `bits` bits at `shift`, a byte each.
-__device__ inline std::uint32_t spread(const std::uint32_t* codes, unsigned shift, unsigned bits) {
-  std::uint32_t word = 0;
+__device__ inline void unpack_lane(const std::byte* group, unsigned width, unsigned q,
+                                   std::uint32_t (&codes)[kLaneCodes]) {
+  CodePairs pairs = {};
+  add_lane(group, width, q, pairs);
 #pragma unroll
-  for (unsigned i = 0; i < 4; ++i) word |= (codes[i] >> shift & ((1u << bits) - 1)) << (8 * i);
-  return word;
+  for (unsigned i = 0; i < kLaneCodes; ++i) codes[i] = code_of(pairs, i);
 }
 
-// The reverse, where `is_written`; codes are below 2^width. All lanes of the warp take part, those
-// that write nothing too.
-__device__ inline void pack_lane(const std::uint32_t (&codes)[kLaneCodes], unsigned width,
-                                 unsigned q, bool is_written, std::byte* group) {
+// The `bits` bits at `shift` of four codes, a byte each.
+__device__ inline std::uint32_t spread(const std::uint32_t* pairs, unsigned shift, unsigned bits) {
+  const std::uint32_t mask = ((1u << bits) - 1) * kBothHalves;
+  return (pairs[0] >> shift & mask) | (pairs[1] >> shift & mask) << 8;
+}
+
+// Writes this lane's codes to a group, where `is_written`; codes are below 2^width. All lanes of
+// the warp take part, those that write nothing too.
+__device__ inline void pack_lane(const CodePairs& pairs, unsigned width, unsigned q,
+                                 bool is_written, std::byte* group) {
   constexpr unsigned kAll = 0xffffffffu;
   auto* words = reinterpret_cast<std::uint32_t*>(group);
   unsigned shift = 0;
   if ((width & 16) != 0) {
 #pragma unroll
-    for (unsigned w = 0; w < 4; ++w) {
-      if (is_written) words[4 * q + w] = codes[2 * w] | codes[2 * w + 1] << 16;
+    for (unsigned w = 0; w < kCodePairs; w += 2) {
+      if (!is_written) continue;
+      words[4 * q + w] = __byte_perm(pairs[w], pairs[w + 1], 0x5410);
+      words[4 * q + w + 1] = __byte_perm(pairs[w], pairs[w + 1], 0x7632);
     }
     words += 16;
     shift = 16;
   }
   if ((width & 8) != 0) {
     if (is_written) {
-      words[2 * q] = spread(codes, shift, 8);
-      words[2 * q + 1] = spread(codes + 4, shift, 8);
+      words[2 * q] = spread(pairs, shift, 8);
+      words[2 * q + 1] = spread(pairs + 2, shift, 8);
     }
     words += 8;
     shift += 8;
@@ -86,16 +120,16 @@ __device__ inline void pack_lane(const std::uint32_t (&codes)[kLaneCodes], unsig
   const bool is_upper = q >= 2;
   if ((width & 4) != 0) {
     const unsigned at = is_upper ? 4 : 0;
-    const std::uint32_t low = spread(codes, shift, 4) << at;
-    const std::uint32_t high = spread(codes + 4, shift, 4) << at;
+    const std::uint32_t low = spread(pairs, shift, 4) << at;
+    const std::uint32_t high = spread(pairs + 2, shift, 4) << at;
     const std::uint32_t other = __shfl_xor_sync(kAll, is_upper ? low : high, 2);
     if (is_written) words[2 * (q % 2) + q / 2] = (is_upper ? high : low) | other;
     words += 4;
     shift += 4;
   }
   if ((width & 2) != 0) {
-    const std::uint32_t low = spread(codes, shift, 2) << (2 * q);
-    const std::uint32_t high = spread(codes + 4, shift, 2) << (2 * q);
+    const std::uint32_t low = spread(pairs, shift, 2) << (2 * q);
+    const std::uint32_t high = spread(pairs + 2, shift, 2) << (2 * q);
     std::uint32_t word = is_upper ? high : low;
     word |= __shfl_xor_sync(kAll, is_upper ? low : high, 2);
     word |= __shfl_xor_sync(kAll, word, 1);
@@ -104,11 +138,21 @@ __device__ inline void pack_lane(const std::uint32_t (&codes)[kLaneCodes], unsig
     shift += 2;
   }
   if ((width & 1) != 0 && is_written) {
-    std::uint32_t byte = 0;
+    std::uint32_t bits = 0;
 #pragma unroll
-    for (unsigned i = 0; i < kLaneCodes; ++i) byte |= (codes[i] >> shift & 1) << i;
-    reinterpret_cast<std::byte*>(words)[q] = static_cast<std::byte>(byte);
+    for (unsigned w = 0; w < kCodePairs; ++w) {
+      bits |= (pairs[w] >> shift & kBothHalves) << first_of_pair(w);
+    }
+    reinterpret_cast<std::byte*>(words)[q] = static_cast<std::byte>(bits | bits >> 14);
   }
+}
+
+__device__ inline void pack_lane(const std::uint32_t (&codes)[kLaneCodes], unsigned width,
+                                 unsigned q, bool is_written, std::byte* group) {
+  CodePairs pairs = {};
+#pragma unroll
+  for (unsigned i = 0; i < kLaneCodes; ++i) add_code(i, codes[i], pairs);
+  pack_lane(pairs, width, q, is_written, group);
 }
 
 }  // namespace nf::device

@@ -26,6 +26,16 @@ __device__ inline void stage(const float (&x)[8], unsigned values, unsigned firs
   for (unsigned i = 0; i < 8; ++i) at[i * staged_row(values)] = x[i];
 }
 
+// The sum of sixteen running sums, one a lane, for the first of the lanes. All lanes of a warp take
+// part.
+__device__ inline float fold_running_sums(float sum) {
+#pragma unroll
+  for (unsigned half = kRunningSums / 2; half > 0; half /= 2) {
+    sum += __shfl_down_sync(0xffffffffu, sum, half, kRunningSums);
+  }
+  return sum;
+}
+
 // The sum of term(x) over a block of `values` values. All lanes of a warp take part, sixteen a
 // block; the first of them gets the result.
 template <typename Term>
@@ -38,11 +48,7 @@ __device__ float running_sum(const float* staged, unsigned values, Term term) {
     sum += term(pair.x);
     sum += term(pair.y);
   }
-#pragma unroll
-  for (unsigned half = kRunningSums / 2; half > 0; half /= 2) {
-    sum += __shfl_down_sync(0xffffffffu, sum, half, kRunningSums);
-  }
-  return sum;
+  return fold_running_sums(sum);
 }
 
 }  // namespace nf::device

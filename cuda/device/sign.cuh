@@ -13,19 +13,25 @@
 namespace nf::device {
 
 inline constexpr unsigned kSignThreads = 128;
-inline constexpr unsigned kSignChunks = kSignBlock / kLaneCodes / kSignThreads;  // a thread
-static_assert(kSignChunks * kLaneCodes * kSignThreads == kSignBlock);
+inline constexpr unsigned kBlockChunks = kSignBlock / kLaneCodes;
+inline constexpr unsigned kSignChunks = kBlockChunks / kSignThreads;  // a thread
+static_assert(kSignChunks * kSignThreads == kBlockChunks);
 
-// What a kernel knows of its codec.
-struct SignOptions {
-  std::uint32_t most_digit = 1;
-  float tau = 0;
-  bool majority = false;
+// A SignFormat with what follows from it, worked out once by the host.
+struct SignLayout {
+  SignFormat format;
+  std::uint32_t width = 0;        // of a code; 0 where five digits share a byte
+  std::uint32_t block_bytes = 0;  // codes of a whole block
 
-  constexpr SignFormat format(std::uint32_t contributions, std::uint32_t ranks) const {
-    return {.most_digit = most_digit,
-            .contributions = contributions,
-            .voted = majority && contributions == ranks};
+  constexpr SignLayout() = default;
+  constexpr explicit SignLayout(const SignFormat& how)
+      : format(how),
+        width(how.has_trits() ? 0 : how.width()),
+        block_bytes(static_cast<std::uint32_t>(how.code_bytes(kSignBlock))) {}
+
+  constexpr std::size_t code_bytes(std::uint32_t count) const {
+    if (width == 0) return (count + kTritUnit - 1) / kTritUnit * kTritUnitBytes;
+    return groups_of(count) * group_bytes(width);
   }
 };
 
@@ -35,111 +41,141 @@ constexpr std::size_t sign_codes_at(std::uint32_t count) {
   return (4 * blocks + 15) / 16 * 16;
 }
 
-// One block of a piece: a thread block's work.
+// One block of a piece.
 struct SignBlock {
   const cuda::DevicePiece& piece;
   std::uint32_t index;  // in the piece
-  std::uint32_t held;   // values
+  std::uint32_t held;   // values; none where the tile ends before
 
-  __device__ explicit SignBlock(const Tile& tile)
-      : piece(tile.piece),
-        index(tile.first),
-        held(tile.piece.count - tile.first * static_cast<std::uint32_t>(kSignBlock)) {
+  // Block `b` of a tile.
+  __device__ explicit SignBlock(const Tile& tile, std::uint32_t b = 0)
+      : piece(tile.piece), index(tile.first + b), held(0) {
+    if (index * std::uint64_t{kSignBlock} < piece.count) held = piece.count - start();
     if (held > kSignBlock) held = kSignBlock;
   }
 
   // Where it starts in its piece.
   __device__ std::uint32_t start() const { return index * static_cast<std::uint32_t>(kSignBlock); }
   __device__ std::uint64_t element(unsigned e) const { return piece.first + start() + e; }
+
+  // Whether a chunk lies in a group that has values.
+  __device__ bool has_group(unsigned c) const {
+    return c / kGroupLanes * static_cast<unsigned>(kGroup) < held;
+  }
+  // The elements of a chunk that are values, element i in bit i.
+  __device__ std::uint32_t held_bits(unsigned c) const {
+    const unsigned first = c * kLaneCodes;
+    if (first + kLaneCodes <= held) return 0xff;
+    return first < held ? (1u << (held - first)) - 1 : 0;
+  }
 };
 
 // The arrays of a message at one block.
 template <typename Byte>
 struct SignWire {
-  SignFormat format;
+  std::uint32_t width;
   Byte* scale;
   Byte* codes;
 
-  __device__ SignWire(const SignFormat& how, const SignBlock& block, Byte* message)
-      : format(how),
+  __device__ SignWire(const SignLayout& layout, const SignBlock& block, Byte* message)
+      : width(layout.width),
         scale(message + 4 * std::size_t{block.index}),
         codes(message + sign_codes_at(block.piece.count) +
-              block.index * how.code_bytes(kSignBlock)) {}
+              block.index * std::size_t{layout.block_bytes}) {}
 };
 
-// byte / 3^i % 3: a digit of a byte below 243.
-__device__ inline std::uint32_t trit_of(std::uint32_t byte, unsigned i) {
-  // 2^16 / 3^i, rounded up: exact for bytes.
-  const std::uint32_t reciprocal = i == 0   ? 65536
-                                   : i == 1 ? 21846
-                                   : i == 2 ? 7282
-                                   : i == 3 ? 2428
-                                            : 810;
-  const std::uint32_t rest = byte * reciprocal >> 16;
-  return rest - 3 * (rest * 171 >> 9);
+// 2^32 / 3^(i + 1), rounded up.
+__device__ constexpr std::uint32_t trit_reciprocal(unsigned i) {
+  return i == 0   ? 1431655766
+         : i == 1 ? 477218589
+         : i == 2 ? 159072863
+         : i == 3 ? 53024288
+                  : 17674763;
 }
 
-// Reads the codes of chunk `c`. Precondition: its first element is held.
-__device__ inline void read_chunk(const SignWire<const std::byte>& wire, unsigned c,
-                                  std::uint32_t (&codes)[kLaneCodes]) {
-  if (!wire.format.has_trits()) {
-    const unsigned width = wire.format.width();
-    unpack_lane(wire.codes + c / kGroupLanes * group_bytes(width), width, c % kGroupLanes, codes);
+// Digit i of a byte below 243, byte / 3^i % 3: a third of what byte / 3^(i + 1) leaves.
+__device__ inline std::uint32_t trit_of(std::uint32_t byte, std::uint32_t reciprocal) {
+  return __umulhi(byte * reciprocal, 3);
+}
+
+// Adds the codes of chunk `c`. Precondition: the block has its group.
+__device__ inline void add_chunk(const SignWire<const std::byte>& wire, unsigned c,
+                                 CodePairs& pairs) {
+  if (wire.width != 0) {
+    add_lane(wire.codes + c / kGroupLanes * group_bytes(wire.width), wire.width, c % kGroupLanes,
+             pairs);
     return;
   }
   constexpr unsigned kUnitChunks = kTritUnit / kLaneCodes;
-  const unsigned digit = c % kUnitChunks / kGroupLanes;
+  const std::uint32_t reciprocal = trit_reciprocal(c % kUnitChunks / kGroupLanes);
   const auto* words = reinterpret_cast<const std::uint32_t*>(
       wire.codes + c / kUnitChunks * kTritUnitBytes + c % kGroupLanes * kLaneCodes);
+  const std::uint32_t bytes[2] = {words[0], words[1]};
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) {
-    codes[i] = trit_of(words[i / 4] >> (8 * (i % 4)) & 0xff, digit);
+    add_code(i, trit_of(bytes[i / 4] >> (8 * (i % 4)) & 0xff, reciprocal), pairs);
   }
 }
 
+// The byte of chunk `c` of a message of one bit an element, element i in bit i.
+__device__ inline std::uint32_t load_bits(const SignWire<const std::byte>& wire, unsigned c) {
+  return std::to_integer<std::uint32_t>(wire.codes[c]);
+}
+
+// Writes it, with zeros behind the last value.
+__device__ inline void store_bits(std::uint32_t bits, const SignBlock& block, unsigned c,
+                                  const SignWire<std::byte>& wire) {
+  if (block.has_group(c)) wire.codes[c] = static_cast<std::byte>(bits & block.held_bits(c));
+}
+
 // The lowest bits of the draws of a chunk, element i in bit i.
-__device__ inline std::uint32_t draw_bits(const cuda::Batch& batch, const SignBlock& block,
+__device__ inline std::uint32_t draw_bits(std::uint64_t step_key, const SignBlock& block,
                                           std::uint32_t encoder, unsigned c) {
   const std::uint64_t first = block.element(c * kLaneCodes);
-  const ChunkDraws draws(block_key(step_key(batch.seed, batch.step), block.piece.parameter, encoder,
-                                   DrawPurpose::kSign, first / kDrawBlock),
-                         first);
+  const ChunkDraws draws(
+      block_key(step_key, block.piece.parameter, encoder, DrawPurpose::kSign, first / kDrawBlock),
+      first);
   std::uint32_t bits = 0;
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) bits |= (draws.draw(i) & 1) << i;
   return bits;
 }
 
-// Makes counts the digits of most of `contributions`.
-__device__ inline void vote(const cuda::Batch& batch, const SignBlock& block, unsigned c,
-                            std::uint32_t contributions, std::uint32_t (&codes)[kLaneCodes]) {
-  bool is_tied = false;
-#pragma unroll
-  for (unsigned i = 0; i < kLaneCodes; ++i) is_tied |= 2 * codes[i] == contributions;
-  const std::uint32_t ties = is_tied ? draw_bits(batch, block, kSharedEncoder, c) : 0;
+// The digits of most of `contributions`, of which the codes are counts.
+__device__ inline std::uint32_t vote(const cuda::Batch& batch, const SignBlock& block, unsigned c,
+                                     std::uint32_t contributions, const CodePairs& pairs) {
+  std::uint32_t bits = 0;
+  std::uint32_t ties = 0;
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) {
-    codes[i] = 2 * codes[i] == contributions ? ties >> i & 1 : 2 * codes[i] > contributions;
+    const std::uint32_t twice = 2 * code_of(pairs, i);
+    bits |= (twice > contributions ? 1u : 0u) << i;
+    ties |= (twice == contributions ? 1u : 0u) << i;
   }
+  if (ties != 0) {
+    bits |= ties & draw_bits(step_key(batch.seed, batch.step), block, kSharedEncoder, c);
+  }
+  return bits;
 }
 
 // Writes the codes of chunk `c` of a sum: votes where the message says so, and zero behind the last
 // value. All lanes of the warp take part.
 __device__ inline void write_chunk(const cuda::Batch& batch, const SignBlock& block, unsigned c,
-                                   std::uint32_t (&codes)[kLaneCodes],
+                                   const SignLayout& layout, CodePairs& pairs,
                                    const SignWire<std::byte>& wire) {
-  if (wire.format.voted) vote(batch, block, c, wire.format.contributions, codes);
-  const unsigned first = c * kLaneCodes;
-  if (first + kLaneCodes > block.held) {
-#pragma unroll
-    for (unsigned i = 0; i < kLaneCodes; ++i) {
-      if (first + i >= block.held) codes[i] = 0;
-    }
+  if (layout.format.voted) {
+    store_bits(vote(batch, block, c, layout.format.contributions, pairs), block, c, wire);
+    return;
   }
-  const unsigned width = wire.format.width();
-  const bool is_written = first / kGroup * kGroup < block.held;
-  pack_lane(codes, width, c % kGroupLanes, is_written,
-            wire.codes + c / kGroupLanes * group_bytes(width));
+  const std::uint32_t held = block.held_bits(c);
+  if (held != 0xff) {
+    CodePairs masks = {};
+    add_bits(held, 0, masks);
+#pragma unroll
+    for (unsigned w = 0; w < kCodePairs; ++w) pairs[w] &= masks[w] * 0xffff;
+  }
+  pack_lane(pairs, wire.width, c % kGroupLanes, block.has_group(c),
+            wire.codes + c / kGroupLanes * group_bytes(wire.width));
 }
 
 __device__ inline float load_scale(const std::byte* scale) {
@@ -153,16 +189,17 @@ __device__ inline void store_scale(float scale, std::byte* to) {
 
 // Clears what lies between scales and codes of a piece, by its first thread block, and what lies
 // behind the last piece, by the last.
-__device__ inline void clear_gaps(const Tile& tile, const SignFormat& format,
+__device__ inline void clear_gaps(const Tile& tile, const SignLayout& layout,
                                   const cuda::DeviceMessage& message) {
-  const std::size_t at = message.piece_at[tile.index];
   const std::uint32_t count = tile.piece.count;
   const std::size_t codes = sign_codes_at(count);
   if (tile.first == 0) {
     const std::size_t gap = 4 * std::size_t{(count + kSignBlock - 1) / kSignBlock} + threadIdx.x;
-    if (gap < codes) message.bytes[at + gap] = std::byte{0};
+    if (gap < codes) message.bytes[message.piece_at[tile.index] + gap] = std::byte{0};
   }
-  if (is_last_tile()) clear_behind(message, at + codes + format.code_bytes(count));
+  if (is_last_tile()) {
+    clear_behind(message, message.piece_at[tile.index] + codes + layout.code_bytes(count));
+  }
 }
 
 }  // namespace nf::device
