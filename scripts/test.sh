@@ -139,6 +139,7 @@ stage_examples() {
 stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
   run_labelled cuda
+  scripts/build.sh cuda nf
 }
 
 stages=("$@")

@@ -16,6 +16,9 @@
 
 namespace nf::cli {
 
+// Whether this build has NCCL.
+extern const bool kHasNccl;
+
 // NCCL's own all-reduce, to compare with: of FP32 values, and of BF16 ones.
 inline constexpr std::string_view kNcclFp32 = "nccl_fp32";
 inline constexpr std::string_view kNcclBf16 = "nccl_bf16";

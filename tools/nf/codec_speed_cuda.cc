@@ -53,6 +53,8 @@ class Stopwatch {
 
 }  // namespace
 
+const bool kHasCuda = true;
+
 Expected<std::string> cuda_architecture() {
   int device = 0;
   int major = 0;

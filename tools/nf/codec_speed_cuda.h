@@ -9,6 +9,9 @@
 
 namespace nf::cli {
 
+// Whether this build has CUDA.
+extern const bool kHasCuda;
+
 // Of the current device, such as "sm_90". Fails where this build or this machine has no CUDA.
 Expected<std::string> cuda_architecture();
 

@@ -10,6 +10,8 @@
 #include "codec/isa.h"
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/version.h"
+#include "nf/bench_nccl.h"
+#include "nf/codec_speed_cuda.h"
 #include "nf/command.h"
 #include "nf/python.h"
 #include "nf/table.h"
@@ -18,6 +20,14 @@ namespace nf::cli {
 namespace {
 
 constexpr bool kHasMpi = NF_WITH_MPI != 0;
+
+std::vector<std::string_view> missing_parts(bool has_torch) {
+  std::vector<std::string_view> parts;
+  if (!kHasCuda) parts.push_back("cuda");
+  if (!kHasMpi) parts.push_back("mpi");
+  if (!has_torch) parts.push_back("torch");
+  return parts;
+}
 
 struct Info {
   std::string_view isa;
@@ -35,7 +45,7 @@ Status print_json(const Info& info) {
       {"isas", info.isas},
       {"codecs", codecs},
       {"transports", info.transports},
-      {"cuda", false},
+      {"cuda", kHasCuda},
       {"mpi", kHasMpi},
       {"torch",
        info.torch.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(info.torch)}};
@@ -59,9 +69,10 @@ Status print_table(const Info& info) {
              fmt::join(info.isas, ", "));
   fmt::print("transports    {}\n", fmt::join(info.transports, ", "));
   if (!info.torch.empty()) fmt::print("torch         {}\n", info.torch);
-  fmt::print("without       cuda{}{}\n\n", kHasMpi ? "" : ", mpi",
-             info.torch.empty() ? ", torch" : "");
-  fmt::print("{}", codecs.text());
+  if (const auto parts = missing_parts(!info.torch.empty()); !parts.empty()) {
+    fmt::print("without       {}\n", fmt::join(parts, ", "));
+  }
+  fmt::print("\n{}", codecs.text());
   return {};
 }
 
@@ -70,6 +81,7 @@ Status run(bool as_json) {
   if (!isa) return isa.status();
   Info info{.isa = to_string(*isa), .isas = {}, .transports = {"inproc"}, .torch = {}};
   if (kHasMpi) info.transports.push_back("mpi");
+  if (kHasNccl) info.transports.push_back("nccl");
   for (const Isa available : available_isas()) info.isas.push_back(to_string(available));
   if (const auto has = python_packages(python_program(), ""); has) info.torch = has->torch;
   return as_json ? print_json(info) : print_table(info);

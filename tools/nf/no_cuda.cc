@@ -8,6 +8,8 @@ Status no_cuda() { return {ErrorCode::kUnsupported, "this build has no CUDA code
 
 }  // namespace
 
+const bool kHasCuda = false;
+
 Expected<std::string> cuda_architecture() { return no_cuda(); }
 
 bool has_cuda_form(const std::string& /*spelling*/) { return false; }

@@ -1,7 +1,9 @@
-// The symbol of bench_nccl.cc for a build without CUDA or NCCL.
+// The symbols of bench_nccl.cc for a build without CUDA or NCCL.
 #include "nf/bench_nccl.h"
 
 namespace nf::cli {
+
+const bool kHasNccl = false;
 
 Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& /*meeting*/) {
   return Status(ErrorCode::kUnsupported,
