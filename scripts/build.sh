@@ -15,10 +15,13 @@ mkdir -p build
 exec 9>"build/$preset.lock"
 flock 9
 
-# A new .venv may have brought PyTorch. (The preset cuda shares a folder: it is always configured.)
-if [[ ! build/$preset/build.ninja -nt CMakePresets.json ||
-      ! build/$preset/build.ninja -nt .venv/requirements.sha256 ]]; then
+# A new .venv may have brought PyTorch; and cuda shares its folder with dev.
+folder=build/${preset/#cuda/dev}
+if [[ $(cat "$folder/preset" 2>/dev/null) != "$preset" ||
+      ! $folder/build.ninja -nt CMakePresets.json ||
+      ! $folder/build.ninja -nt .venv/requirements.sha256 ]]; then
   cmake --preset "$preset" >/dev/null 9>&-
+  echo "$preset" >"$folder/preset"
 fi
 targets=()
 if (($# > 0)); then targets=(--target "$@"); fi
