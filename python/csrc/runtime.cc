@@ -9,6 +9,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace nf::torch_front {
@@ -16,6 +17,8 @@ namespace {
 
 // How often a rank that waits for the engine asks whether its peers still live.
 constexpr std::chrono::milliseconds kLookAround{200};
+// How long a rank that failed waits for the others to say that they did, too.
+constexpr std::chrono::milliseconds kSigning{1000};
 
 std::unique_ptr<Fabric> make_fabric(Transport& transport, DenseSum& engine, FabricOptions options) {
   Expected<std::unique_ptr<Fabric>> fabric = Fabric::create(transport, engine, std::move(options));
@@ -136,7 +139,9 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   }
   if (has_low_bit) {
     worker_.post([this, job] {
-      if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) return fail(*job, status);
+      if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) {
+        return fail(*job, name_the_silent(job->step, status));
+      }
       finish_part(*job);
     });
   }
@@ -249,6 +254,26 @@ Status Runtime::look_around(std::uint64_t step, Duration waited) {
   const double seconds = std::chrono::duration<double>(timeout_).count();
   return {ErrorCode::kDeadlineExceeded,
           c10::str("waited ", seconds, " s", whom_it_waits_for(step))};
+}
+
+// Who waits for a rank that itself waits can only name that one. All who live fail at about the
+// same time, and sign: whoever does not is what all of them waited for.
+Status Runtime::name_the_silent(std::uint64_t step, const Status& why) {
+  failures_.sign(transport_.rank(), step);
+  const bool is_waiting =
+      why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kAborted;
+  if (!is_waiting || transport_.peers().code() == ErrorCode::kPeerLost) return why;
+  const Duration begin = transport_.now();
+  std::string silent;
+  do {
+    silent = whom_it_waits_for(step);
+    if (silent.empty()) return why;
+    std::this_thread::sleep_for(kSigning / 10);
+  } while (transport_.now() - begin < kSigning);
+  // Where the store is what is silent, others have told whom they waited for.
+  const Status told = transport_.peers();
+  return {why.code(), c10::str(why.message(), "; all wait", silent,
+                               told.ok() ? std::string() : c10::str("; ", told.message()))};
 }
 
 // The engine does not say whom it lost; our own group does, at about the same time.
