@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,11 +15,12 @@ Record = dict[str, Any]
 LOCK_SECONDS = 5.0  # how long poll() and close() wait for a reader that hangs
 
 
-class Reader:
+class Reader(ABC):
     """Takes records, one after the other, from one thread at a time. One that raises is dropped."""
 
+    @abstractmethod
     def write(self, record: Record) -> None:
-        raise NotImplementedError
+        """The next one."""
 
     def flush(self) -> None:
         """After the records of one drain."""

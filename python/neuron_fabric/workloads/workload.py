@@ -1,6 +1,7 @@
 """What a training job needs to know of a model and its data."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ class Evaluation:
     loss: float
 
 
-class Workload:
+class Workload(ABC):
     """A model, the data it learns from and the data that judges it.
 
     Everything is a function of its arguments: a seed gives the same weights on every rank, and
@@ -89,16 +90,18 @@ class Workload:
 
     description: str
 
+    @abstractmethod
     def build(self) -> nn.Module:
-        raise NotImplementedError
+        """The model, its weights drawn from PyTorch's generator."""
 
+    @abstractmethod
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        raise NotImplementedError
+        """The one it learns with."""
 
+    @abstractmethod
     def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
         """The batches of one step, one a rank."""
-        raise NotImplementedError
 
+    @abstractmethod
     def held_back(self) -> Iterator[Batch]:
         """The data that judges, in parts of a size that fits in memory."""
-        raise NotImplementedError
