@@ -4,19 +4,15 @@
 
 #include <algorithm>
 
+#include "collective/codec_all_reduce.h"
 #include "cuda/launch.h"
 
 namespace nf::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kValueAlignment = 16;  // of DevicePiece
 // Buckets of one model, and those that DDP made before it rebuilt them.
 constexpr std::size_t kMostLayouts = 256;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 bool is_same(const Gradient& a, const Gradient& b) {
   return a.parameter == b.parameter && a.values.data == b.values.data &&
@@ -118,11 +114,8 @@ Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(
                   fmt::format("the topology {} has no CUDA form for {} ranks; take direct or ring",
                               to_string(options.topology), transport.ranks()));
   }
-  if (transport.ranks() > (*codec)->most_ranks()) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}' sums at most {} ranks, not {}", options.codec,
-                              (*codec)->most_ranks(), transport.ranks()));
-  }
+  NF_RETURN_IF_ERROR(CodecAllReduce::check(
+      **codec, {.codec = options.codec, .topology = options.topology}, transport.ranks()));
   std::unique_ptr<DeviceAllReduce> sum(new DeviceAllReduce(transport, options, std::move(*codec)));
   if (Status status = sum->prepare(); !status.ok()) return status;
   return sum;
@@ -160,7 +153,13 @@ Status DeviceAllReduce::prepare() {
   reduce_rounds_ = rounds_.size();
   for (Round& round : rounds_of(true)) rounds_.push_back(std::move(round));
   contributions_ = {1, transport_.ranks()};
-  for (const Step& step : schedule_.steps) contributions_.push_back(step.contributions);
+  arrivals_.resize(schedule_.chunks);
+  for (const Step& step : schedule_.steps) {
+    contributions_.push_back(step.contributions);
+    if (step.kind == StepKind::kReduceReceive) {
+      arrivals_[step.chunk].push_back({step.peer, step.contributions});
+    }
+  }
   std::sort(contributions_.begin(), contributions_.end());
   contributions_.erase(std::unique(contributions_.begin(), contributions_.end()),
                        contributions_.end());
@@ -378,11 +377,11 @@ Status DeviceAllReduce::compute(const Layout& layout, const AllReduceCall& call,
 Status DeviceAllReduce::make_message(const Layout& layout, const AllReduceCall& call,
                                      std::uint32_t chunk, std::uint32_t tile, Origin origin,
                                      const Slot& slot, cudaStream_t stream) {
-  std::vector<ConstDeviceMessage> in;
-  for (const Step& step : schedule_.steps) {
-    if (step.kind != StepKind::kReduceReceive || step.chunk != chunk) continue;
+  std::vector<ConstDeviceMessage>& in = folded_;
+  in.clear();
+  for (const Origin& from : arrivals_[chunk]) {
     const std::byte* bytes = place(layout.incoming[chunk][in.size()], tile);
-    in.push_back(layout.plan->message(chunk, tile, Origin{step.peer, step.contributions}, bytes));
+    in.push_back(layout.plan->message(chunk, tile, from, bytes));
   }
   const DeviceMessage out = layout.plan->message(chunk, tile, origin, place(slot, tile));
   const DeviceCodec& codec = device_codec(origin.contributions);

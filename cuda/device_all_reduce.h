@@ -97,8 +97,9 @@ class DeviceAllReduce {
   Schedule schedule_;
   std::vector<Round> rounds_;  // reduce, then gather
   std::size_t reduce_rounds_ = 0;
-  std::vector<std::uint32_t> contributions_;  // that messages have
-  cudaStream_t wire_ = nullptr;               // where exchanges happen
+  std::vector<std::uint32_t> contributions_;   // that messages have
+  std::vector<std::vector<Origin>> arrivals_;  // by chunk: whose messages this rank adds, in order
+  cudaStream_t wire_ = nullptr;                // where exchanges happen
 
   std::vector<std::unique_ptr<Layout>> layouts_;
   DeviceBuffer messages_;
@@ -106,6 +107,7 @@ class DeviceAllReduce {
   std::vector<cudaEvent_t> made_;     // by tile: its messages of this round are there
   std::vector<cudaEvent_t> arrived_;  // by tile
   Traffic traffic_;
+  std::vector<ConstDeviceMessage> folded_;
   std::vector<StreamTransfer> sends_;
   std::vector<StreamTransfer> receives_;
 };

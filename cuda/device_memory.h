@@ -13,7 +13,7 @@ namespace nf::cuda {
 class DeviceAllocator {
  public:
   virtual ~DeviceAllocator() = default;
-  // Null where there is none left. At least 256-byte aligned; ready for work on `stream`.
+  // Null where there is none left. Aligned to kDeviceAlignment; ready for work on `stream`.
   virtual void* allocate(std::size_t size, cudaStream_t stream) = 0;
   // Once the work on that stream is done with it.
   virtual void free(void* memory) = 0;
@@ -21,6 +21,13 @@ class DeviceAllocator {
 
 // The current device's memory pool.
 DeviceAllocator& pool_allocator();
+
+// What allocations are aligned to, and so are tables and messages within one.
+inline constexpr std::size_t kDeviceAlignment = 256;
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
+}
 
 // Memory that grows and never shrinks.
 class DeviceBuffer {

@@ -9,12 +9,6 @@
 namespace nf::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 std::uint32_t blocks_in(std::size_t count, std::size_t granule) {
   return static_cast<std::uint32_t>((count + granule - 1) / granule);
 }

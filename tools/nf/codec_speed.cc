@@ -33,6 +33,22 @@ class Copy {
 
 }  // namespace
 
+Expected<OpSpeed> speed_of(const std::string& spelling, const CodecOp& op,
+                           std::span<const double> samples) {
+  OpSpeed speed{.codec = spelling,
+                .op = std::string(op.name),
+                .bytes = op.bytes,
+                .bits = op.bits,
+                .vnmse = {},
+                .timing = summarise(samples)};
+  if (op.vnmse) {
+    const Expected<double> vnmse = op.vnmse();
+    if (!vnmse) return vnmse.status();
+    speed.vnmse = *vnmse;
+  }
+  return speed;
+}
+
 Expected<std::vector<OpSpeed>> measure_codec(const std::string& spelling,
                                              const GradientPair& gradients, int repeat,
                                              Progress& progress) {
@@ -48,18 +64,9 @@ Expected<std::vector<OpSpeed>> measure_codec(const std::string& spelling,
     if (!samples) return samples.status();
     const std::vector<double> after = copy.sample(repeat);
     copies.insert(copies.end(), after.begin(), after.end());
-    OpSpeed speed{.codec = spelling,
-                  .op = std::string(op.name),
-                  .bytes = op.bytes,
-                  .bits = op.bits,
-                  .vnmse = {},
-                  .timing = summarise(*samples)};
-    if (op.vnmse) {
-      const Expected<double> vnmse = op.vnmse();
-      if (!vnmse) return vnmse.status();
-      speed.vnmse = *vnmse;
-    }
-    speeds.push_back(std::move(speed));
+    Expected<OpSpeed> speed = speed_of(spelling, op, *samples);
+    if (!speed) return speed.status();
+    speeds.push_back(std::move(*speed));
   }
   for (OpSpeed& speed : speeds) speed.roof_gbps = copy.gbps(copies);
   return speeds;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct OpSpeed {
   double gbps() const { return static_cast<double>(bytes) / timing.seconds / 1e9; }
   double roof_ratio() const { return roof_gbps > 0 ? gbps() / roof_gbps : 0; }
 };
+
+// One operation's row, but for the roof. Fails where its error cannot be had.
+Expected<OpSpeed> speed_of(const std::string& spelling, const CodecOp& op,
+                           std::span<const double> samples);
 
 // One element for each of the codec's operations (CodecOps::ops), timed `repeat` times in this
 // thread, with the error of its result. The copy is timed before, between and after them, and the

@@ -95,18 +95,9 @@ Expected<std::vector<OpSpeed>> measure_codec_on_cuda(const std::string& spelling
     copies.insert(copies.end(), copied->begin(), copied->end());
     const Expected<std::vector<double>> samples = stopwatch.sample(op.run, repeat);
     if (!samples) return samples.status();
-    OpSpeed speed{.codec = spelling,
-                  .op = std::string(op.name),
-                  .bytes = op.bytes,
-                  .bits = op.bits,
-                  .vnmse = {},
-                  .timing = summarise(*samples)};
-    if (op.vnmse) {
-      const Expected<double> vnmse = op.vnmse();
-      if (!vnmse) return vnmse.status();
-      speed.vnmse = *vnmse;
-    }
-    speeds.push_back(std::move(speed));
+    Expected<OpSpeed> speed = speed_of(spelling, op, *samples);
+    if (!speed) return speed.status();
+    speeds.push_back(std::move(*speed));
   }
   const double bytes = 2.0 * static_cast<double>(count * size_of(gradients.type()));
   for (OpSpeed& speed : speeds) speed.roof_gbps = bytes / summarise(copies).seconds / 1e9;
