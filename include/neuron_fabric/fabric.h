@@ -32,6 +32,8 @@ struct BucketSlot {
   std::uint32_t parameter = 0;  // index into the model's parameters
   std::size_t offset = 0;       // values
   std::size_t count = 0;
+
+  friend bool operator==(const BucketSlot&, const BucketSlot&) = default;
 };
 
 struct Bucket {
@@ -118,13 +120,16 @@ class Fabric {
   // From the next step on everything is dense, for good.
   virtual void detach() = 0;
 
-  // Whether the gradients of the last finished step are finite; the same on every rank. Nothing
+  // Whether the gradients of the last finished step are finite; the same on every rank. Waits for
+  // the device where they lie there. False after a failure. Nothing
   // where it was not watched, since nothing travels at low bits: look at the gradients yourself,
   // which are the same on every rank, too.
   virtual std::optional<bool> should_step() const = 0;
   virtual std::uint64_t step() const = 0;  // the one that begins next
   virtual const Binding& binding() const = 0;
   virtual Topology topology() const = 0;
+  // Device memory that the runtime holds beside the gradients; 0 where they lie in host memory.
+  virtual std::size_t held_bytes() const = 0;
 
   // What happened since the last call: JSON objects, as docs/telemetry.md has them. Keeps a bounded
   // number; the oldest are lost first.

@@ -1,5 +1,4 @@
-// One bucket on its way through a Fabric: its plan, and the dense segments one after the other
-// where the engine cannot sum them in place.
+// One bucket on its way through a Fabric: its plan, and what is learnt of it.
 #pragma once
 
 #include <cstddef>
@@ -7,40 +6,44 @@
 #include <vector>
 
 #include "neuron_fabric/fabric.h"
+#include "runtime/gradient_norm.h"
 #include "runtime/plan.h"
-#include "runtime/step.h"
+#include "runtime/training_step.h"
 
 namespace nf {
 
 class PlannedSum final : public BucketSum {
  public:
-  PlannedSum(const Bucket& bucket, Plan plan, std::shared_ptr<Step> step);
+  PlannedSum(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step);
 
-  Values dense() override;
+  Values dense() override { return plan_.is_dense() ? bucket_.values : gathered_; }
   bool has_low_bit() const override { return !plan_.is_dense(); }
 
   const Bucket& bucket() const { return bucket_; }
   const Plan& plan() const { return plan_; }
-  Step& step() { return *step_; }
-  // What its low-bit collectives sent and took, by region; finish() adds it to the step.
-  std::vector<RegionTraffic>& traffic() { return traffic_; }
+  TrainingStep& step() { return *step_; }
   // The values of a part of the bucket.
   Values values(std::size_t offset, std::size_t count) const;
 
-  // Copies the dense segments together, and back.
-  void gather();
-  void scatter();
+  // The engine takes one array: the bucket itself where nothing else is in it, else the dense runs
+  // one after the other, in room that whoever gathers them gives for as long as this lives.
+  std::span<const DenseRun> runs() const { return runs_; }
+  std::size_t gathered_count() const;  // values; 0 where there is nothing to gather
+  void set_gathered(Values gathered, std::shared_ptr<void> room);
+
+  // By region. finish() of the fabric adds them to the step.
+  std::vector<RegionTraffic>& traffic() { return traffic_; }
+  std::vector<GradientNorm>& norms() { return norms_; }
 
  private:
-  // The engine takes one array: the bucket itself where nothing else is in it, else a copy.
-  bool is_copied() const { return !plan_.is_dense() && !runs_.empty(); }
-
   const Bucket bucket_;
   const Plan plan_;
-  const std::shared_ptr<Step> step_;
-  const std::vector<Run> runs_;
+  const std::shared_ptr<TrainingStep> step_;
+  const std::vector<DenseRun> runs_;
   std::vector<RegionTraffic> traffic_;
-  std::vector<std::byte> copy_;
+  std::vector<GradientNorm> norms_;
+  Values gathered_ = {};
+  std::shared_ptr<void> room_;
 };
 
 }  // namespace nf

@@ -2,21 +2,18 @@
 
 #include <utility>
 
+#include "runtime/host_path.h"
 #include "runtime/runtime_fabric.h"
 
 namespace nf {
 
 Expected<std::unique_ptr<Fabric>> Fabric::create(Transport& transport, DenseSum& engine,
                                                  FabricOptions options) {
-  Expected<Binding> binding =
-      Binding::make(std::move(options.profile), std::move(options.parameters));
-  if (!binding) return binding.status();
-  Expected<Exchange> exchange = Exchange::create(transport, options.seed, options.timeout);
-  if (!exchange) return exchange.status();
-  auto fabric = std::make_unique<RuntimeFabric>(transport, engine, std::move(options),
-                                                std::move(*binding), std::move(*exchange));
-  NF_RETURN_IF_ERROR(fabric->measure());
-  return std::unique_ptr<Fabric>(std::move(fabric));
+  const MakePath on_host = [&](const PathRequest& request) {
+    return Expected<std::unique_ptr<BucketPath>>(
+        std::make_unique<HostPath>(transport, engine, request));
+  };
+  return RuntimeFabric::create(transport, engine, std::move(options), on_host);
 }
 
 Status Fabric::all_reduce(const Bucket& bucket) {

@@ -2,11 +2,10 @@
 // link, the engine and the codecs, with all ranks at it at the same time as in a training step.
 #pragma once
 
-#include <map>
-#include <span>
 #include <string>
 
 #include "neuron_fabric/fabric.h"
+#include "runtime/bucket_path.h"
 #include "runtime/cost_model.h"
 #include "runtime/exchange.h"
 
@@ -17,27 +16,22 @@ namespace nf {
 class LinkProbe {
  public:
   // Borrows all three.
-  LinkProbe(Transport& transport, DenseSum& engine, Exchange& exchange, Duration timeout);
+  LinkProbe(Transport& transport, Probe& probe, Exchange& exchange)
+      : transport_(transport), probe_(probe), exchange_(exchange) {}
 
   Expected<LinkFigures> measure_link();
-  // One all-reduce of random values by `sum`, less what the link alone would take for the bytes it
-  // sent.
-  Expected<CodecFigures> measure_codec(AllReduce& sum, const std::string& route, Topology topology,
+  // One all-reduce along `route`, less what the link alone would take for the bytes it sends.
+  Expected<CodecFigures> measure_codec(const std::string& route, Topology topology,
                                        const LinkFigures& link);
 
  private:
   // Seconds that `work` takes on the slowest rank.
   template <typename Work>
   Expected<double> time(Work work);
-  // Everybody sends so many bytes to the next rank and receives as many from the one before.
-  Status pass_on(std::size_t bytes);
 
-  Transport& transport_;
-  DenseSum& engine_;
+  Transport& transport_;  // for its clock
+  Probe& probe_;
   Exchange& exchange_;
-  const Duration timeout_;
-  std::vector<float> sent_;
-  std::vector<float> received_;
 };
 
 }  // namespace nf

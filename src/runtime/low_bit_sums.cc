@@ -42,7 +42,7 @@ Status LowBitSums::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
   const Expected<Route*> found = route(routed.route);
   if (!found) return found.status();
   Route& route = **found;
-  const Step& step = bucket.step();
+  const TrainingStep& step = bucket.step();
   const std::uint64_t number = step.statistics.step;
   gradients_.clear();
   for (const Segment& segment : routed.segments) {

@@ -49,8 +49,8 @@ Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
   return plan;
 }
 
-std::vector<Run> runs_of(std::span<const Segment> segments) {
-  std::vector<Run> runs;
+std::vector<DenseRun> runs_of(std::span<const Segment> segments) {
+  std::vector<DenseRun> runs;
   for (const Segment& segment : segments) {
     const BucketSlot& slot = segment.slot;
     if (!runs.empty() && runs.back().offset + runs.back().count == slot.offset) {

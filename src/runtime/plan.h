@@ -40,10 +40,10 @@ Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
                std::span<const std::string> routes);
 
 // Consecutive dense segments that touch each other are one run.
-struct Run {
+struct DenseRun {
   std::size_t offset = 0;
   std::size_t count = 0;
 };
-std::vector<Run> runs_of(std::span<const Segment> segments);
+std::vector<DenseRun> runs_of(std::span<const Segment> segments);
 
 }  // namespace nf

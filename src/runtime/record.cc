@@ -42,7 +42,7 @@ double exposed_seconds(const std::vector<BucketTimes>& buckets) {
   return std::max(0.0, done - buckets.back().ready);
 }
 
-ordered_json region_record(const Binding& binding, const Step& step, std::uint32_t region) {
+ordered_json region_record(const Binding& binding, const TrainingStep& step, std::uint32_t region) {
   const RegionStatistics& statistics = step.statistics.regions[region];
   const RegionTraffic& traffic = step.traffic[region];
   const bool is_sampled = statistics.sample_energy > 0;
@@ -109,7 +109,7 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
   return record.dump();
 }
 
-std::string step_record(const Binding& binding, const Step& step,
+std::string step_record(const Binding& binding, const TrainingStep& step,
                         const Usefulness::Prediction& prediction,
                         const Usefulness::Prediction* shadow) {
   const StepStatistics& statistics = step.statistics;
@@ -141,7 +141,7 @@ std::string step_record(const Binding& binding, const Step& step,
   return record.dump();
 }
 
-std::string decision_record(const Binding& binding, const Step& step, std::uint32_t region,
+std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
                             Reason before) {
   const ordered_json record{
       {"event", "decision"},           {"step", step.statistics.step},

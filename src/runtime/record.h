@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "neuron_fabric/fabric.h"
-#include "runtime/step.h"
+#include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
 namespace nf {
@@ -19,12 +19,12 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
 
 // Of a step whose statistics have been summed. `shadow` is what low bits would have done, where
 // they only would.
-std::string step_record(const Binding& binding, const Step& step,
+std::string step_record(const Binding& binding, const TrainingStep& step,
                         const Usefulness::Prediction& prediction,
                         const Usefulness::Prediction* shadow);
 
 // A region that travels otherwise than in the step before, or for another reason.
-std::string decision_record(const Binding& binding, const Step& step, std::uint32_t region,
+std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
                             Reason before);
 
 // Bounded: where nobody reads, the oldest are lost.

@@ -82,25 +82,24 @@ RouteErrors::RouteErrors(const Binding& binding, std::uint64_t seed, std::uint32
   }
 }
 
-RouteSample RouteErrors::measure(std::uint64_t step, std::size_t parameter,
-                                 const std::string& route, ConstValues values) {
+Piece RouteErrors::sample(std::uint64_t step, std::size_t parameter,
+                          const std::string& route) const {
   const Region& region = regions_[binding_.region_of(parameter)];
   if (route == kDenseRoute || region.sampler.pieces() == 0) return {};
   const Piece piece = region.sampler.at(step);
-  if (region.parameters[piece.parameter] != parameter || piece.first + piece.count > values.count) {
-    return {};
-  }
+  return region.parameters[piece.parameter] == parameter ? piece : Piece{};
+}
+
+RouteSample RouteErrors::measure(std::uint64_t step, std::size_t parameter,
+                                 const std::string& route, ConstValues sample) {
   auto found = routes_.find(route);
   if (found == routes_.end()) {
     Expected<RouteError> made = RouteError::create(route);
     if (!made) return {};  // binding and sums refuse such a route, and say why
     found = routes_.emplace(route, std::move(*made)).first;
   }
-  const auto* from =
-      static_cast<const std::byte*>(values.data) + piece.first * size_of(values.type);
   const Expected<RouteSample> measured = found->second.measure(
-      {from, piece.count, values.type},
-      {.seed = seed_, .step = step, .parameter = keys_[parameter], .encoder = rank_});
+      sample, {.seed = seed_, .step = step, .parameter = keys_[parameter], .encoder = rank_});
   return measured ? *measured : RouteSample{};
 }
 

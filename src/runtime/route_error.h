@@ -54,16 +54,18 @@ class RouteError {
   std::vector<float> decoded_;
 };
 
-// Of all regions of a binding. Belongs to the thread that begins buckets.
+// Of all regions of a binding.
 class RouteErrors {
  public:
   // Borrows the binding.
   RouteErrors(const Binding& binding, std::uint64_t seed, std::uint32_t rank);
 
-  // What `route` does to the sample of this step, where that lies in `values`, which are all of the
-  // parameter's; nothing where it does not, where the route is dense, or the parameter small.
+  // The values of a parameter that the sample of this step is, from `first` on; empty where it lies
+  // elsewhere, where the route is dense, or the parameter small. Any thread.
+  Piece sample(std::uint64_t step, std::size_t parameter, const std::string& route) const;
+  // What `route` does to that sample. One thread at a time.
   RouteSample measure(std::uint64_t step, std::size_t parameter, const std::string& route,
-                      ConstValues values);
+                      ConstValues sample);
 
  private:
   struct Region {

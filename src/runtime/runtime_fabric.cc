@@ -9,10 +9,8 @@
 #include <utility>
 
 #include "runtime/fabric_state.h"
-#include "runtime/gradient_norm.h"
 #include "runtime/link_probe.h"
 #include "runtime/plan.h"
-#include "runtime/scale.h"
 
 namespace nf {
 namespace {
@@ -35,6 +33,24 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 }  // namespace
 
+Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, DenseSum& engine,
+                                                        FabricOptions options,
+                                                        const MakePath& make_path) {
+  Expected<Binding> binding =
+      Binding::make(std::move(options.profile), std::move(options.parameters));
+  if (!binding) return binding.status();
+  Expected<Exchange> exchange = Exchange::create(transport, options.seed, options.timeout);
+  if (!exchange) return exchange.status();
+  std::unique_ptr<RuntimeFabric> fabric(new RuntimeFabric(
+      transport, engine, std::move(options), std::move(*binding), std::move(*exchange)));
+  Expected<std::unique_ptr<BucketPath>> path = make_path(
+      {.binding = fabric->binding_, .options = fabric->options_, .topology = fabric->topology_});
+  if (!path) return path.status();
+  fabric->path_ = std::move(*path);
+  NF_RETURN_IF_ERROR(fabric->measure());
+  return std::unique_ptr<Fabric>(std::move(fabric));
+}
+
 RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options,
                              Binding binding, Exchange exchange)
     : transport_(transport),
@@ -43,29 +59,21 @@ RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptio
       binding_(std::move(binding)),
       topology_(options_.topology.value_or(default_topology(transport.ranks()))),
       exchange_(std::move(exchange)),
-      sums_(transport, binding_,
-            {.topology = topology_,
-             .seed = options_.seed,
-             .timeout = options_.timeout,
-             .checksum = options_.checksum}),
-      route_errors_(binding_, options_.seed, transport.rank()),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)) {}
 
 Status RuntimeFabric::measure() {
   CostFigures figures;
   if (transport_.ranks() > 1) {
-    LinkProbe probe(transport_, engine_, exchange_, options_.timeout);
+    const std::unique_ptr<Probe> sums = path_->probe();
+    LinkProbe probe(transport_, *sums, exchange_);
     Expected<LinkFigures> link = probe.measure_link();
     if (!link) return link.status();
     figures.link = *link;
     for (const TrainingPhase& phase : binding_.profile().phases) {
       for (const auto& [region, route] : phase.routes) {
         if (route == kDenseRoute || figures.codecs.contains(route)) continue;
-        const Expected<AllReduce*> sum = sums_.find(route);
-        if (!sum) return sum.status();
-        const Expected<CodecFigures> codec = probe.measure_codec(**sum, route, topology_, *link);
+        const Expected<CodecFigures> codec = probe.measure_codec(route, topology_, *link);
         if (!codec) return codec.status();
-        (*sum)->reset();
         figures.codecs[route] = *codec;
       }
     }
@@ -91,7 +99,7 @@ Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) 
                  fmt::format("bucket {} of step {} came out of turn", bucket.index, step_)});
   }
   if (is_first) NF_RETURN_IF_ERROR(begin_step(lock));
-  const std::shared_ptr<Step> step = under_way_;
+  const std::shared_ptr<TrainingStep> step = under_way_;
   step->buckets.push_back({.slots = bucket.slots, .type = bucket.values.type});
   step->local.buckets.push_back({.ready = seconds(transport_.now() - step->begin)});
   if (bucket.is_last) {
@@ -102,23 +110,15 @@ Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) 
 
   auto sum =
       std::make_unique<PlannedSum>(bucket, make_plan(binding_, bucket.slots, step->routes), step);
-  if (step->is_watched) {
-    for (const BucketSlot& slot : bucket.slots) {
-      const std::uint32_t region = binding_.region_of(slot.parameter);
-      const RouteSample sample =
-          route_errors_.measure(step->statistics.step, slot.parameter, step->wanted[region],
-                                sum->values(slot.offset, slot.count));
-      step->local.samples[region].error_energy += sample.error_energy;
-      step->local.samples[region].energy += sample.energy;
-    }
+  if (Status status = path_->begin(*sum); !status.ok()) {
+    lock.lock();
+    return fail(status);
   }
-  scale(bucket.values, static_cast<float>(1.0 / transport_.ranks()));
-  sum->gather();
   return std::unique_ptr<BucketSum>(std::move(sum));
 }
 
 Status RuntimeFabric::sum_low_bit(BucketSum& bucket) {
-  const Status status = sums_.sum(static_cast<PlannedSum&>(bucket));
+  const Status status = path_->sum_low_bit(static_cast<PlannedSum&>(bucket));
   if (status.ok()) return status;
   const std::lock_guard lock(mutex_);
   return fail(status);
@@ -126,23 +126,17 @@ Status RuntimeFabric::sum_low_bit(BucketSum& bucket) {
 
 Status RuntimeFabric::finish(BucketSum& bucket) {
   auto& sum = static_cast<PlannedSum&>(bucket);
-  sum.scatter();
-  Step& step = sum.step();
-  std::vector<GradientNorm> norms(regions());
-  for (const BucketSlot& slot : sum.bucket().slots) {
-    if (!step.is_watched) break;
-    const GradientNorm norm = gradient_norm(sum.values(slot.offset, slot.count));
-    GradientNorm& region = norms[binding_.region_of(slot.parameter)];
-    region.energy += norm.energy;
-    region.non_finite += norm.non_finite;
-  }
+  const Status status = path_->finish(sum);
+  TrainingStep& step = sum.step();
   const double unscale = 1.0 / (static_cast<double>(step.loss_scale) * step.loss_scale);
   const double sent = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
 
   const std::lock_guard lock(mutex_);
-  for (std::uint32_t region = 0; region < norms.size(); ++region) {
-    step.statistics.regions[region].energy += norms[region].energy * unscale;
-    step.statistics.regions[region].non_finite += norms[region].non_finite;
+  if (!status.ok()) return fail(status);
+  for (std::uint32_t region = 0; region < regions(); ++region) {
+    const GradientNorm& norm = sum.norms()[region];
+    step.statistics.regions[region].energy += norm.energy * unscale;
+    step.statistics.regions[region].non_finite += norm.non_finite;
   }
   const double size = sent * static_cast<double>(size_of(sum.bucket().values.type));
   for (const BucketSlot& slot : sum.bucket().slots) {
@@ -153,7 +147,7 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
     step.traffic[segment.region].engine_bytes += size * static_cast<double>(segment.slot.count);
   }
   double lines = 0;
-  for (std::uint32_t region = 0; region < norms.size(); ++region) {
+  for (std::uint32_t region = 0; region < regions(); ++region) {
     const RegionTraffic& traffic = sum.traffic()[region];
     step.traffic[region].low_bit_bytes += traffic.low_bit_bytes;
     step.traffic[region].seconds += traffic.seconds;
@@ -164,19 +158,23 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
   if (queue > 0 && lines * transport_.ranks() > queue) capacity_breach_ = true;
   step.local.buckets[sum.bucket().index].done = seconds(transport_.now() - step.begin);
   ++step.finished_buckets;
-  if (step.is_finished()) {
-    is_sound_.reset();
-    if (step.is_watched) {
-      is_sound_ = std::ranges::all_of(step.statistics.regions, [](const RegionStatistics& region) {
-        return region.non_finite == 0;
-      });
-    }
-  }
+  if (step.is_finished() && !path_->learns_late()) judge(step);
   return failure_;
 }
 
+void RuntimeFabric::judge(const TrainingStep& step) {
+  is_sound_.reset();
+  if (step.is_watched) {
+    is_sound_ = std::ranges::all_of(step.statistics.regions, [](const RegionStatistics& region) {
+      return region.non_finite == 0;
+    });
+  }
+  judged_steps_ = step.statistics.step + 1;
+  summed_.notify_all();
+}
+
 Status RuntimeFabric::end_step() {
-  std::shared_ptr<Step> step;
+  std::shared_ptr<TrainingStep> step;
   {
     const std::lock_guard lock(mutex_);
     NF_RETURN_IF_ERROR(failure_);
@@ -185,6 +183,12 @@ Status RuntimeFabric::end_step() {
     if (step == nullptr || !step->is_finished()) {
       return fail({ErrorCode::kInvalidArgument, "end_step() before all buckets are finished"});
     }
+  }
+  if (path_->learns_late()) {
+    const Status status = path_->learn(*step);
+    const std::lock_guard lock(mutex_);
+    if (!status.ok()) return fail(status);
+    judge(*step);
   }
   if (step->is_watched) {
     if (Status status = exchange_.sum(step->local, step->epoch, step->statistics); !status.ok()) {
@@ -239,8 +243,12 @@ void RuntimeFabric::detach() {
 }
 
 std::optional<bool> RuntimeFabric::should_step() const {
-  const std::lock_guard lock(mutex_);
-  return is_sound_;
+  std::unique_lock lock(mutex_);
+  if (path_->learns_late() && under_way_ != nullptr && under_way_->is_finished()) {
+    summed_.wait_for(lock, options_.timeout,
+                     [this] { return !failure_.ok() || judged_steps_ >= step_; });
+  }
+  return failure_.ok() ? is_sound_ : false;
 }
 
 std::uint64_t RuntimeFabric::step() const {
@@ -260,7 +268,7 @@ std::string RuntimeFabric::state() const {
                     .dense_correction = usefulness_->dense_correction(),
                     .low_bit_correction = usefulness_->low_bit_correction(),
                     .to_observe = {}};
-  for (const std::shared_ptr<Step>& step : to_observe_) {
+  for (const std::shared_ptr<TrainingStep>& step : to_observe_) {
     state.to_observe.push_back(step->statistics);
   }
   return print(state);
@@ -272,10 +280,10 @@ Status RuntimeFabric::load_state(std::string_view text) {
   const std::lock_guard lock(mutex_);
   NF_RETURN_IF_ERROR(admission_.load(state->admission));
   usefulness_->load_corrections(state->dense_correction, state->low_bit_correction);
-  step_ = summed_steps_ = state->step;
+  step_ = summed_steps_ = judged_steps_ = state->step;
   to_observe_.clear();
   for (const StepStatistics& statistics : state->to_observe) {
-    auto step = std::make_shared<Step>();
+    auto step = std::make_shared<TrainingStep>();
     step->statistics = statistics;
     to_observe_.push_back(std::move(step));
   }
@@ -283,7 +291,7 @@ Status RuntimeFabric::load_state(std::string_view text) {
 }
 
 Status RuntimeFabric::load_memory(std::span<const Memory> memory) {
-  return sums_.load_memory(memory, step());
+  return path_->load_memory(memory, step());
 }
 
 }  // namespace nf

@@ -12,22 +12,19 @@
 
 #include "neuron_fabric/fabric.h"
 #include "runtime/admission.h"
+#include "runtime/bucket_path.h"
 #include "runtime/exchange.h"
-#include "runtime/low_bit_sums.h"
 #include "runtime/record.h"
-#include "runtime/route_error.h"
-#include "runtime/step.h"
+#include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
 namespace nf {
 
 class RuntimeFabric final : public Fabric {
  public:
-  RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options, Binding binding,
-                Exchange exchange);
-
-  // Link and codecs, on all ranks at the same time. Before anything else.
-  Status measure();
+  // Fabric::create() for gradients that `make_path` says how to sum.
+  static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseSum& engine,
+                                                  FabricOptions options, const MakePath& make_path);
 
   Expected<std::unique_ptr<BucketSum>> begin(const Bucket& bucket) override;
   Status sum_low_bit(BucketSum& bucket) override;
@@ -47,14 +44,23 @@ class RuntimeFabric final : public Fabric {
 
   std::string state() const override;
   Status load_state(std::string_view state) override;
-  std::vector<Memory> memory() const override { return sums_.memory(); }
+  std::vector<Memory> memory() const override { return path_->memory(); }
   Status load_memory(std::span<const Memory> memory) override;
+  std::size_t held_bytes() const override { return path_->held_bytes(); }
 
  protected:
   DenseSum& engine() override { return engine_; }
 
  private:
-  // All four: the caller holds the mutex.
+  RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options, Binding binding,
+                Exchange exchange);
+
+  // Link and codecs, on all ranks at the same time. Before anything else.
+  Status measure();
+
+  // All of these: the caller holds the mutex.
+  // Whether its gradients are finite, once all of it is known.
+  void judge(const TrainingStep& step);
   Status begin_step(std::unique_lock<std::mutex>& lock);
   Status wait_for_statistics(std::unique_lock<std::mutex>& lock);
   void decide();
@@ -63,31 +69,28 @@ class RuntimeFabric final : public Fabric {
   std::size_t regions() const { return binding_.profile().regions.size(); }
   bool is_low_bit(std::uint32_t region) const { return admission_.decisions()[region].is_low_bit; }
 
-  // Constant after construction, but for usefulness_, which measure() makes.
+  // Constant once created.
   Transport& transport_;
   DenseSum& engine_;
   const FabricOptions options_;
   const Binding binding_;
   const Topology topology_;
+  std::unique_ptr<BucketPath> path_;
 
-  // Of the thread that sums.
-  Exchange exchange_;
-  LowBitSums sums_;
-
-  // Of the thread that begins buckets.
-  RouteErrors route_errors_;
+  Exchange exchange_;  // of the thread that ends steps
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
-  std::condition_variable summed_;
+  mutable std::condition_variable summed_;
   Admission admission_;
   std::unique_ptr<Usefulness> usefulness_;
   RecordQueue records_;
   Status failure_;
-  std::shared_ptr<Step> under_way_;               // or the last one
-  std::deque<std::shared_ptr<Step>> to_end_;      // begun
-  std::deque<std::shared_ptr<Step>> to_observe_;  // summed, not yet taken into account
-  std::uint64_t step_ = 0;                        // under way until its last bucket has begun
+  std::shared_ptr<TrainingStep> under_way_;               // or the last one
+  std::deque<std::shared_ptr<TrainingStep>> to_end_;      // begun
+  std::deque<std::shared_ptr<TrainingStep>> to_observe_;  // summed, not yet taken into account
+  std::uint64_t step_ = 0;  // under way until its last bucket has begun
+  std::uint64_t judged_steps_ = 0;
   std::uint64_t summed_steps_ = 0;
   Duration last_begin_{};
   std::optional<bool> is_sound_;  // of the last finished step, where it was watched

@@ -32,8 +32,8 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
   NF_RETURN_IF_ERROR(wait_for_statistics(lock));
   const Duration now = transport_.now();
-  under_way_ = std::make_shared<Step>();
-  Step& step = *under_way_;
+  under_way_ = std::make_shared<TrainingStep>();
+  TrainingStep& step = *under_way_;
   step.begin = now;
   step.loss_scale = loss_scale_;
   step.statistics.step = step_;
@@ -62,7 +62,7 @@ Status RuntimeFabric::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
                              step_, summed_steps_, seconds(options_.timeout))});
   }
   while (!to_observe_.empty() && to_observe_.front()->statistics.step + 2 <= step_) {
-    const Step& step = *to_observe_.front();
+    const TrainingStep& step = *to_observe_.front();
     admission_.observe(step.statistics);
     usefulness_->observe(step);
     to_observe_.pop_front();
@@ -79,7 +79,7 @@ void RuntimeFabric::decide() {
   }
   const std::vector<Decision> before(admission_.decisions().begin(), admission_.decisions().end());
   const std::span<const Decision> now = admission_.decide(step_);
-  Step& step = *under_way_;
+  TrainingStep& step = *under_way_;
   step.epoch = admission_.epoch();
   step.decisions.assign(now.begin(), now.end());
   step.routes.assign(admission_.routes().begin(), admission_.routes().end());

@@ -80,7 +80,7 @@ std::vector<BucketWork> Usefulness::works(std::span<const BucketLayout> buckets,
   return works;
 }
 
-Usefulness::Prediction Usefulness::predict(const Step& step,
+Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
                                            std::span<const std::string> routes) const {
   std::vector<BucketWork> all = works(step.buckets, routes);
   const std::vector<BucketTimes>& times = step.statistics.buckets;
@@ -96,7 +96,7 @@ Usefulness::Prediction Usefulness::predict(const Step& step,
   return prediction;
 }
 
-void Usefulness::observe(const Step& step) {
+void Usefulness::observe(const TrainingStep& step) {
   const std::vector<BucketTimes>& times = step.statistics.buckets;
   if (times.empty()) return;
   if (times.size() != ready_.size()) {  // DDP has built its buckets anew

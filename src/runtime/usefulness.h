@@ -11,7 +11,7 @@
 #include "collective/traffic_model.h"
 #include "neuron_fabric/binding.h"
 #include "runtime/cost_model.h"
-#include "runtime/step.h"
+#include "runtime/training_step.h"
 
 namespace nf {
 
@@ -30,7 +30,7 @@ class Usefulness {
   const CostFigures& figures() const { return figures_; }
 
   // Learns from a step whose statistics have been summed.
-  void observe(const Step& step);
+  void observe(const TrainingStep& step);
 
   // By region, for a step with the routes that the profile names at `step`; all where no step has
   // been observed with its times.
@@ -43,7 +43,7 @@ class Usefulness {
   };
   // Of a step with this layout and these routes by region; ready times are those learnt, or the
   // step's own where it has them.
-  Prediction predict(const Step& step, std::span<const std::string> routes) const;
+  Prediction predict(const TrainingStep& step, std::span<const std::string> routes) const;
 
   double dense_correction() const { return model_.dense_correction(); }
   double low_bit_correction() const { return model_.low_bit_correction(); }

@@ -72,7 +72,7 @@ TEST(Runs, JoinSegmentsThatTouch) {
   const std::vector<Segment> segments = {{.slot = {.offset = 0, .count = 10}},
                                          {.slot = {.offset = 10, .count = 5}},
                                          {.slot = {.offset = 20, .count = 1}}};
-  const std::vector<nf::Run> runs = runs_of(segments);
+  const std::vector<nf::DenseRun> runs = runs_of(segments);
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0].count, 15u);
   EXPECT_EQ(runs[1].offset, 20u);

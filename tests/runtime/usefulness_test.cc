@@ -28,8 +28,8 @@ CostFigures figures(double gbps) {
 }
 
 // One bucket with everything in it, done `done` seconds after it was ready.
-Step step_of(const Binding& binding, double done, const std::string& route) {
-  Step step;
+TrainingStep step_of(const Binding& binding, double done, const std::string& route) {
+  TrainingStep step;
   BucketLayout layout;
   for (std::uint32_t i = 0; i < binding.parameters().size(); ++i) {
     layout.slots.push_back({.parameter = i, .offset = 0, .count = binding.parameters()[i].count});

@@ -28,7 +28,7 @@ struct RegionTraffic {
   double seconds = 0;      // that its low-bit collectives took here
 };
 
-struct Step {
+struct TrainingStep {
   // Decided before its first bucket.
   std::uint64_t epoch = 0;
   std::vector<Decision> decisions;  // by region

@@ -1,0 +1,41 @@
+// Gradients in host memory.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/bucket_path.h"
+#include "runtime/low_bit_sums.h"
+#include "runtime/route_error.h"
+
+namespace nf {
+
+class HostPath final : public BucketPath {
+ public:
+  // Borrows everything.
+  HostPath(Transport& transport, DenseSum& engine, const PathRequest& request);
+
+  Status begin(PlannedSum& sum) override;
+  Status sum_low_bit(PlannedSum& sum) override { return sums_.sum(sum); }
+  Status finish(PlannedSum& sum) override;
+  std::unique_ptr<Probe> probe() override;
+  std::vector<Fabric::Memory> memory() const override { return sums_.memory(); }
+  Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override {
+    return sums_.load_memory(memory, step);
+  }
+
+ private:
+  void sample(PlannedSum& sum);
+
+  // Constant after construction.
+  Transport& transport_;
+  DenseSum& engine_;
+  const Binding& binding_;
+  const Duration timeout_;
+
+  LowBitSums sums_;           // of the thread that sums
+  RouteErrors route_errors_;  // of the thread that begins buckets
+};
+
+}  // namespace nf

@@ -1,0 +1,42 @@
+// Measures what travels from host memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/bucket_path.h"
+#include "runtime/low_bit_sums.h"
+
+namespace nf {
+
+// What probes sum at low bits on rank `rank`: neither regular nor a hard case, a triangle about
+// zero.
+std::vector<float> probe_values(std::size_t count, std::uint32_t rank);
+
+class HostProbe final : public Probe {
+ public:
+  // Borrows all three.
+  HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, Duration timeout);
+  // Lets the routes that it has summed along forget it.
+  ~HostProbe() override;
+
+  Status pass_on(std::size_t bytes) override;
+  Status sum_dense(std::size_t bytes) override;
+  Status sum_low_bit(const std::string& route, std::uint64_t step) override;
+  std::size_t values() const override { return values_.size(); }
+
+ private:
+  Transport& transport_;
+  DenseSum& engine_;
+  LowBitSums& sums_;
+  const Duration timeout_;
+  std::vector<float> values_;
+  std::vector<float> sent_;
+  std::vector<float> received_;
+  std::set<AllReduce*> used_;
+};
+
+}  // namespace nf
