@@ -2,11 +2,12 @@
 # that an extension needs. Torch's own CMake package would ask a CUDA build of torch for the CUDA
 # toolkit, which an extension without device code can do without.
 #
-# Asks Python_EXECUTABLE; sets TorchPython_VERSION and TorchPython_ROOT.
+# Asks Python_EXECUTABLE; sets TorchPython_VERSION, TorchPython_ROOT, and TorchPython_CUDA where torch
+# was built with it.
 set(_torch_query [[
 import pathlib, re, torch
 print(re.match(r"[0-9.]+", torch.__version__)[0], pathlib.Path(torch.__file__).parent,
-      int(torch.compiled_with_cxx11_abi()), sep=";")
+      int(torch.compiled_with_cxx11_abi()), int(torch.version.cuda is not None), sep=";")
 ]])
 # An isolated build hides the packages of its Python behind PYTHONPATH. The torch that is installed
 # there is the one that the extension will meet, so look behind it.
@@ -18,6 +19,7 @@ foreach(_flag IN ITEMS -B -E)
     list(GET _torch 0 TorchPython_VERSION)
     list(GET _torch 1 TorchPython_ROOT)
     list(GET _torch 2 _torch_abi)
+    list(GET _torch 3 TorchPython_CUDA)
     break()
   endif()
 endforeach()

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collective/codec_all_reduce.h"
+#include "collective/low_rank_all_reduce.h"
 #include "cuda/launch.h"
 
 namespace nf::cuda {
@@ -33,7 +34,7 @@ bool folds_at_once(Topology topology, std::uint32_t ranks) {
   return true;
 }
 
-Status check(std::span<const Gradient> gradients) {
+Status check_types(std::span<const Gradient> gradients) {
   for (const Gradient& gradient : gradients) {
     if (gradient.values.type != gradients.front().values.type) {
       return {ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type"};
@@ -102,20 +103,33 @@ Status DeviceAllReduce::Layout::copy(bool back, cudaStream_t stream) const {
   return {};
 }
 
-Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(
-    StreamTransport& transport, const DeviceAllReduceOptions& options) {
-  Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
+Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
+  if (const auto spec = CodecSpec::parse(options.codec);
+      spec && spec->name == LowRankAllReduce::kName) {
+    return {ErrorCode::kUnsupported, "powersgd has no CUDA form yet"};
+  }
+  const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   if ((*codec)->keeps_residual()) {
-    return Status(ErrorCode::kUnsupported, "error feedback (+ef) has no CUDA form yet");
+    return {ErrorCode::kUnsupported, "error feedback (+ef) has no CUDA form yet"};
   }
-  if (!folds_at_once(options.topology, transport.ranks())) {
-    return Status(ErrorCode::kUnsupported,
-                  fmt::format("the topology {} has no CUDA form for {} ranks; take direct or ring",
-                              to_string(options.topology), transport.ranks()));
+  if (!folds_at_once(options.topology, ranks)) {
+    return {ErrorCode::kUnsupported,
+            fmt::format("the topology {} has no CUDA form for {} ranks; take direct or ring",
+                        to_string(options.topology), ranks)};
   }
-  NF_RETURN_IF_ERROR(CodecAllReduce::check(
-      **codec, {.codec = options.codec, .topology = options.topology}, transport.ranks()));
+  if (const auto device_codec = make_device_codec(**codec); !device_codec) {
+    return device_codec.status();
+  }
+  return CodecAllReduce::check(**codec, {.codec = options.codec, .topology = options.topology},
+                               ranks);
+}
+
+Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(
+    StreamTransport& transport, const DeviceAllReduceOptions& options) {
+  NF_RETURN_IF_ERROR(check(options, transport.ranks()));
+  Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
+  if (!codec) return codec.status();
   std::unique_ptr<DeviceAllReduce> sum(new DeviceAllReduce(transport, options, std::move(*codec)));
   if (Status status = sum->prepare(); !status.ok()) return status;
   return sum;
@@ -203,7 +217,7 @@ Expected<DeviceAllReduce::Layout*> DeviceAllReduce::layout_of(std::span<const Gr
     }
   }
   if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
-  NF_RETURN_IF_ERROR(check(gradients));
+  NF_RETURN_IF_ERROR(check_types(gradients));
   auto layout = std::make_unique<Layout>(allocator_);
   layout->gradients.assign(gradients.begin(), gradients.end());
   std::vector<Gradient> own = layout->gradients;

@@ -30,9 +30,11 @@ struct DeviceAllReduceOptions {
 // Belongs to one rank and one thread at a time, and to the device that is current when it is made.
 class DeviceAllReduce {
  public:
-  // Borrows the transport. Fails with kBadConfig on a codec that cannot be, and with kUnsupported
-  // on one that has no device form or keeps residuals, and on a topology in which messages of
-  // several layouts meet at a rank (tree, from 4 ranks on, and hierarchical).
+  // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form or
+  // keeps residuals, and for a topology in which messages of several layouts meet at a rank (tree,
+  // from 4 ranks on, and hierarchical).
+  static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
+  // Borrows the transport. Fails as check() does.
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
                                                            const DeviceAllReduceOptions& options);
   ~DeviceAllReduce();

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 namespace nf::cuda {
 namespace {
+
+// How long an abort waits for an exchange that is being put on a stream.
+constexpr std::chrono::seconds kPatience{2};
 
 Status to_status(ncclResult_t result, std::string_view what) {
   if (result == ncclSuccess || result == ncclInProgress) return {};
@@ -38,6 +43,7 @@ NcclTransport::~NcclTransport() {
 
 Status NcclTransport::exchange(std::span<const StreamTransfer> sends,
                                std::span<const StreamTransfer> receives, cudaStream_t stream) {
+  const std::lock_guard lock(mutex_);
   NF_RETURN_IF_ERROR(failure_);
   ncclResult_t result = ncclGroupStart();
   for (const StreamTransfer& send : sends) {
@@ -56,16 +62,23 @@ Status NcclTransport::exchange(std::span<const StreamTransfer> sends,
 }
 
 Status NcclTransport::health() {
-  if (!failure_.ok()) return failure_;
-  ncclResult_t result = ncclSuccess;
-  const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &result);
-  Status status = to_status(asked != ncclSuccess ? asked : result, "a transfer");
+  Status status;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return {};  // an exchange is being put on a stream, and will say how it went
+    if (!failure_.ok()) return failure_;
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &result);
+    status = to_status(asked != ncclSuccess ? asked : result, "a transfer");
+  }
   if (!status.ok()) abort(status);
   return status;
 }
 
-// Kernels that wait for a peer end, so that nobody hangs; what they received is rubbish.
+// Kernels that wait for a peer end, so that nobody hangs; what they received is rubbish. A thread
+// that is itself stuck within NCCL, waiting for a peer to connect, goes on, too.
 void NcclTransport::abort(const Status& why) {
+  const std::unique_lock lock(mutex_, kPatience);
   if (failure_.ok()) failure_ = why;
   if (communicator_ != nullptr) static_cast<void>(ncclCommAbort(communicator_));
   communicator_ = nullptr;

@@ -4,12 +4,14 @@
 #include <nccl.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "cuda/stream_transport.h"
 
 namespace nf::cuda {
 
+// health() and abort() may be called from a second thread.
 class NcclTransport final : public StreamTransport {
  public:
   // Rank 0 makes the identity and gives it to all others.
@@ -32,11 +34,14 @@ class NcclTransport final : public StreamTransport {
 
  private:
   NcclTransport(ncclComm_t communicator, std::uint32_t rank, std::uint32_t ranks)
-      : communicator_(communicator), rank_(rank), ranks_(ranks) {}
+      : rank_(rank), ranks_(ranks), communicator_(communicator) {}
 
-  ncclComm_t communicator_ = nullptr;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
+
+  // Held by whoever is within NCCL.
+  std::timed_mutex mutex_;
+  ncclComm_t communicator_ = nullptr;
   Status failure_;
 };
 

@@ -125,6 +125,7 @@ std::vector<ModelParameter> parameters_of(const std::vector<std::string>& names,
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.attr("__version__") = std::string(kVersion);
+  module.attr("devices") = std::string(DeviceSums::kind());
 
   py::class_<Runtime, std::shared_ptr<Runtime>>(module, "Runtime")
       .def(py::init(&make_runtime), py::arg("names"), py::arg("module_types"), py::arg("tensors"),
@@ -137,11 +138,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
            [](Runtime& self, float scale) { self.fabric().set_loss_scale(scale); })
       .def("report_capacity_breach", [](Runtime& self) { self.fabric().report_capacity_breach(); })
       .def("detach", [](Runtime& self) { self.fabric().detach(); })
-      .def("should_step", [](Runtime& self) { return self.fabric().should_step(); })
+      .def(
+          "should_step", [](Runtime& self) { return self.fabric().should_step(); },
+          py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("step", [](Runtime& self) { return self.fabric().step(); })
       .def_property_readonly(
           "topology",
           [](Runtime& self) { return std::string(to_string(self.fabric().topology())); })
+      .def_property_readonly("place", &Runtime::place)
+      .def_property_readonly("why_on_host", &Runtime::why_on_host)
+      .def_property_readonly("held_bytes", [](Runtime& self) { return self.fabric().held_bytes(); })
       .def("describe", [](Runtime& self) { return self.fabric().binding().describe(); })
       .def("records", [](Runtime& self) { return self.fabric().drain(); })
       .def("drain", &Runtime::drain, py::call_guard<py::gil_scoped_release>())

@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
 
 namespace nf::torch_front {
 namespace {
@@ -17,8 +18,10 @@ at::ScalarType type_of(DataType type) {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Work> Engine::start(Values values) {
+  const c10::Device device = stream_ ? stream_->device() : c10::Device(c10::kCPU);
   std::vector<at::Tensor> tensors{
-      at::from_blob(values.data, {static_cast<std::int64_t>(values.count)}, type_of(values.type))};
+      at::from_blob(values.data, {static_cast<std::int64_t>(values.count)},
+                    at::TensorOptions().dtype(type_of(values.type)).device(device))};
   c10d::AllreduceOptions options;
   options.timeout = std::chrono::ceil<std::chrono::milliseconds>(timeout_);
   return group_->allreduce(tensors, options);
@@ -27,11 +30,20 @@ c10::intrusive_ptr<c10d::Work> Engine::start(Values values) {
 Status Engine::sum(Values values) {
   if (values.count == 0) return {};
   try {
-    start(values)->wait();
+    const c10::OptionalStreamGuard guard(stream_);
+    start(values)->wait();  // with a stream: the stream waits
   } catch (const std::exception& error) {
     return {ErrorCode::kPeerLost, error.what()};
   }
   return {};
+}
+
+void Engine::abort() {
+  try {
+    if (stream_) group_->getBackend(stream_->device_type())->abort();
+  } catch (const std::exception&) {
+    // It has no such backend, or that one has ended already.
+  }
 }
 
 }  // namespace nf::torch_front

@@ -20,7 +20,10 @@ class Model {
 
   std::vector<ModelParameter> parameters() const;
   const std::string& name(std::uint32_t parameter) const { return names_[parameter]; }
-  bool is_on_host() const { return tensors_.empty() || tensors_.front().device().is_cpu(); }
+  // Where all of it lies, as DDP has it.
+  c10::Device device() const {
+    return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().device();
+  }
 
   // The bucket as the core sees it; `values` is its buffer, or a copy of it in host memory. Throws
   // c10::Error on a parameter that is not of this model, and on gradients that are sparse or of a

@@ -20,10 +20,9 @@ constexpr std::chrono::milliseconds kLookAround{200};
 // How long a rank that failed waits for the others to say that they did, too.
 constexpr std::chrono::milliseconds kSigning{1000};
 
-std::unique_ptr<Fabric> make_fabric(Transport& transport, DenseSum& engine, FabricOptions options) {
-  Expected<std::unique_ptr<Fabric>> fabric = Fabric::create(transport, engine, std::move(options));
-  if (!fabric) throw std::runtime_error(fabric.status().message());
-  return std::move(*fabric);
+bool is_lost(const Status& status) {
+  return status.code() == ErrorCode::kPeerLost || status.code() == ErrorCode::kAborted ||
+         status.code() == ErrorCode::kDeadlineExceeded;
 }
 
 FabricOptions with_parameters(FabricOptions options, const Model& model) {
@@ -64,10 +63,24 @@ Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
       timeout_(options.timeout),
       failures_(surroundings_.store, surroundings_.prefix),
       transport_(surroundings_.own),
-      engine_(model_.is_on_host() ? surroundings_.training : surroundings_.own, timeout_),
-      fabric_(make_fabric(transport_, engine_, with_parameters(std::move(options), model_))),
+      engine_(model_.device().is_cpu() ? surroundings_.training : surroundings_.own, timeout_),
+      fabric_(make_fabric(with_parameters(std::move(options), model_))),
       link_(std::make_shared<Link>()) {
   link_->runtime = this;
+}
+
+std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
+  if (!model_.device().is_cpu()) {
+    device_ = DeviceSums::create(
+        model_, surroundings_, options,
+        [this](std::uint64_t step, Duration waited) { return look_around(step, waited); },
+        why_on_host_);
+  }
+  Expected<std::unique_ptr<Fabric>> fabric =
+      device_ != nullptr ? device_->make_fabric(transport_, std::move(options))
+                         : Fabric::create(transport_, engine_, std::move(options));
+  if (!fabric) throw std::runtime_error(fabric.status().message());
+  return std::move(*fabric);
 }
 
 Runtime::~Runtime() {
@@ -98,17 +111,23 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
   }
   if (job->buffer.device().is_cpu()) {
     sum_on_host(job, bucket);
-  } else {
+  } else if (device_ != nullptr) {
     sum_on_device(job, bucket);
+  } else {
+    sum_through_host(job, bucket);
   }
-  if (job->is_last) {
-    worker_.post([this, step = job->step] {
-      wait_for_step(step);
-      // A failure shows in the next step's first bucket, which needs what could not be had.
-      static_cast<void>(fabric_->end_step());
-    });
-  }
+  if (job->is_last) worker_.post([this, step = job->step] { end_step(step); });
   return job->future;
+}
+
+// A failure shows in the next step's first bucket, which needs what could not be had.
+void Runtime::end_step(std::uint64_t step) {
+  wait_for_step(step);
+  const Status status = fabric_->end_step();
+  if (status.ok() || device_ == nullptr) return;
+  // Of buckets whose futures are complete nobody else tells.
+  static_cast<void>(describe(c10::str("step ", step), status));
+  if (is_lost(status)) device_->abort();
 }
 
 void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
@@ -147,8 +166,22 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   }
 }
 
-// Through host memory, on a stream of its own, so that neither backward nor the host waits.
+// Everything is put on the stream at once, and so is the end of the future.
 void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
+  if (Status status = average(model_.view(bucket, job->buffer)); !status.ok()) {
+    if (is_lost(status)) {
+      status = engine_failure(job->step, status.message());
+      device_->abort();
+    }
+    return fail(*job, status);
+  }
+  const c10::StreamGuard guard(device_->stream());
+  if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
+  settle(*job);
+}
+
+// Through host memory, on a stream of its own, so that neither backward nor the host waits.
+void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   const c10::Device device = job->buffer.device();
   const c10::impl::VirtualGuardImpl streams(device.type());
   auto ready = std::make_shared<c10::Event>(device.type());
@@ -176,7 +209,7 @@ Status Runtime::average(const Bucket& bucket) {
   if (!sum) return sum.status();
   if ((*sum)->has_low_bit()) NF_RETURN_IF_ERROR(fabric_->sum_low_bit(**sum));
   if (const Values dense = (*sum)->dense(); dense.count > 0) {
-    NF_RETURN_IF_ERROR(engine_.sum(dense));
+    NF_RETURN_IF_ERROR(device_ != nullptr ? device_->engine().sum(dense) : engine_.sum(dense));
   }
   return fabric_->finish(**sum);
 }
@@ -192,9 +225,8 @@ void Runtime::finish(Job& job) {
   settle(job);
 }
 
-std::string Runtime::describe(const Job& job, const Status& why) {
-  const std::string message = c10::str("step ", job.step, ", bucket ", job.index, ", rank ",
-                                       transport_.rank(), ": ", why.message());
+std::string Runtime::describe(const std::string& where, const Status& why) {
+  const std::string message = c10::str(where, ", rank ", transport_.rank(), ": ", why.message());
   // The first to see it is nearest to the cause.
   const std::string first = failures_.report(message);
   const std::lock_guard lock(mutex_);
@@ -206,8 +238,9 @@ std::string Runtime::describe(const Job& job, const Status& why) {
 
 void Runtime::fail(Job& job, const Status& why) {
   if (!job.is_settled.exchange(true)) {
+    const std::string where = c10::str("step ", job.step, ", bucket ", job.index);
     const std::string message =
-        c10::str("neuron_fabric: ", describe(job, why), " (docs/errors.md says what to do)");
+        c10::str("neuron_fabric: ", describe(where, why), " (docs/errors.md says what to do)");
     job.future->setError(std::make_exception_ptr(std::runtime_error(message)));
   }
   settle(job);
@@ -226,7 +259,6 @@ void Runtime::settle(Job& job) {
 // has lost a peer, or reads that another rank has, does not wait for it.
 void Runtime::wait_for_step(std::uint64_t step) {
   const Duration begin = transport_.now();
-  bool has_signed = false;
   std::unique_lock lock(mutex_);
   const auto is_over = [&] {  // the next one may have begun
     return std::ranges::none_of(under_way_,
@@ -235,12 +267,7 @@ void Runtime::wait_for_step(std::uint64_t step) {
   while (!settled_.wait_for(lock, kLookAround, is_over)) {
     const std::vector<std::shared_ptr<Job>> waiting = under_way_;
     lock.unlock();
-    const Duration waited = transport_.now() - begin;
-    if (!has_signed && waited > timeout_ / 2) {
-      failures_.sign(transport_.rank(), step);
-      has_signed = true;
-    }
-    if (Status trouble = look_around(step, waited); !trouble.ok()) {
+    if (Status trouble = look_around(step, transport_.now() - begin); !trouble.ok()) {
       for (const std::shared_ptr<Job>& job : waiting) fail(*job, trouble);
     }
     lock.lock();
@@ -248,6 +275,10 @@ void Runtime::wait_for_step(std::uint64_t step) {
 }
 
 Status Runtime::look_around(std::uint64_t step, Duration waited) {
+  if (signed_step_ <= step && waited > timeout_ / 2) {
+    failures_.sign(transport_.rank(), step);
+    signed_step_ = step + 1;
+  }
   NF_RETURN_IF_ERROR(transport_.peers());
   if (!failures_.read().empty()) return {ErrorCode::kAborted, "another rank gave up"};
   if (waited < timeout_) return {};

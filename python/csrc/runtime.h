@@ -12,21 +12,15 @@
 #include <vector>
 
 #include "c10d_transport.h"
+#include "device_sums.h"
 #include "engine.h"
 #include "failure_store.h"
 #include "model.h"
 #include "neuron_fabric/fabric.h"
+#include "surroundings.h"
 #include "worker.h"
 
 namespace nf::torch_front {
-
-// The process groups and the store that an attached model stands on.
-struct Surroundings {
-  c10::intrusive_ptr<c10d::ProcessGroup> training;  // what DDP itself uses
-  c10::intrusive_ptr<c10d::ProcessGroup> own;       // for us alone; takes CPU tensors
-  c10::intrusive_ptr<c10d::Store> store;
-  std::string prefix;  // of our keys in the store
-};
 
 class Runtime {
  public:
@@ -41,6 +35,10 @@ class Runtime {
 
   Fabric& fabric() { return *fabric_; }
   const Model& model() const { return model_; }
+  // Where gradients are summed: "host", or "cuda". And why not on the device that they lie on,
+  // where they are brought to the host.
+  const char* place() const { return device_ != nullptr ? DeviceSums::kind() : "host"; }
+  const std::string& why_on_host() const { return why_on_host_; }
   // Until nothing is under way.
   void drain() { worker_.drain(); }
   // Ends the threads; the hook must not run again.
@@ -52,6 +50,9 @@ class Runtime {
 
   void sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
+  void sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
+  void end_step(std::uint64_t step);
+  std::unique_ptr<Fabric> make_fabric(FabricOptions options);
   void wait_for_step(std::uint64_t step);
   Status look_around(std::uint64_t step, Duration waited);
   Status engine_failure(std::uint64_t step, const std::string& words);
@@ -62,15 +63,18 @@ class Runtime {
   void finish(Job& job);
   void fail(Job& job, const Status& why);
   void settle(Job& job);
-  std::string describe(const Job& job, const Status& why);
+  std::string describe(const std::string& where, const Status& why);
 
   const Model model_;
   const Surroundings surroundings_;
   const Duration timeout_;
   FailureStore failures_;
   C10dTransport transport_;
-  Engine engine_;
+  Engine engine_;  // of what is summed on the host
+  std::string why_on_host_;
+  std::unique_ptr<DeviceSums> device_;  // null where gradients are summed on the host
   std::unique_ptr<Fabric> fabric_;
+  std::uint64_t signed_step_ = 0;  // one more than the last in which this rank has waited for long
 
   // Guarded by mutex_.
   std::mutex mutex_;

@@ -41,9 +41,21 @@ Profile short_profile(const std::string& route) {
 }
 
 FabricRank::FabricRank(Transport& transport, FabricOptions options)
-    : transport_(transport), engine_(transport), model_(small_model()) {
+    : transport_(transport),
+      engine_(std::make_unique<OwnDenseSum>(transport)),
+      average_([](Fabric& fabric, const Bucket& bucket) { return fabric.all_reduce(bucket); }),
+      model_(small_model()) {
   options.parameters = model_;
-  auto made = Fabric::create(transport, engine_, std::move(options));
+  auto made = Fabric::create(transport, *engine_, std::move(options));
+  EXPECT_TRUE(made) << to_string(made.status());
+  fabric_ = std::move(*made);
+}
+
+FabricRank::FabricRank(Transport& transport, FabricOptions options, const MakeFabric& make,
+                       Average average)
+    : transport_(transport), average_(std::move(average)), model_(small_model()) {
+  options.parameters = model_;
+  auto made = make(std::move(options));
   EXPECT_TRUE(made) << to_string(made.status());
   fabric_ = std::move(*made);
 }
@@ -71,7 +83,7 @@ Status FabricRank::run_step(const std::function<void(Gradients&)>& spoil) {
       flat.insert(flat.end(), values.begin(), values.end());
     }
     bucket.values = Values(flat);
-    NF_RETURN_IF_ERROR(fabric_->all_reduce(bucket));
+    NF_RETURN_IF_ERROR(average_(*fabric_, bucket));
     for (const BucketSlot& slot : bucket.slots) {
       std::copy_n(flat.begin() + static_cast<std::ptrdiff_t>(slot.offset), slot.count,
                   gradients_[slot.parameter].begin());

@@ -33,6 +33,11 @@ Profile short_profile(const std::string& route);
 class FabricRank {
  public:
   FabricRank(Transport& transport, FabricOptions options);
+  // Of another kind of fabric: how to make it, and how it averages a bucket that lies in host
+  // memory.
+  using MakeFabric = std::function<Expected<std::unique_ptr<Fabric>>(FabricOptions)>;
+  using Average = std::function<Status(Fabric&, const Bucket&)>;
+  FabricRank(Transport& transport, FabricOptions options, const MakeFabric& make, Average average);
 
   Fabric& fabric() { return *fabric_; }
 
@@ -50,8 +55,9 @@ class FabricRank {
 
  private:
   Transport& transport_;
-  OwnDenseSum engine_;
+  const std::unique_ptr<OwnDenseSum> engine_;  // null where the fabric has another
   std::unique_ptr<Fabric> fabric_;
+  const Average average_;
   std::vector<ModelParameter> model_;
   Gradients gradients_;
   std::vector<std::string> records_;

@@ -1,0 +1,284 @@
+#include "cuda/device_path.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cuda/bucket_passes.h"
+#include "cuda/device_probe.h"
+#include "cuda/launch.h"
+#include "runtime/runtime_fabric.h"
+
+namespace nf::cuda {
+namespace {
+
+constexpr std::size_t kMostSampleBytes = Sampler::kMostValues * sizeof(float);
+Status copy_within_device(void* to, const void* from, std::size_t size, cudaStream_t stream) {
+  return to_status(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream),
+                   "copy of values");
+}
+
+}  // namespace
+
+DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request)
+    : surroundings_(surroundings),
+      allocator_(surroundings.allocator != nullptr ? *surroundings.allocator : pool_allocator()),
+      binding_(request.binding),
+      topology_(request.topology),
+      seed_(request.options.seed),
+      route_errors_(request.binding, request.options.seed, surroundings.transport.rank()) {
+  for (const ModelParameter& parameter : binding_.parameters()) {
+    keys_.push_back(parameter_key(parameter.name));
+  }
+}
+
+Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceSurroundings& surroundings,
+                                                         const PathRequest& request) {
+  std::unique_ptr<DevicePath> path(new DevicePath(surroundings, request));
+  NF_RETURN_IF_ERROR(to_status(cudaGetDevice(&path->device_), "the current device"));
+  for (const TrainingPhase& phase : request.binding.profile().phases) {
+    for (const auto& [region, route] : phase.routes) {
+      if (route == kDenseRoute) continue;
+      if (const auto sum = path->find(route); !sum) return sum.status();
+    }
+  }
+  return std::unique_ptr<BucketPath>(std::move(path));
+}
+
+// What is on the stream still uses what goes now.
+DevicePath::~DevicePath() { static_cast<void>(cudaStreamSynchronize(surroundings_.stream)); }
+
+Expected<DeviceAllReduce*> DevicePath::find(const std::string& route) {
+  std::unique_ptr<DeviceAllReduce>& sum = sums_[route];
+  if (sum == nullptr) {
+    Expected<std::unique_ptr<DeviceAllReduce>> made = DeviceAllReduce::create(
+        surroundings_.transport,
+        {.codec = route, .topology = topology_, .seed = seed_, .allocator = &allocator_});
+    if (!made) return made.status();
+    sum = std::move(*made);
+  }
+  return sum.get();
+}
+
+Expected<StepReading*> DevicePath::begin_reading(const TrainingStep& step) {
+  std::unique_ptr<StepReading> reading;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_readings_.empty()) {
+      reading = std::move(free_readings_.back());
+      free_readings_.pop_back();
+    }
+  }
+  if (reading == nullptr) reading = std::make_unique<StepReading>(allocator_);
+  const auto regions = static_cast<std::uint32_t>(step.traffic.size());
+  NF_RETURN_IF_ERROR(reading->begin(regions, kMostSampleBytes, surroundings_.stream));
+  const std::lock_guard lock(mutex_);
+  return (readings_[&step] = std::move(reading)).get();
+}
+
+Status DevicePath::begin(PlannedSum& sum) {
+  const cudaStream_t stream = surroundings_.stream;
+  if (sum.bucket().index == 0) {
+    const Expected<StepReading*> reading = begin_reading(sum.step());
+    if (!reading) return reading.status();
+    reading_ = *reading;
+  }
+  events_ = &reading_->add_bucket();
+  NF_RETURN_IF_ERROR(
+      events_->ready.record(surroundings_.producer ? surroundings_.producer() : stream));
+  NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(stream, events_->ready.get()), "wait"));
+  if (sum.step().is_watched) NF_RETURN_IF_ERROR(sample(sum, *reading_));
+  NF_RETURN_IF_ERROR(scale(sum.bucket().values,
+                           static_cast<float>(1.0 / surroundings_.transport.ranks()), stream));
+  return gather(sum);
+}
+
+Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
+  const TrainingStep& step = sum.step();
+  for (const BucketSlot& slot : sum.bucket().slots) {
+    const std::string& route = step.wanted[binding_.region_of(slot.parameter)];
+    const Piece piece = route_errors_.sample(step.statistics.step, slot.parameter, route);
+    if (piece.count == 0 || piece.first + piece.count > slot.count) continue;
+    NF_RETURN_IF_ERROR(reading.add_sample(
+        slot.parameter, sum.values(slot.offset + piece.first, piece.count), surroundings_.stream));
+  }
+  return {};
+}
+
+Status DevicePath::gather(PlannedSum& sum) {
+  const std::size_t count = sum.gathered_count();
+  if (count == 0) return {};
+  const DataType type = sum.bucket().values.type;
+  auto room = std::make_shared<DeviceBuffer>(allocator_);
+  NF_RETURN_IF_ERROR(room->reserve(count * size_of(type), surroundings_.stream));
+  std::byte* out = room->data();
+  for (const DenseRun& run : sum.runs()) {
+    const std::size_t size = run.count * size_of(type);
+    NF_RETURN_IF_ERROR(copy_within_device(out, sum.values(run.offset, run.count).data, size,
+                                          surroundings_.stream));
+    out += size;
+  }
+  sum.set_gathered({room->data(), count, type}, room);
+  return {};
+}
+
+Status DevicePath::scatter(PlannedSum& sum) {
+  if (sum.gathered_count() == 0) return {};
+  const auto* from = static_cast<const std::byte*>(sum.dense().data);
+  for (const DenseRun& run : sum.runs()) {
+    const std::size_t size = run.count * size_of(sum.bucket().values.type);
+    NF_RETURN_IF_ERROR(copy_within_device(sum.values(run.offset, run.count).data, from, size,
+                                          surroundings_.stream));
+    from += size;
+  }
+  return {};
+}
+
+Status DevicePath::sum_low_bit(PlannedSum& sum) {
+  for (const RoutedSegments& routed : sum.plan().low_bit) {
+    NF_RETURN_IF_ERROR(sum_route(sum, routed));
+  }
+  return {};
+}
+
+Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
+  const Expected<DeviceAllReduce*> found = find(routed.route);
+  if (!found) return found.status();
+  DeviceAllReduce& all_reduce = **found;
+  gradients_.clear();
+  for (const Segment& segment : routed.segments) {
+    gradients_.push_back({.parameter = keys_[segment.slot.parameter],
+                          .values = sum.values(segment.slot.offset, segment.slot.count)});
+  }
+  SumTimes& times = reading_->add_sum();
+  const std::uint64_t sent = all_reduce.traffic().total();
+  NF_RETURN_IF_ERROR(times.begin.record(surroundings_.stream));
+  NF_RETURN_IF_ERROR(all_reduce.enqueue(
+      {.step = sum.step().statistics.step, .epoch = sum.step().epoch, .gradients = gradients_},
+      surroundings_.stream));
+  NF_RETURN_IF_ERROR(times.end.record(surroundings_.stream));
+  const auto bytes = static_cast<double>(all_reduce.traffic().total() - sent);
+  const auto values = static_cast<double>(routed.values());
+  for (const Segment& segment : routed.segments) {
+    const double part = static_cast<double>(segment.slot.count) / values;
+    sum.traffic()[segment.region].low_bit_bytes += bytes * part;
+    times.shares.push_back({segment.region, part});
+  }
+  return {};
+}
+
+Status DevicePath::finish(PlannedSum& sum) {
+  NF_RETURN_IF_ERROR(scatter(sum));
+  NF_RETURN_IF_ERROR(events_->done.record(surroundings_.stream));
+  if (sum.step().is_watched) NF_RETURN_IF_ERROR(add_norms_of(sum));
+  if (sum.bucket().is_last) NF_RETURN_IF_ERROR(reading_->end(surroundings_.stream));
+  std::size_t held = 0;
+  for (const auto& [route, all_reduce] : sums_) held += all_reduce->memory();
+  for (const auto& table : norm_tables_) held += table == nullptr ? 0 : table->room.size();
+  const std::lock_guard lock(mutex_);
+  held_bytes_ = std::max(held_bytes_, held + sum.gathered_count() * sizeof(float));
+  return {};
+}
+
+Status DevicePath::add_norms_of(PlannedSum& sum) {
+  const Expected<NormTable*> found = norm_table(sum.bucket());
+  if (!found) return found.status();
+  const NormTable& table = **found;
+  std::byte* partial = table.room.data() + aligned(table.chunks * sizeof(NormChunk));
+  return add_norms(sum.bucket().values, table.room.as<NormChunk>(), table.chunks,
+                   static_cast<std::uint32_t>(sum.norms().size()),
+                   reinterpret_cast<DeviceNorm*>(partial), reading_->norms(), surroundings_.stream);
+}
+
+Expected<DevicePath::NormTable*> DevicePath::norm_table(const Bucket& bucket) {
+  if (norm_tables_.size() <= bucket.index) norm_tables_.resize(bucket.index + 1);
+  std::unique_ptr<NormTable>& table = norm_tables_[bucket.index];
+  if (table != nullptr && table->slots == bucket.slots) return table.get();
+  std::vector<std::uint32_t> regions;
+  for (const BucketSlot& slot : bucket.slots) regions.push_back(binding_.region_of(slot.parameter));
+  const std::vector<NormChunk> chunks = norm_chunks(bucket.slots, regions);
+  auto made = std::make_unique<NormTable>(allocator_);
+  made->slots = bucket.slots;
+  made->chunks = static_cast<std::uint32_t>(chunks.size());
+  const std::size_t size = chunks.size() * sizeof(NormChunk);
+  NF_RETURN_IF_ERROR(made->room.reserve(aligned(size) + chunks.size() * sizeof(DeviceNorm) + 1,
+                                        surroundings_.stream));
+  // From memory that is not pinned: it has been read when the call returns.
+  NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(made->room.data(), chunks.data(), size,
+                                               cudaMemcpyHostToDevice, surroundings_.stream),
+                               "table of norms"));
+  table = std::move(made);
+  return table.get();
+}
+
+Status DevicePath::learn(TrainingStep& step) {
+  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
+  std::unique_ptr<StepReading> reading;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = readings_.find(&step);
+    if (found == readings_.end()) return {};
+    reading = std::move(found->second);
+    readings_.erase(found);
+  }
+  NF_RETURN_IF_ERROR(wait(surroundings_, step.statistics.step, [&] { return reading->ask(); }));
+  take(*reading, step);
+  const std::lock_guard lock(mutex_);
+  free_readings_.push_back(std::move(reading));
+  return {};
+}
+
+void DevicePath::take(const StepReading& reading, TrainingStep& step) {
+  if (step.is_watched) {
+    const double unscale = 1.0 / (static_cast<double>(step.loss_scale) * step.loss_scale);
+    const std::span<const DeviceNorm> norms = reading.read_norms();
+    for (std::size_t region = 0; region < norms.size(); ++region) {
+      step.statistics.regions[region].energy += norms[region].energy * unscale;
+      step.statistics.regions[region].non_finite += norms[region].non_finite;
+    }
+    for (const DeviceSample& sample : reading.samples()) {
+      const std::uint32_t region = binding_.region_of(sample.parameter);
+      const RouteSample measured = route_errors_.measure(step.statistics.step, sample.parameter,
+                                                         step.wanted[region], sample.values);
+      step.local.samples[region].error_energy += measured.error_energy;
+      step.local.samples[region].energy += measured.energy;
+    }
+  }
+  const std::span<const BucketEvents> buckets = reading.buckets();
+  for (std::size_t i = 0; i < buckets.size() && i < step.local.buckets.size(); ++i) {
+    step.local.buckets[i] = {.ready = buckets[i].ready.seconds_since(buckets.front().ready),
+                             .done = buckets[i].done.seconds_since(buckets.front().ready)};
+  }
+  for (const SumTimes& sum : reading.sums()) {
+    const double seconds = sum.end.seconds_since(sum.begin);
+    for (const SumTimes::Share& share : sum.shares) {
+      step.traffic[share.region].seconds += seconds * share.part;
+    }
+  }
+}
+
+std::unique_ptr<Probe> DevicePath::probe() {
+  return std::make_unique<DeviceProbe>(surroundings_, allocator_,
+                                       [this](const std::string& route) { return find(route); });
+}
+
+Status DevicePath::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t) {
+  if (memory.empty()) return {};
+  return {ErrorCode::kUnsupported,
+          "what error feedback kept cannot be loaded: sums on a device keep nothing from step to "
+          "step"};
+}
+
+std::size_t DevicePath::held_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return held_bytes_;
+}
+
+Expected<std::unique_ptr<Fabric>> create_fabric(Transport& control,
+                                                const DeviceSurroundings& surroundings,
+                                                FabricOptions options) {
+  return RuntimeFabric::create(
+      control, surroundings.engine, std::move(options),
+      [&](const PathRequest& request) { return DevicePath::create(surroundings, request); });
+}
+
+}  // namespace nf::cuda

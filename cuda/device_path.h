@@ -1,0 +1,92 @@
+// Gradients in device memory: the runtime's BucketPath on a stream. Everything about a bucket is
+// put on the stream when it comes, and nobody waits; what it shows is read when its step ends.
+//
+// begin(), sum_low_bit() and finish() come from one thread, bucket after bucket, and the engine's
+// sum of a bucket's dense values is put on the same stream in between.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda/device_all_reduce.h"
+#include "cuda/device_surroundings.h"
+#include "cuda/step_reading.h"
+#include "runtime/bucket_path.h"
+#include "runtime/route_error.h"
+
+namespace nf::cuda {
+
+class DevicePath final : public BucketPath {
+ public:
+  // Fails with kUnsupported where a route of the binding, or the topology, has no device form.
+  static Expected<std::unique_ptr<BucketPath>> create(const DeviceSurroundings& surroundings,
+                                                      const PathRequest& request);
+  ~DevicePath() override;
+
+  Status begin(PlannedSum& sum) override;
+  Status sum_low_bit(PlannedSum& sum) override;
+  Status finish(PlannedSum& sum) override;
+  bool learns_late() const override { return true; }
+  Status learn(TrainingStep& step) override;
+  std::unique_ptr<Probe> probe() override;
+  Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override;
+  std::size_t held_bytes() const override;
+
+ private:
+  // Of one bucket, as DDP last built it.
+  struct NormTable {
+    explicit NormTable(DeviceAllocator& allocator) : room(allocator) {}
+    std::vector<BucketSlot> slots;
+    std::uint32_t chunks = 0;
+    DeviceBuffer room;  // chunks, and then their norms
+  };
+
+  DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request);
+
+  Expected<DeviceAllReduce*> find(const std::string& route);
+  Expected<StepReading*> begin_reading(const TrainingStep& step);
+  Status sample(PlannedSum& sum, StepReading& reading);
+  Status gather(PlannedSum& sum);
+  Status scatter(PlannedSum& sum);
+  Status sum_route(PlannedSum& sum, const RoutedSegments& routed);
+  Status add_norms_of(PlannedSum& sum);
+  Expected<NormTable*> norm_table(const Bucket& bucket);
+  void take(const StepReading& reading, TrainingStep& step);
+
+  // Constant after construction.
+  const DeviceSurroundings surroundings_;
+  DeviceAllocator& allocator_;
+  const Binding& binding_;
+  const Topology topology_;
+  const std::uint64_t seed_;
+  int device_ = 0;
+  std::vector<std::uint64_t> keys_;  // by parameter
+
+  RouteErrors route_errors_;  // measured on the thread that ends steps
+
+  // Of the thread that sums.
+  std::map<std::string, std::unique_ptr<DeviceAllReduce>> sums_;
+  std::vector<std::unique_ptr<NormTable>> norm_tables_;  // by bucket
+  std::vector<Gradient> gradients_;
+  StepReading* reading_ = nullptr;  // of the step under way
+  BucketEvents* events_ = nullptr;  // of the bucket under way
+
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::map<const TrainingStep*, std::unique_ptr<StepReading>> readings_;
+  std::vector<std::unique_ptr<StepReading>> free_readings_;
+  std::size_t held_bytes_ = 0;
+};
+
+// Fabric::create() for gradients on the current device. `control` moves what the runtime itself has
+// to say, between hosts.
+Expected<std::unique_ptr<Fabric>> create_fabric(Transport& control,
+                                                const DeviceSurroundings& surroundings,
+                                                FabricOptions options);
+
+}  // namespace nf::cuda

@@ -1,0 +1,69 @@
+#include "cuda/device_probe.h"
+
+#include <utility>
+
+#include "cuda/launch.h"
+#include "runtime/host_probe.h"
+
+namespace nf::cuda {
+namespace {
+
+// Enough for kernels and wire to outweigh their launches, and a few milliseconds on a slow link.
+constexpr std::size_t kCodecValues = 4 << 20;
+
+}  // namespace
+
+DeviceProbe::DeviceProbe(const DeviceSurroundings& surroundings, DeviceAllocator& allocator,
+                         FindSum find)
+    : surroundings_(surroundings),
+      find_(std::move(find)),
+      sent_(allocator),
+      received_(allocator),
+      values_(allocator) {}
+
+DeviceProbe::~DeviceProbe() { static_cast<void>(cudaStreamSynchronize(surroundings_.stream)); }
+
+std::size_t DeviceProbe::values() const { return kCodecValues; }
+
+Status DeviceProbe::wait_for_stream() {
+  return wait(surroundings_, 0, [this] { return cudaStreamQuery(surroundings_.stream); });
+}
+
+Status DeviceProbe::pass_on(std::size_t bytes) {
+  NF_RETURN_IF_ERROR(sent_.reserve(bytes, surroundings_.stream));
+  NF_RETURN_IF_ERROR(received_.reserve(bytes, surroundings_.stream));
+  StreamTransport& transport = surroundings_.transport;
+  const std::uint32_t ranks = transport.ranks();
+  const StreamTransfer send{(transport.rank() + 1) % ranks, sent_.data(), bytes};
+  const StreamTransfer receive{(transport.rank() + ranks - 1) % ranks, received_.data(), bytes};
+  NF_RETURN_IF_ERROR(transport.exchange({&send, 1}, {&receive, 1}, surroundings_.stream));
+  return wait_for_stream();
+}
+
+Status DeviceProbe::sum_dense(std::size_t bytes) {
+  NF_RETURN_IF_ERROR(sent_.reserve(bytes, surroundings_.stream));
+  NF_RETURN_IF_ERROR(to_status(cudaMemsetAsync(sent_.data(), 0, bytes, surroundings_.stream),
+                               "clearing of a probe's values"));
+  NF_RETURN_IF_ERROR(
+      surroundings_.engine.sum(Values(sent_.data(), bytes / sizeof(float), DataType::kFloat32)));
+  return wait_for_stream();
+}
+
+Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
+  const Expected<DeviceAllReduce*> sum = find_(route);
+  if (!sum) return sum.status();
+  if (values_.size() == 0) {
+    const std::vector<float> made = probe_values(kCodecValues, surroundings_.transport.rank());
+    NF_RETURN_IF_ERROR(values_.reserve(made.size() * sizeof(float), surroundings_.stream));
+    NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(values_.data(), made.data(), values_.size(),
+                                                 cudaMemcpyHostToDevice, surroundings_.stream),
+                                 "a probe's values"));
+  }
+  const Gradient gradient{.parameter = parameter_key("neuron_fabric.probe"),
+                          .values = Values(values_.data(), kCodecValues, DataType::kFloat32)};
+  NF_RETURN_IF_ERROR(
+      (*sum)->enqueue({.step = step, .gradients = {&gradient, 1}}, surroundings_.stream));
+  return wait_for_stream();
+}
+
+}  // namespace nf::cuda

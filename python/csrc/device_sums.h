@@ -1,0 +1,44 @@
+// Sums of gradients that lie on a device, without bringing them to the host: what
+// cuda/device_path.h needs of torch. In a build without CUDA there is none.
+#pragma once
+
+#include <c10/core/Stream.h>
+
+#include <functional>
+#include <memory>
+
+#include "model.h"
+#include "neuron_fabric/fabric.h"
+#include "surroundings.h"
+
+namespace nf::torch_front {
+
+class DeviceSums {
+ public:
+  // "cuda", or nothing: what this build can sum on.
+  static const char* kind();
+
+  using LookAround = std::function<Status(std::uint64_t step, Duration waited)>;
+  // For a model on a device; all ranks call at the same time. Null, with why in `why_not`, where
+  // this build, a route or the topology has no device form. Throws std::runtime_error where the
+  // ranks cannot meet.
+  static std::unique_ptr<DeviceSums> create(const Model& model, const Surroundings& surroundings,
+                                            const FabricOptions& options, LookAround look_around,
+                                            std::string& why_not);
+  virtual ~DeviceSums() = default;
+  DeviceSums() = default;
+  DeviceSums(const DeviceSums&) = delete;
+  DeviceSums& operator=(const DeviceSums&) = delete;
+
+  // Borrows `control`; this object outlives the fabric.
+  virtual Expected<std::unique_ptr<Fabric>> make_fabric(Transport& control,
+                                                        FabricOptions options) = 0;
+  // Adds up values of the device over all ranks, by the engine, on stream().
+  virtual DenseSum& engine() = 0;
+  // Where sums happen.
+  virtual c10::Stream stream() const = 0;
+  // Nobody waits any longer for what the engine has under way.
+  virtual void abort() = 0;
+};
+
+}  // namespace nf::torch_front

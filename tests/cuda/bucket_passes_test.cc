@@ -1,0 +1,122 @@
+// Passes over a bucket in device memory do what the host's do.
+#include "cuda/bucket_passes.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "runtime/gradient_norm.h"
+#include "runtime/scale.h"
+#include "support/generator.h"
+#include "support/typed_values.h"
+
+namespace nf {
+namespace {
+
+bool has_device() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
+// A copy of host memory on the device.
+class OnDevice {
+ public:
+  OnDevice(const void* bytes, std::size_t size) : size_(size) {
+    EXPECT_EQ(cudaMalloc(&memory_, size + 1), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(memory_, bytes, size, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  ~OnDevice() { static_cast<void>(cudaFree(memory_)); }
+  void* data() const { return memory_; }
+  std::vector<std::byte> read() const {
+    std::vector<std::byte> bytes(size_);
+    EXPECT_EQ(cudaMemcpy(bytes.data(), memory_, size_, cudaMemcpyDeviceToHost), cudaSuccess);
+    return bytes;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_;
+};
+
+// Normal values with some of every hostile kind among them.
+std::vector<float> values_of(std::size_t count, std::uint64_t seed) {
+  test::Generator random(seed);
+  std::vector<float> values = random.normal(count);
+  const float hostile[] = {0.0f,
+                           -0.0f,
+                           1e-42f,
+                           -3e38f,
+                           std::numeric_limits<float>::infinity(),
+                           std::numeric_limits<float>::quiet_NaN()};
+  for (std::size_t i = 0; i < count; i += 97) values[i] = hostile[i / 97 % std::size(hostile)];
+  return values;
+}
+
+class BucketPasses : public testing::TestWithParam<DataType> {};
+INSTANTIATE_TEST_SUITE_P(Types, BucketPasses,
+                         testing::Values(DataType::kFloat32, DataType::kBfloat16,
+                                         DataType::kFloat16),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+TEST_P(BucketPasses, ScaleAsTheHostDoes) {
+  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  for (const std::size_t count : {1u, 7u, 16'383u, 16'385u, 100'003u}) {
+    for (const std::size_t skipped : {0u, 1u}) {  // so that it is not aligned
+      test::TypedValues host(GetParam(), values_of(count + skipped, count));
+      const std::size_t size = size_of(GetParam());
+      const OnDevice device(host.view().data, (count + skipped) * size);
+      const auto part = [&](void* data) {
+        return Values(static_cast<std::byte*>(data) + skipped * size, count, GetParam());
+      };
+      const Status status = cuda::scale(part(device.data()), 1.0f / 3, nullptr);
+      ASSERT_TRUE(status.ok()) << to_string(status);
+      scale(part(host.view().data), 1.0f / 3);
+      const std::vector<std::byte> got = device.read();
+      ASSERT_TRUE(std::equal(got.begin(), got.end(), host.data())) << count << " values";
+    }
+  }
+}
+
+TEST_P(BucketPasses, TakeNormsAsTheHostDoes) {
+  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  const std::vector<BucketSlot> slots = {{.parameter = 0, .offset = 0, .count = 50'001},
+                                         {.parameter = 1, .offset = 50'001, .count = 3},
+                                         {.parameter = 2, .offset = 50'004, .count = 40'000}};
+  const std::vector<std::uint32_t> regions = {1, 0, 1};
+  constexpr std::size_t kCount = 90'004;
+  test::TypedValues host(GetParam(), values_of(kCount, 5));
+  std::vector<GradientNorm> expected(3);  // nothing lies in the last one
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::byte* first = host.data() + slots[i].offset * size_of(GetParam());
+    const GradientNorm norm = gradient_norm(ConstValues(first, slots[i].count, GetParam()));
+    expected[regions[i]].energy += 2 * norm.energy;  // it is added twice
+    expected[regions[i]].non_finite += 2 * norm.non_finite;
+  }
+
+  const OnDevice values(host.view().data, kCount * size_of(GetParam()));
+  const std::vector<cuda::NormChunk> chunks = cuda::norm_chunks(slots, regions);
+  const OnDevice table(chunks.data(), chunks.size() * sizeof(cuda::NormChunk));
+  const std::vector<cuda::DeviceNorm> zeros(chunks.size());
+  const OnDevice partial(zeros.data(), zeros.size() * sizeof(cuda::DeviceNorm));
+  const OnDevice norms(zeros.data(), 3 * sizeof(cuda::DeviceNorm));
+  for (int call = 0; call < 2; ++call) {
+    const Status status = cuda::add_norms(ConstValues(values.data(), kCount, GetParam()),
+                                          static_cast<const cuda::NormChunk*>(table.data()),
+                                          static_cast<std::uint32_t>(chunks.size()), 3,
+                                          static_cast<cuda::DeviceNorm*>(partial.data()),
+                                          static_cast<cuda::DeviceNorm*>(norms.data()), nullptr);
+    ASSERT_TRUE(status.ok()) << to_string(status);
+  }
+  const std::vector<std::byte> bytes = norms.read();
+  const auto* got = reinterpret_cast<const cuda::DeviceNorm*>(bytes.data());
+  for (std::size_t region = 0; region < expected.size(); ++region) {
+    EXPECT_NEAR(got[region].energy, expected[region].energy, 1e-9 * expected[region].energy);
+    EXPECT_EQ(got[region].non_finite, expected[region].non_finite);
+  }
+  EXPECT_GT(expected[1].non_finite, 0u);
+}
+
+}  // namespace
+}  // namespace nf

@@ -1,0 +1,204 @@
+// A fabric whose gradients lie on a device does, step by step, what one of the host does: the same
+// bits, the same decisions.
+#include "cuda/device_path.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cuda/launch.h"
+#include "cuda/loopback.h"
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+using test::FabricRank;
+using test::on_all_ranks;
+using test::short_profile;
+using Gradients = FabricRank::Gradients;
+
+bool has_device() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
+// The engine of a device: our own dense sum along the ring, as OwnDenseSum is on the host.
+class DeviceDenseSum final : public DenseSum {
+ public:
+  DeviceDenseSum(cuda::StreamTransport& transport, cudaStream_t stream) : stream_(stream) {
+    auto made =
+        cuda::DeviceAllReduce::create(transport, {.codec = "fp32", .topology = Topology::kRing});
+    EXPECT_TRUE(made) << to_string(made.status());
+    all_reduce_ = std::move(*made);
+  }
+  Status sum(Values values) override {
+    const Gradient gradient{.parameter = 1, .values = values};
+    return all_reduce_->enqueue({.gradients = {&gradient, 1}}, stream_);
+  }
+
+ private:
+  cudaStream_t stream_;
+  std::unique_ptr<cuda::DeviceAllReduce> all_reduce_;
+};
+
+// One rank of a job on the device. Its buckets stay where they are, as DDP's do.
+class DeviceRank {
+ public:
+  DeviceRank(Transport& control, test::LoopbackNetwork& network, FabricOptions options)
+      : transport_(network.endpoint(control.rank())) {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+    engine_ = std::make_unique<DeviceDenseSum>(*transport_, stream_);
+    const auto make = [&](FabricOptions own) {
+      return cuda::create_fabric(control,
+                                 {.transport = *transport_, .engine = *engine_, .stream = stream_},
+                                 std::move(own));
+    };
+    rank_ = std::make_unique<FabricRank>(
+        control, std::move(options), make,
+        [this](Fabric& fabric, const Bucket& bucket) { return average(fabric, bucket); });
+  }
+  ~DeviceRank() {
+    rank_.reset();
+    engine_.reset();
+    for (const auto& [index, memory] : buckets_) static_cast<void>(cudaFree(memory));
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
+
+  FabricRank& operator*() { return *rank_; }
+  FabricRank* operator->() { return rank_.get(); }
+
+ private:
+  Status average(Fabric& fabric, Bucket bucket) {
+    const Values host = bucket.values;
+    const std::size_t size = host.count * size_of(host.type);
+    void*& memory = buckets_[bucket.index];
+    if (memory == nullptr) NF_RETURN_IF_ERROR(cuda::to_status(cudaMalloc(&memory, size), "room"));
+    bucket.values.data = memory;
+    NF_RETURN_IF_ERROR(cuda::to_status(
+        cudaMemcpyAsync(memory, host.data, size, cudaMemcpyHostToDevice, stream_), "copy"));
+    NF_RETURN_IF_ERROR(fabric.all_reduce(bucket));
+    NF_RETURN_IF_ERROR(cuda::to_status(
+        cudaMemcpyAsync(host.data, memory, size, cudaMemcpyDeviceToHost, stream_), "copy"));
+    return cuda::to_status(cudaStreamSynchronize(stream_), "wait");
+  }
+
+  std::unique_ptr<cuda::StreamTransport> transport_;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<DeviceDenseSum> engine_;
+  std::unique_ptr<FabricRank> rank_;
+  std::map<std::uint32_t, void*> buckets_;
+};
+
+FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
+  return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
+}
+
+// What one rank saw of one step.
+struct Seen {
+  Gradients gradients;
+  std::string decision;
+  std::optional<bool> should_step;
+  double norm = 0;
+  nlohmann::json error;
+};
+
+// What a rank sees of `steps` steps; `spoil` changes its gradients of a step.
+using Spoil = std::function<void(int step, std::uint32_t rank, Gradients& own)>;
+std::vector<Seen> watch(FabricRank& rank, std::uint32_t number, int steps, const Spoil& spoil) {
+  std::vector<Seen> all;
+  for (int step = 0; step < steps; ++step) {
+    const Status status = rank.run_step([&](Gradients& own) {
+      if (spoil) spoil(step, number, own);
+    });
+    EXPECT_TRUE(status.ok()) << to_string(status);
+    Seen seen{.gradients = rank.gradients(),
+              .decision = rank.decision("backbone"),
+              .should_step = rank.fabric().should_step(),
+              .error = {}};
+    const auto record = nlohmann::json::parse(rank.records().back());
+    for (const auto& region : record["regions"]) {
+      if (region["name"] != "backbone") continue;
+      seen.norm = region["norm"].is_null() ? -1 : region["norm"].get<double>();
+      seen.error = region["error"];
+    }
+    all.push_back(std::move(seen));
+  }
+  return all;
+}
+
+void expect_same(std::uint32_t ranks, int steps, const FabricOptions& of, const Spoil& spoil = {}) {
+  std::vector<std::vector<Seen>> expected(ranks);
+  on_all_ranks(ranks, [&](Transport& transport) {
+    FabricRank rank(transport, of);
+    expected[transport.rank()] = watch(rank, transport.rank(), steps, spoil);
+  });
+  std::vector<std::vector<Seen>> got(ranks);
+  test::LoopbackNetwork network(ranks);
+  on_all_ranks(ranks, [&](Transport& transport) {
+    DeviceRank rank(transport, network, of);
+    got[transport.rank()] = watch(*rank, transport.rank(), steps, spoil);
+    EXPECT_GT(rank->fabric().held_bytes(), 0u);
+  });
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    ASSERT_EQ(got[rank].size(), expected[rank].size());
+    for (int step = 0; step < steps; ++step) {
+      const Seen& one = got[rank][static_cast<std::size_t>(step)];
+      const Seen& other = expected[rank][static_cast<std::size_t>(step)];
+      for (std::size_t p = 0; p < one.gradients.size(); ++p) {
+        const std::size_t size = one.gradients[p].size() * sizeof(float);
+        ASSERT_EQ(std::memcmp(one.gradients[p].data(), other.gradients[p].data(), size), 0)
+            << "rank " << rank << ", step " << step << ", parameter " << p;
+      }
+      EXPECT_EQ(one.decision, other.decision) << "step " << step;
+      EXPECT_EQ(one.should_step, other.should_step) << "step " << step;
+      EXPECT_NEAR(one.norm, other.norm, 1e-9 * std::abs(other.norm)) << "step " << step;
+      EXPECT_EQ(one.error, other.error) << "step " << step;
+    }
+  }
+}
+
+class DevicePath : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Ranks, DevicePath, testing::Values(1, 2, 3));
+
+TEST_P(DevicePath, DoesWhatTheHostDoes) { expect_same(GetParam(), 12, options("waterfill:4")); }
+
+TEST_P(DevicePath, DoesSoOnForcedRoutes) {
+  expect_same(GetParam(), 4, options("g_binary", Admit::kForced));
+  expect_same(GetParam(), 4, options("fp32", Admit::kForced));
+}
+
+TEST_P(DevicePath, FallsBackAtTheSameStep) {
+  expect_same(GetParam(), 14, options("waterfill:4"),
+              [](int step, std::uint32_t rank, Gradients& own) {
+                if (step == 6 && rank == 0) own[0][5] = std::numeric_limits<float>::quiet_NaN();
+              });
+}
+
+TEST(DevicePathRoutes, SaysWhichHaveNoDeviceForm) {
+  for (const auto& [route, words] : {std::pair{"waterfill:4+ef", "error feedback"},
+                                     {"powersgd:2", "powersgd"},
+                                     {"topkc:1", "topkc"}}) {
+    const Status status = cuda::DeviceAllReduce::check({.codec = route}, 2);
+    EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << route;
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+  EXPECT_EQ(
+      cuda::DeviceAllReduce::check({.codec = "waterfill:4", .topology = Topology::kTree}, 8).code(),
+      ErrorCode::kUnsupported);
+  EXPECT_TRUE(cuda::DeviceAllReduce::check({.codec = "waterfill:4"}, 8).ok());
+}
+
+}  // namespace
+}  // namespace nf
