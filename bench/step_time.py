@@ -6,6 +6,8 @@ Runs in every process of a job: under torchrun on this machine, or on slow links
     torchrun --standalone --nproc-per-node 4 bench/step_time.py --routes plain,useful,waterfill:4
     sudo scripts/slow_links.sh --launcher torch -- .venv/bin/python bench/step_time.py \\
         --parameters 20M --routes plain,bf16,waterfill:4
+    torchrun --standalone --nproc-per-node 4 bench/step_time.py --device cuda --model gpt \\
+        --size 124m --batch 4 --routes plain,plain_bf16,waterfill:4
 """
 
 import argparse
@@ -26,6 +28,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
+
+from job import arithmetic, join, wait_for
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
 from neuron_fabric.tables import align
@@ -63,7 +67,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         help="of the mlp, such as 20M (20M)")
     parser.add_argument("--layers", type=positive, default=8, help="of the mlp (8)")
     parser.add_argument("--size", help="of the workload")
-    parser.add_argument("--batch", type=positive, default=8, help="rows a rank, of the mlp (8)")
+    parser.add_argument("--batch", type=positive, default=8, help="rows a rank (8)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
+                        help="cuda: NCCL, matrices in BF16; ranks may share a card (cpu)")
     parser.add_argument("--routes", default="plain,fp32,bf16,waterfill:4", metavar="A,B,...",
                         help="plain: DDP alone; plain_bf16: DDP with PyTorch's BF16 hook; useful, "
                         "safe: attach(admit=...); off, shadow: attach() in that NF_MODE; any "
@@ -75,6 +81,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--turn", type=positive, default=5, metavar="N",
                         help="steps of a route before it is the next one's turn (5)")
     parser.add_argument("--topology", default="auto", help="of low-bit sums (auto)")
+    parser.add_argument("--trace", type=Path, metavar="DIR",
+                        help="of rank 0: what two steps of each route do, ROUTE.json.gz for "
+                        "bench/plot_trace.py or chrome://tracing")
     parser.add_argument("--json", action="store_true", help="one JSON object a route, no table")
     return parser.parse_args(arguments)
 
@@ -113,13 +122,15 @@ class Mlp:
             yield rows
 
     def loss(self, model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
-        return model(batch).square().mean()
+        return model(batch.to(next(model.parameters()).device)).square().mean()
 
 
 def make_task(options: argparse.Namespace) -> Mlp | Workload:
     if options.model == "mlp":
         return Mlp(options.parameters, options.layers, options.batch)
-    return make_workload(options.model, options.size)
+    task = make_workload(options.model, options.size)
+    task.batch_size = options.batch
+    return task
 
 
 @contextlib.contextmanager
@@ -136,8 +147,8 @@ def mode(name: str) -> Iterator[None]:
             os.environ["NF_MODE"] = saved
 
 
-def make_variant(route: str, task: Mlp | Workload, topology: str) -> Variant:
-    ddp = DistributedDataParallel(task.make_model(1), gradient_as_bucket_view=True)
+def make_variant(route: str, task: Mlp | Workload, topology: str, device: torch.device) -> Variant:
+    ddp = DistributedDataParallel(task.make_model(1).to(device), gradient_as_bucket_view=True)
     # A rate of next to nothing: the work of a step, and no way to diverge.
     variant = Variant(route, ddp, torch.optim.SGD(ddp.parameters(), lr=1e-9))
     if route == "plain_bf16":
@@ -153,14 +164,15 @@ def make_variant(route: str, task: Mlp | Workload, topology: str) -> Variant:
 
 
 class Bench:
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
         self.options = options
+        self.device = device
         self.task = make_task(options)
         rank, ranks = dist.get_rank(), dist.get_world_size()
         self.batches = self.task.batches(rank, ranks, 1)
-        self.variants = [make_variant(route, self.task, options.topology)
+        self.variants = [make_variant(route, self.task, options.topology, device)
                          for route in options.routes.split(",")]
-        self.compute = make_variant("plain", self.task, options.topology)  # never sums
+        self.compute = make_variant("plain", self.task, options.topology, device)  # never sums
         self.compute.route = "compute"
 
     def step(self, variant: Variant) -> None:
@@ -168,15 +180,19 @@ class Bench:
         variant.optimizer.zero_grad()
         alone = variant.ddp.no_sync() if variant is self.compute else contextlib.nullcontext()
         with alone:
-            self.task.loss(variant.ddp, batch).backward()
+            with arithmetic(self.device):
+                loss = self.task.loss(variant.ddp, batch)
+            loss.backward()
         variant.optimizer.step()
 
     def turn(self, variant: Variant, steps: int) -> float:
         """Seconds a step, from where all ranks start together."""
+        wait_for(self.device)
         dist.barrier()
         started = time.perf_counter()
         for _ in range(steps):
             self.step(variant)
+        wait_for(self.device)
         return (time.perf_counter() - started) / steps
 
     def measure(self) -> None:
@@ -192,6 +208,21 @@ class Bench:
                 variant.turns.append(self.turn(variant, min(options.turn, options.steps)))
             everyone.append(everyone.pop(0))  # each begins a round in its turn
             self.show_progress(done + 1, turns)
+
+    def trace(self, folder: Path) -> None:
+        """What two steps of each variant do. Collective; rank 0 writes."""
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if self.device.type == "cuda":
+            activities = [torch.profiler.ProfilerActivity.CUDA]
+        for variant in [self.compute, *self.variants]:
+            if dist.get_rank() != 0:
+                self.turn(variant, 2)
+                continue
+            with torch.profiler.profile(activities=activities) as profile:
+                self.turn(variant, 2)
+            folder.mkdir(parents=True, exist_ok=True)
+            name = variant.route.replace(":", "_")
+            profile.export_chrome_trace(str(folder / f"{name}.json.gz"))
 
     def show_progress(self, done: int, of: int) -> None:
         if dist.get_rank() == 0 and sys.stderr.isatty():
@@ -264,15 +295,11 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    if "RANK" not in os.environ:
-        print("step_time: run it under torchrun or scripts/slow_links.sh --launcher torch",
-              file=sys.stderr)
-        return 2
-    torch.set_num_threads(1)  # ranks share the machine's cores
-    dist.init_process_group("gloo")
-    bench = Bench(options)
+    bench = Bench(options, join(options.device))
     bench.measure()
     results = bench.results()
+    if options.trace:
+        bench.trace(options.trace)
     if dist.get_rank() == 0:
         if options.json:
             for result in results:

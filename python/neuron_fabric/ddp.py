@@ -82,8 +82,9 @@ def attach(
         )
     if session.rank == 0:
         logger.info(
-            "attached to %d parameters of %d ranks, %s",
+            "attached to %d parameters of %d ranks, %s, summed on %s",
             len(session.parameters.names), session.ranks, session.runtime.topology,
+            session.runtime.place,
         )
     return fabric
 

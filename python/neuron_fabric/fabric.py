@@ -36,6 +36,16 @@ class Fabric:
     def topology(self) -> str:
         return self._session.runtime.topology if self._session else "none"
 
+    @property
+    def place(self) -> str:
+        """Where gradients are summed: "host", "cuda", or "none" where NF_MODE is off."""
+        return self._session.runtime.place if self._session else "none"
+
+    @property
+    def held_bytes(self) -> int:
+        """Device memory that the runtime holds beside the gradients, at its highest."""
+        return self._session.runtime.held_bytes if self._session else 0
+
     def observe(self, loss: torch.Tensor | float) -> None:
         """This rank's loss of the step. A jump of the mean over ranks makes regions fall back."""
         if self._session:

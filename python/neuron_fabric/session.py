@@ -56,6 +56,8 @@ class Session:
         agree(self.own_group, self._facts())
         self.runtime = together(self.own_group, self._make_runtime)
         self._notices: list[str] = []
+        if self.runtime.why_on_host:
+            self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
         self.summary_reader = SummaryReader()
         try:
             readers = together(self.own_group, self._make_readers)
@@ -77,7 +79,9 @@ class Session:
         parameters = self.parameters
         return {
             "the version of neuron_fabric": _C.__version__,
+            "the devices that the extension is built for": _C.devices or "the host alone",
             "the version of PyTorch": torch.__version__,
+            "where the model lies": parameters.tensors[0].device.type,
             "the model's parameters": [
                 f"{name} {tuple(tensor.shape)} {tensor.dtype}"
                 for name, tensor in zip(parameters.names, parameters.tensors, strict=True)

@@ -99,7 +99,10 @@ class Gpt(Workload):
     name = "gpt"
     sizes = {"tiny": Size(layers=2, width=64, heads=2, context=64),
              "mini": Size(layers=4, width=128, heads=4, context=64),
-             "small": Size(layers=4, width=256, heads=4, context=128)}
+             "small": Size(layers=4, width=256, heads=4, context=128),
+             # For GPUs: 122 million parameters and 1.01 billion.
+             "124m": Size(layers=17, width=768, heads=12, context=1024),
+             "1b": Size(layers=20, width=2048, heads=16, context=1024)}
     default_size = "mini"
     batch_size = 8
     steps = 300
@@ -115,7 +118,9 @@ class Gpt(Workload):
         return Model(self.size)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1)
+        # Wider models learn at lower rates.
+        rate = min(2e-3, 0.25 / self.size.width)
+        return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
 
     def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
         first = rng.integers(len(self.text) - self.size.context, size=(ranks, self.batch_size))

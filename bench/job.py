@@ -1,0 +1,45 @@
+"""How the processes of a benchmark join: on the host's cores over Gloo, or on CUDA devices over NCCL."""
+
+import contextlib
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+
+def join(device: str) -> torch.device:
+    """Joins the job that torchrun or scripts/slow_links.sh has started; exits with words elsewhere.
+
+    Where ranks share a card, each says that it is a host of its own: NCCL then takes its sockets
+    between them, as between machines, instead of refusing.
+    """
+    if "RANK" not in os.environ:
+        sys.exit(f"{sys.argv[0]}: run it under torchrun or scripts/slow_links.sh --launcher torch")
+    if device == "cpu":
+        torch.set_num_threads(1)  # ranks share the machine's cores
+        dist.init_process_group("gloo")
+        return torch.device("cpu")
+    cards = torch.cuda.device_count()
+    if cards == 0:
+        sys.exit(f"{sys.argv[0]}: there is no CUDA device here; take --device cpu")
+    local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    if local_ranks > cards:
+        os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    card = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % cards)
+    torch.cuda.set_device(card)
+    dist.init_process_group("cpu:gloo,cuda:nccl")
+    return card
+
+
+def arithmetic(device: torch.device) -> contextlib.AbstractContextManager:
+    """FP32 on the host; on a device matrices are multiplied in BF16, as training does."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
