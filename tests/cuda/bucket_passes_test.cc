@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
+#include "base/float16.h"
 #include "runtime/gradient_norm.h"
 #include "runtime/scale.h"
 #include "support/generator.h"
@@ -39,6 +40,22 @@ class OnDevice {
   void* memory_ = nullptr;
   std::size_t size_;
 };
+
+std::vector<float> widened(ConstValues values) {
+  std::vector<float> floats(values.count);
+  for (std::size_t i = 0; i < values.count; ++i) {
+    const auto* at = static_cast<const std::byte*>(values.data) + i * size_of(values.type);
+    std::uint16_t bits = 0;
+    if (values.type == DataType::kFloat32) {
+      std::memcpy(&floats[i], at, sizeof(float));
+    } else {
+      std::memcpy(&bits, at, sizeof bits);
+      floats[i] =
+          values.type == DataType::kBfloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);
+    }
+  }
+  return floats;
+}
 
 // Normal values with some of every hostile kind among them.
 std::vector<float> values_of(std::size_t count, std::uint64_t seed) {
@@ -73,8 +90,10 @@ TEST_P(BucketPasses, ScaleAsTheHostDoes) {
       const Status status = cuda::scale(part(device.data()), 1.0f / 3, nullptr);
       ASSERT_TRUE(status.ok()) << to_string(status);
       scale(part(host.view().data), 1.0f / 3);
-      const std::vector<std::byte> got = device.read();
-      ASSERT_TRUE(std::equal(got.begin(), got.end(), host.data())) << count << " values";
+      std::vector<std::byte> got = device.read();
+      // A NaN of 32 bits keeps its payload on the host and not on the device.
+      ASSERT_TRUE(test::same_bits(widened(part(got.data())), widened(part(host.view().data))))
+          << count << " values";
     }
   }
 }

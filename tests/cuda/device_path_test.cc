@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "cuda/loopback.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
+#include "support/typed_values.h"
 
 namespace nf {
 namespace {
@@ -144,7 +144,7 @@ void expect_same(std::uint32_t ranks, int steps, const FabricOptions& of, const 
   on_all_ranks(ranks, [&](Transport& transport) {
     DeviceRank rank(transport, network, of);
     got[transport.rank()] = watch(*rank, transport.rank(), steps, spoil);
-    EXPECT_GT(rank->fabric().held_bytes(), 0u);
+    if (ranks > 1) EXPECT_GT(rank->fabric().held_bytes(), 0u);
   });
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     ASSERT_EQ(got[rank].size(), expected[rank].size());
@@ -152,8 +152,7 @@ void expect_same(std::uint32_t ranks, int steps, const FabricOptions& of, const 
       const Seen& one = got[rank][static_cast<std::size_t>(step)];
       const Seen& other = expected[rank][static_cast<std::size_t>(step)];
       for (std::size_t p = 0; p < one.gradients.size(); ++p) {
-        const std::size_t size = one.gradients[p].size() * sizeof(float);
-        ASSERT_EQ(std::memcmp(one.gradients[p].data(), other.gradients[p].data(), size), 0)
+        ASSERT_TRUE(test::same_bits(one.gradients[p], other.gradients[p]))
             << "rank " << rank << ", step " << step << ", parameter " << p;
       }
       EXPECT_EQ(one.decision, other.decision) << "step " << step;
