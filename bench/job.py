@@ -28,7 +28,7 @@ def join(device: str) -> torch.device:
         os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
         os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
         # MPS gives a process two work queues, and a stream that waits would hold up another's.
-        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "8")
     card = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % cards)
     torch.cuda.set_device(card)
     dist.init_process_group("cpu:gloo,cuda:nccl")

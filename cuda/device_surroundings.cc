@@ -11,6 +11,7 @@ namespace {
 // How long it sleeps between two looks at the device, and at the other ranks.
 constexpr std::chrono::microseconds kNap{100};
 constexpr std::chrono::milliseconds kLookAround{200};
+constexpr std::chrono::seconds kNaming{2};
 
 }  // namespace
 
@@ -35,10 +36,13 @@ Status wait(const DeviceSurroundings& surroundings, std::uint64_t step,
     Status trouble = look_around();
     if (trouble.ok()) {
       trouble = surroundings.transport.health();
-      if (!trouble.ok()) {
-        // Whoever watches the ranks says which one it is, if a moment later.
+      // It does not say which peer is lost. Whoever watches the ranks does, if somewhat later.
+      for (Duration waited{}; !trouble.ok() && waited < kNaming; waited += kLookAround) {
         std::this_thread::sleep_for(kLookAround);
-        if (const Status named = look_around(); !named.ok()) trouble = named;
+        const Status named = look_around();
+        if (named.ok()) continue;
+        trouble = named;
+        break;
       }
     }
     if (trouble.ok()) continue;

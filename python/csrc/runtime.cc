@@ -17,6 +17,8 @@ namespace {
 
 // How often a rank that waits for the engine asks whether its peers still live.
 constexpr std::chrono::milliseconds kLookAround{200};
+// How long a rank whose device has lost a peer waits to hear which.
+constexpr std::chrono::milliseconds kNaming{2000};
 // How long a rank that failed waits for the others to say that they did, too.
 constexpr std::chrono::milliseconds kSigning{1000};
 
@@ -79,7 +81,10 @@ std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
   Expected<std::unique_ptr<Fabric>> fabric =
       device_ != nullptr ? device_->make_fabric(transport_, std::move(options))
                          : Fabric::create(transport_, engine_, std::move(options));
-  if (!fabric) throw std::runtime_error(fabric.status().message());
+  if (!fabric) {
+    transport_.abort(fabric.status());  // others may be measuring, and wait for this rank
+    throw std::runtime_error(fabric.status().message());
+  }
   return std::move(*fabric);
 }
 
@@ -141,19 +146,20 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   if (job->parts == 0) return finish(*job);
   if (dense.count > 0) {
     try {
-      engine_.start(dense)->getFuture()->addCallback(
-          [link = link_, job](c10::ivalue::Future& done) {
-            const std::shared_lock lock(link->mutex);
-            Runtime* self = link->runtime;
-            if (self == nullptr) return;
-            if (done.hasError()) {
-              self->fail(*job, self->engine_failure(job->step, done.tryRetrieveErrorMessage()));
-            } else {
-              self->finish_part(*job);
-            }
-          });
+      engine_.start(dense)->getFuture()->addCallback([link = link_,
+                                                      job](c10::ivalue::Future& done) {
+        const std::shared_lock lock(link->mutex);
+        Runtime* self = link->runtime;
+        if (self == nullptr) return;
+        if (done.hasError()) {
+          self->fail(*job,
+                     self->engine_failure(job->step, done.tryRetrieveErrorMessage(), kLookAround));
+        } else {
+          self->finish_part(*job);
+        }
+      });
     } catch (const std::exception& error) {
-      return fail(*job, engine_failure(job->step, error.what()));
+      return fail(*job, engine_failure(job->step, error.what(), kLookAround));
     }
   }
   if (has_low_bit) {
@@ -170,7 +176,7 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
 void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   if (Status status = average(model_.view(bucket, job->buffer)); !status.ok()) {
     if (is_lost(status)) {
-      status = engine_failure(job->step, status.message());
+      status = engine_failure(job->step, status.message(), kNaming);
       device_->abort();
     }
     return fail(*job, status);
@@ -308,8 +314,8 @@ Status Runtime::name_the_silent(std::uint64_t step, const Status& why) {
 }
 
 // The engine does not say whom it lost; our own group does, at about the same time.
-Status Runtime::engine_failure(std::uint64_t step, const std::string& words) {
-  NF_RETURN_IF_ERROR(transport_.peers(kLookAround));
+Status Runtime::engine_failure(std::uint64_t step, const std::string& words, Duration patience) {
+  NF_RETURN_IF_ERROR(transport_.peers(patience));
   const std::string line = words.substr(0, words.find('\n'));
   return {ErrorCode::kPeerLost, c10::str("waited in vain", whom_it_waits_for(step), ": ", line)};
 }

@@ -55,7 +55,7 @@ class Runtime {
   std::unique_ptr<Fabric> make_fabric(FabricOptions options);
   void wait_for_step(std::uint64_t step);
   Status look_around(std::uint64_t step, Duration waited);
-  Status engine_failure(std::uint64_t step, const std::string& words);
+  Status engine_failure(std::uint64_t step, const std::string& words, Duration patience);
   Status name_the_silent(std::uint64_t step, const Status& why);
   std::string whom_it_waits_for(std::uint64_t step);
   Status average(const Bucket& bucket);
