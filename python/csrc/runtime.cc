@@ -82,7 +82,9 @@ std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
       device_ != nullptr ? device_->make_fabric(transport_, std::move(options))
                          : Fabric::create(transport_, engine_, std::move(options));
   if (!fabric) {
-    transport_.abort(fabric.status());  // others may be measuring, and wait for this rank
+    // Others may be measuring, and wait for this rank.
+    transport_.abort(fabric.status());
+    if (device_ != nullptr) device_->abort();
     throw std::runtime_error(fabric.status().message());
   }
   return std::move(*fabric);
