@@ -1,0 +1,91 @@
+// Adds the slots of one line in worker order, sixteen lanes side by side, three cycles a slot: one
+// to read it and two to add it. It is beside the pipeline: while it is busy, stage 5 waits.
+//
+// start_i comes in the cycle before stage 5 holds the request, together with the read of slot 0.
+module nf_fp32_fold
+  import nf_reducer_pkg::*;
+(
+    input  logic                    clk_i,
+    input  logic                    rst_ni,
+    input  logic                    start_i,
+    input  logic [ADDRESS_BITS-1:0] slot0_i,    // where slot 0 lies
+    input  logic [ADDRESS_BITS-1:0] stride_i,   // lines from one slot to the next
+    input  logic [WINDOW_BITS-1:0]  workers_i,  // at least 2
+    // The line that stage 5 holds, and whose it is: it may not have reached the memory yet.
+    input  logic [WINDOW_BITS-1:0]  own_worker_i,
+    input  logic [LINE_BITS-1:0]    own_line_i,
+    output logic                    read_o,
+    output logic [ADDRESS_BITS-1:0] read_address_o,
+    input  logic [LINE_BITS-1:0]    line_i,     // the slot, in the cycle after read_o
+    output logic                    busy_o,
+    output logic                    last_o,     // the last cycle of busy_o, in which sum_o is the sum
+    output logic [LINE_BITS-1:0]    sum_o
+);
+
+  localparam int unsigned LANES = LINE_BITS / 32;
+
+  typedef enum logic [1:0] {
+    IDLE,
+    READ,   // the slot is being read
+    ALIGN,  // first cycle of the addition
+    ROUND   // second
+  } phase_e;
+
+  phase_e phase_q;
+  logic first_q;
+  logic [WINDOW_BITS-1:0] slot_q;
+  logic [ADDRESS_BITS-1:0] address_q;
+  logic [LINE_BITS-1:0] sum_q, first_sum, slot;
+
+  // Slot 0 arrives while slot 1 is being read.
+  assign slot      = (slot_q == own_worker_i) ? own_line_i : line_i;
+  assign first_sum = (own_worker_i == '0) ? own_line_i : line_i;
+
+  for (genvar lane = 0; lane < LANES; lane++) begin : gen_lane
+    nf_fp32_adder i_adder (
+        .clk_i,
+        .a_i  (sum_q[32*lane+:32]),
+        .b_i  (slot[32*lane+:32]),
+        .sum_o(sum_o[32*lane+:32])
+    );
+  end
+
+  assign busy_o         = phase_q != IDLE;
+  assign last_o         = phase_q == ROUND && slot_q == workers_i - 1'b1;
+  assign read_o         = phase_q == READ;
+  assign read_address_o = address_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      phase_q <= IDLE;
+      first_q <= 1'b0;
+      slot_q  <= '0;
+    end else begin
+      unique case (phase_q)
+        IDLE:
+        if (start_i) begin
+          phase_q <= READ;
+          first_q <= 1'b1;
+          slot_q  <= WINDOW_BITS'(1);
+        end
+        READ: begin
+          phase_q <= ALIGN;
+          first_q <= 1'b0;
+        end
+        ALIGN: phase_q <= ROUND;
+        ROUND: begin
+          phase_q <= last_o ? IDLE : READ;
+          slot_q  <= slot_q + 1'b1;
+        end
+      endcase
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) address_q <= slot0_i + stride_i;
+    else if (phase_q == READ) address_q <= address_q + stride_i;
+    if (phase_q == READ && first_q) sum_q <= first_sum;
+    else if (phase_q == ROUND) sum_q <= sum_o;
+  end
+
+endmodule
