@@ -85,12 +85,18 @@ Answer Reducer::handle(const Request& request) {
   Answer answer{.fault = place.fault};
   if (answer.fault == Fault::kOk) {
     RegionMemory& memory = memories_[*place.region];
-    const std::uint32_t generation = registers_.region(*place.region).generation;
+    const Region& region = registers_.region(*place.region);
+    const std::uint32_t generation = region.generation;
     answer.fault =
         request.is_write
             ? memory.write(generation, place.window, place.line, request.data, answer.complete)
             : memory.read(generation, place.window, place.line, answer.data);
-    if (answer.complete) registers_.complete_line(*place.region);
+    if (answer.complete) {
+      registers_.complete_line(*place.region);
+      if (region.mode() == Mode::kFp32) {
+        answer.additions = static_cast<std::uint32_t>(region.config.workers - 1);
+      }
+    }
   }
   if (answer.fault != Fault::kOk) registers_.report(place.region, answer.fault, request.address);
   return answer;

@@ -19,8 +19,9 @@ struct Request {
 
 struct Answer {
   Fault fault = Fault::kOk;
-  bool complete = false;  // a write, and the last one that its line waited for
-  Line data = {};         // of a read that was not refused
+  bool complete = false;        // a write, and the last one that its line waited for
+  std::uint32_t additions = 0;  // of FP32 lines, one after the other, that completed this one
+  Line data = {};               // of a read that was not refused
 
   friend bool operator==(const Answer&, const Answer&) = default;
 };
