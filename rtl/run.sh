@@ -24,7 +24,7 @@ bench() {  # name, top module, folder of its C++, verilator's options...
   if command -v ccache >/dev/null; then cache=(OBJCACHE=ccache); fi
   env "${cache[@]}" verilator --cc --exe --build -j "$(nproc)" --assert --trace -O3 -Wall \
     --Mdir "$out/$name" -o bench --top-module "$top" -y "$PWD/rtl/src" -y "$PWD/rtl/formal" \
-    "${source_files[@]}" "$@" -CFLAGS "-std=c++20 -O2 -Wall -Wextra" "$folder"/*.cc >"$out/$name.log" 2>&1 ||
+    -MAKEFLAGS OPT_FAST=-O2 "${source_files[@]}" "$@" -CFLAGS "-std=c++20 -O2 -Wall -Wextra" "$folder"/*.cc >"$out/$name.log" 2>&1 ||
     { cat "$out/$name.log" >&2; return 1; }
   echo "$out/$name/bench"
 }
@@ -44,7 +44,7 @@ step_simulate() {
   local lines=${LINES:-200000} program mode latency
   for latency in 5 4; do
     program=$(bench "reducer$latency" nf_reducer nf_reducer "$PWD/rtl/src/nf_reducer.sv" \
-      -GRECORDS=1024 -GLATENCY=$latency -CFLAGS -DNF_LATENCY=$latency)
+      -GRECORDS=16384 -GLATENCY=$latency -CFLAGS -DNF_LATENCY=$latency)
     echo "-- latency $latency"
     "$program" registers
     for mode in identity fp32 g_binary g_ternary; do

@@ -11,8 +11,8 @@ module nf_fp32_fold
     input  logic [ADDRESS_BITS-1:0] slot0_i,    // where slot 0 lies
     input  logic [ADDRESS_BITS-1:0] stride_i,   // lines from one slot to the next
     input  logic [WINDOW_BITS-1:0]  workers_i,  // at least 2
-    // The line that stage 5 holds, and whose it is: it may not have reached the memory yet.
-    input  logic [WINDOW_BITS-1:0]  own_worker_i,
+    // Slot 0 may be the line that stage 5 holds, written while it is read here.
+    input  logic                    own_slot0_i,
     input  logic [LINE_BITS-1:0]    own_line_i,
     output logic                    read_o,
     output logic [ADDRESS_BITS-1:0] read_address_o,
@@ -35,17 +35,13 @@ module nf_fp32_fold
   logic first_q;
   logic [WINDOW_BITS-1:0] slot_q;
   logic [ADDRESS_BITS-1:0] address_q;
-  logic [LINE_BITS-1:0] sum_q, first_sum, slot;
-
-  // Slot 0 arrives while slot 1 is being read.
-  assign slot      = (slot_q == own_worker_i) ? own_line_i : line_i;
-  assign first_sum = (own_worker_i == '0) ? own_line_i : line_i;
+  logic [LINE_BITS-1:0] sum_q;
 
   for (genvar lane = 0; lane < LANES; lane++) begin : gen_lane
     nf_fp32_adder i_adder (
         .clk_i,
         .a_i  (sum_q[32*lane+:32]),
-        .b_i  (slot[32*lane+:32]),
+        .b_i  (line_i[32*lane+:32]),
         .sum_o(sum_o[32*lane+:32])
     );
   end
@@ -84,7 +80,8 @@ module nf_fp32_fold
   always_ff @(posedge clk_i) begin
     if (start_i) address_q <= slot0_i + stride_i;
     else if (phase_q == READ) address_q <= address_q + stride_i;
-    if (phase_q == READ && first_q) sum_q <= first_sum;
+    // Slot 0 arrives while slot 1 is being read.
+    if (phase_q == READ && first_q) sum_q <= own_slot0_i ? own_line_i : line_i;
     else if (phase_q == ROUND) sum_q <= sum_o;
   end
 

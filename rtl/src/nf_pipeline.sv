@@ -313,8 +313,7 @@ module nf_pipeline
 
   // Stage 5
   tag_t tag5_q;
-  logic complete5_q, from_memory5_q;
-  logic [WINDOW_BITS-1:0] window5_q;
+  logic complete5_q, from_memory5_q, own_slot0_5_q;
   logic [LINE_BITS-1:0] line5_q, sum;
   logic fold_busy, fold_last, fold_read;
   logic [ADDRESS_BITS-1:0] fold_address;
@@ -325,8 +324,8 @@ module nf_pipeline
       tag5_q         <= tag4;
       tag5_q.error   <= error4;
       complete5_q    <= complete4;
-      from_memory5_q <= bytes4 && region4.mode == MODE_IDENTITY;
-      window5_q      <= window4;
+      from_memory5_q <= region4.mode == MODE_IDENTITY;
+      own_slot0_5_q  <= window4 == '0;
       index5_q       <= index4;
       kept5_q        <= keeps4;
       counters5_q    <= next4;
@@ -343,7 +342,7 @@ module nf_pipeline
       .slot0_i       (slot0_4),
       .stride_i      (fold4 ? region4.line_mask + 1'b1 : region5.line_mask + 1'b1),
       .workers_i     (region5.workers),
-      .own_worker_i  (window5_q),
+      .own_slot0_i   (own_slot0_5_q),
       .own_line_i    (line5_q),
       .read_o        (fold_read),
       .read_address_o(fold_address),

@@ -15,6 +15,7 @@ module nf_record_store #(
     input  logic [BITS-1:0]       record_i
 );
 
+  (* no_rw_check *)
   logic [BITS-1:0] records[RECORDS];
 
   always_ff @(posedge clk_i) begin

@@ -31,8 +31,6 @@ struct Limits {
   std::uint32_t workers = 0;
   std::uint32_t regions = 0;
   std::uint32_t records = 0;
-
-  friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 struct RegionConfig {
