@@ -1,5 +1,6 @@
 // nf cxl: the memory-side reducer, by its models (docs/cxl.md).
 #include "nf/command.h"
+#include "nf/cxl_run.h"
 #include "nf/cxl_trace.h"
 
 namespace nf::cli {
@@ -8,6 +9,7 @@ void add_cxl(CLI::App& parent, Action& action) {
   auto* command =
       parent.add_subcommand("cxl", "a reducer inside a CXL memory controller, modelled");
   command->require_subcommand(1);
+  add_cxl_run(*command, action);
   add_cxl_trace(*command, action);
   add_cxl_answers(*command, action);
 }
