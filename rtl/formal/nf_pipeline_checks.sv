@@ -10,8 +10,8 @@ module nf_pipeline_checks
     input logic                          advance,
     input logic                          last_valid,
     input logic                          fold4,
-    input logic                          fold_busy,
-    input logic                          fold_last,
+    input logic                          fold_busy_i,
+    input logic                          fold_last_i,
     input logic                          record_read_o,
     input logic                          record_write_o,
     input error_e                        error4,
@@ -31,10 +31,10 @@ module nf_pipeline_checks
     if (rst_ni) begin
       assert ($onehot0(owners));                             // regions never overlap
       assert (!(last_valid && error4 == ERROR_OVERFLOW));    // no counter ever wraps
-      assert (!(fold4 && fold_busy));                        // one fold at a time
-      assert (!(fold_busy && advance));                      // and the pipeline waits for it
-      assert (!(fold_last && record_read_o));                // which leaves the store alone
-      assert (!(fold_busy && record_write_o && !fold_last));
+      assert (!(fold4 && fold_busy_i));                        // one fold at a time
+      assert (!(fold_busy_i && advance));                      // and the pipeline waits for it
+      assert (!(fold_last_i && record_read_o));                // which leaves the store alone
+      assert (!(fold_busy_i && record_write_o && !fold_last_i));
     end
   end
 

@@ -8,9 +8,9 @@ module nf_fp32_fold
     input  logic                    clk_i,
     input  logic                    rst_ni,
     input  logic                    start_i,
-    input  logic [ADDRESS_BITS-1:0] slot0_i,    // where slot 0 lies
-    input  logic [ADDRESS_BITS-1:0] stride_i,   // lines from one slot to the next
-    input  logic [WINDOW_BITS-1:0]  workers_i,  // at least 2
+    input  logic [ADDRESS_BITS-1:0] slot0_i,      // with start_i: where slot 0 lies
+    input  logic [ADDRESS_BITS-1:0] line_mask_i,  // lines from one slot to the next, less one
+    input  logic [WINDOW_BITS-1:0]  workers_i,    // at least 2
     // Slot 0 may be the line that stage 5 holds, written while it is read here.
     input  logic                    own_slot0_i,
     input  logic [LINE_BITS-1:0]    own_line_i,
@@ -33,8 +33,8 @@ module nf_fp32_fold
 
   phase_e phase_q;
   logic first_q;
-  logic [WINDOW_BITS-1:0] slot_q;
-  logic [ADDRESS_BITS-1:0] address_q;
+  logic [WINDOW_BITS-1:0] slot_q, workers_q;
+  logic [ADDRESS_BITS-1:0] address_q, line_mask_q;
   logic [LINE_BITS-1:0] sum_q;
 
   for (genvar lane = 0; lane < LANES; lane++) begin : gen_lane
@@ -47,7 +47,7 @@ module nf_fp32_fold
   end
 
   assign busy_o         = phase_q != IDLE;
-  assign last_o         = phase_q == ROUND && slot_q == workers_i - 1'b1;
+  assign last_o         = phase_q == ROUND && slot_q + 1'b1 == workers_q;
   assign read_o         = phase_q == READ;
   assign read_address_o = address_q;
 
@@ -78,8 +78,13 @@ module nf_fp32_fold
   end
 
   always_ff @(posedge clk_i) begin
-    if (start_i) address_q <= slot0_i + stride_i;
-    else if (phase_q == READ) address_q <= address_q + stride_i;
+    if (start_i) begin
+      line_mask_q <= line_mask_i;
+      workers_q   <= workers_i;
+      address_q   <= slot0_i + line_mask_i + 1'b1;
+    end else if (phase_q == READ) begin
+      address_q <= address_q + line_mask_q + 1'b1;
+    end
     // Slot 0 arrives while slot 1 is being read.
     if (phase_q == READ && first_q) sum_q <= own_slot0_i ? own_line_i : line_i;
     else if (phase_q == ROUND) sum_q <= sum_o;

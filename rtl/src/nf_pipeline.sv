@@ -50,7 +50,19 @@ module nf_pipeline
     input  logic    [LINE_BITS-1:0]              line_i,
     output logic                                 line_write_o,
     output logic    [ADDRESS_BITS-1:0]           line_write_address_o,
-    output logic    [LINE_BITS-1:0]              line_o
+    output logic    [LINE_BITS-1:0]              line_o,
+    // The adders beside: nf_fp32_fold
+    output logic                                 fold_start_o,
+    output logic    [ADDRESS_BITS-1:0]           fold_slot0_o,
+    output logic    [ADDRESS_BITS-1:0]           fold_line_mask_o,
+    output logic    [WINDOW_BITS-1:0]            fold_workers_o,
+    output logic                                 fold_own_slot0_o,
+    output logic    [LINE_BITS-1:0]              fold_own_line_o,
+    input  logic                                 fold_read_i,
+    input  logic    [ADDRESS_BITS-1:0]           fold_read_address_i,
+    input  logic                                 fold_busy_i,
+    input  logic                                 fold_last_i,
+    input  logic    [LINE_BITS-1:0]              fold_sum_i
 );
 
   localparam int unsigned REGION_BITS = REGIONS > 1 ? $clog2(REGIONS) : 1;
@@ -314,9 +326,7 @@ module nf_pipeline
   // Stage 5
   tag_t tag5_q;
   logic complete5_q, from_memory5_q, own_slot0_5_q;
-  logic [LINE_BITS-1:0] line5_q, sum;
-  logic fold_busy, fold_last, fold_read;
-  logic [ADDRESS_BITS-1:0] fold_address;
+  logic [LINE_BITS-1:0] line5_q;
   region_t region5;
 
   always_ff @(posedge clk_i) begin
@@ -331,28 +341,18 @@ module nf_pipeline
       counters5_q    <= next4;
       line5_q        <= tag4.write ? digit0_4 : plane4;
     end
-    if (fold_last) counters5_q.planes[LINE_BITS-1:0] <= sum;
+    if (fold_last_i) counters5_q.planes[LINE_BITS-1:0] <= fold_sum_i;
   end
 
   assign region5 = regions_i[tag5_q.region];
-  nf_fp32_fold i_fold (
-      .clk_i,
-      .rst_ni,
-      .start_i       (fold4),
-      .slot0_i       (slot0_4),
-      .stride_i      (fold4 ? region4.line_mask + 1'b1 : region5.line_mask + 1'b1),
-      .workers_i     (region5.workers),
-      .own_slot0_i   (own_slot0_5_q),
-      .own_line_i    (line5_q),
-      .read_o        (fold_read),
-      .read_address_o(fold_address),
-      .line_i,
-      .busy_o        (fold_busy),
-      .last_o        (fold_last),
-      .sum_o         (sum)
-  );
+  assign fold_start_o     = fold4;
+  assign fold_slot0_o     = slot0_4;
+  assign fold_line_mask_o = region4.line_mask;
+  assign fold_workers_o   = region4.workers;
+  assign fold_own_slot0_o = own_slot0_5_q;
+  assign fold_own_line_o  = line5_q;
 
-  assign valid_o    = valid_q[5] && !fold_busy;
+  assign valid_o    = valid_q[5] && !fold_busy_i;
   assign advance    = !valid_q[5] || (valid_o && ready_i);
   assign error_o    = tag5_q.error;
   assign complete_o = complete5_q;
@@ -361,17 +361,17 @@ module nf_pipeline
     else data_o = from_memory5_q ? line_i : line5_q;
   end
 
-  assign line_read_o         = fold_read || (advance && last_valid && bytes4);
-  assign line_read_address_o = fold_read ? fold_address
+  assign line_read_o         = fold_read_i || (advance && last_valid && bytes4);
+  assign line_read_address_o = fold_read_i ? fold_read_address_i
                              : tag4.write ? slot0_4 : line_write_address_o;
 
   // The record is written as its request enters stage 5, and a folded sum as it is done.
-  assign record_write_o       = fold_last || (advance && keeps4);
-  assign record_write_index_o = fold_last ? index5_q : index4;
+  assign record_write_o       = fold_last_i || (advance && keeps4);
+  assign record_write_index_o = fold_last_i ? index5_q : index4;
   always_comb begin
     record_o = {region4.generation, next4.arrived, next4.planes};
-    if (fold_last) begin
-      record_o[LINE_BITS-1:0] = sum;
+    if (fold_last_i) begin
+      record_o[LINE_BITS-1:0] = fold_sum_i;
       record_o[PLANES*LINE_BITS+:WORKERS] = counters5_q.arrived;
       record_o[PLANES*LINE_BITS+WORKERS+:GENERATION_BITS] = region5.generation;
     end

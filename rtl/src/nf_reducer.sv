@@ -1,4 +1,4 @@
-// The memory-side reducer of docs/cxl.md: pipeline, registers and the store of records. The memory
+// The memory-side reducer of docs/cxl.md: pipeline, FP32 adders, registers, store of records. The memory
 // behind it, where the lines of fp32 and identity lie, is a port of 64 bytes that answers in the
 // next cycle: on a controller its buffer of open rows, in the test bench a table.
 module nf_reducer
@@ -54,6 +54,10 @@ module nf_reducer
   logic [RECORD_BITS-1:0] record_read_index, record_write_index;
   logic [STATE_BITS-1:0] record_old, record_new;
   error_e request_error, access_error;
+  logic fold_start, fold_own_slot0, fold_read, fold_busy, fold_last;
+  logic [ADDRESS_BITS-1:0] fold_slot0, fold_line_mask, fold_read_address;
+  logic [WINDOW_BITS-1:0] fold_workers;
+  logic [LINE_BITS-1:0] fold_own_line, fold_sum;
 
   // Registers change between requests only: an access that waits holds back new requests.
   assign ready_o = pipeline_ready && !registers_busy;
@@ -93,7 +97,35 @@ module nf_reducer
       .line_i,
       .line_write_o,
       .line_write_address_o,
-      .line_o
+      .line_o,
+      .fold_start_o        (fold_start),
+      .fold_slot0_o        (fold_slot0),
+      .fold_line_mask_o    (fold_line_mask),
+      .fold_workers_o      (fold_workers),
+      .fold_own_slot0_o    (fold_own_slot0),
+      .fold_own_line_o     (fold_own_line),
+      .fold_read_i         (fold_read),
+      .fold_read_address_i (fold_read_address),
+      .fold_busy_i         (fold_busy),
+      .fold_last_i         (fold_last),
+      .fold_sum_i          (fold_sum)
+  );
+
+  nf_fp32_fold i_fold (
+      .clk_i,
+      .rst_ni,
+      .start_i       (fold_start),
+      .slot0_i       (fold_slot0),
+      .line_mask_i   (fold_line_mask),
+      .workers_i     (fold_workers),
+      .own_slot0_i   (fold_own_slot0),
+      .own_line_i    (fold_own_line),
+      .read_o        (fold_read),
+      .read_address_o(fold_read_address),
+      .line_i,
+      .busy_o        (fold_busy),
+      .last_o        (fold_last),
+      .sum_o         (fold_sum)
   );
 
   nf_record_store #(
