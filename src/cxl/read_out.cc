@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::byte kClosedByte{121};  // five closed gates
 constexpr std::size_t kCodesAlignment = 16;
+constexpr std::size_t kMostPlanes = 8;
 
 SignFormat format_of(Mode mode, std::uint32_t contributions) {
   return {.most_digit = most_digit(mode), .contributions = contributions, .voted = false};
@@ -20,6 +21,37 @@ SignFormat format_of(Mode mode, std::uint32_t contributions) {
 // Elements 32 g ... 32 g + 31 of a plane.
 std::uint32_t group_of(const Line& plane, std::size_t g) {
   return static_cast<std::uint32_t>(plane.words[g / 2] >> (32 * (g % 2)));
+}
+
+// Bit j of a byte goes to bit 0 of byte j.
+constexpr std::array<std::uint64_t, 256> kSpread = [] {
+  std::array<std::uint64_t, 256> table{};
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    for (unsigned j = 0; j < 8; ++j) table[byte] |= std::uint64_t{byte >> j & 1} << (8 * j);
+  }
+  return table;
+}();
+
+// From bit k of all 32 codes in bits[k] to the planes of docs/wire_format.md, largest first. In a
+// plane of `size` bits, byte j holds element j and those `stride` further on, each in `size` bits;
+// so every eight elements of one bit are spread over eight bytes.
+void put_group(const std::uint32_t* bits, unsigned width, std::byte* to) {
+  for (const unsigned size : {8u, 4u, 2u}) {
+    if ((width & size) == 0) continue;
+    const unsigned words = size / 2;  // of eight bytes
+    for (unsigned word = 0; word < words; ++word) {
+      std::uint64_t bytes = 0;
+      for (unsigned q = word; q < 4; q += words) {  // elements 8 q ... 8 q + 7
+        for (unsigned k = 0; k < size; ++k) {
+          bytes |= kSpread[bits[k] >> (8 * q) & 0xff] << (q / words * size + k);
+        }
+      }
+      std::memcpy(to + 8 * word, &bytes, 8);
+    }
+    to += 4 * size;
+    bits += size;
+  }
+  if ((width & 1) != 0) std::memcpy(to, bits, 4);
 }
 
 // The sum of one worker of g_ternary is in digits, five a byte, as the worker wrote them.
@@ -75,12 +107,9 @@ void put_codes(Mode mode, std::uint32_t workers, std::span<const Line> planes, s
   for (std::size_t g = 0; g < groups_of(held); ++g) {
     const std::size_t in_group = std::min(kGroup, held - g * kGroup);
     const std::uint32_t mask = ~std::uint32_t{0} >> (kGroup - in_group);
-    std::uint32_t group[kGroup] = {};
-    for (unsigned k = 0; k < width; ++k) {
-      const std::uint32_t bits = group_of(planes[k], g) & mask;
-      for (std::size_t e = 0; e < kGroup; ++e) group[e] |= (bits >> e & 1) << k;
-    }
-    pack_group(group, width, codes.data() + (first / kGroup + g) * group_bytes(width));
+    std::uint32_t bits[kMostPlanes];
+    for (unsigned k = 0; k < width; ++k) bits[k] = group_of(planes[k], g) & mask;
+    put_group(bits, width, codes.data() + (first / kGroup + g) * group_bytes(width));
   }
 }
 

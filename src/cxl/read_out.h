@@ -25,6 +25,7 @@ Line gradient_line(Mode mode, std::span<const std::byte> digits, std::size_t lin
 
 // The codes of gradient line `line` of a sum of `workers`, from its planes, written to their place
 // among `codes`, which has code_bytes() for `count` values. Values beyond the count are left out.
+// Precondition: at most eight planes.
 void put_codes(Mode mode, std::uint32_t workers, std::span<const Line> planes, std::size_t line,
                std::size_t count, std::span<std::byte> codes);
 
