@@ -4,7 +4,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(layers nf_base nf_codec nf_transport nf_collective nf_runtime)
+set(layers nf_base nf_codec nf_transport nf_cxl nf_collective nf_runtime)
 add_library(nf_neuron_fabric INTERFACE)
 add_library(neuron_fabric::neuron_fabric ALIAS nf_neuron_fabric)
 set_target_properties(nf_neuron_fabric PROPERTIES EXPORT_NAME neuron_fabric)

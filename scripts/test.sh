@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all_stages=(format layers python unit asan tsan fuzz torch wheel examples cuda)
+all_stages=(format layers python unit asan tsan fuzz torch wheel examples cuda rtl)
 skip_mark=build/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
 mkdir -p build
 
@@ -140,6 +140,14 @@ stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
   run_labelled cuda
   scripts/build.sh cuda nf
+}
+
+# The RTL against its reference and against the model's traces: a few minutes.
+stage_rtl() {
+  command -v verilator >/dev/null || skip "there is no verilator"
+  command -v yosys >/dev/null || skip "there is no yosys"
+  scripts/build.sh dev nf
+  LINES=20000 TRACE_LINES=20000 rtl/run.sh lint prove simulate replay
 }
 
 stages=("$@")

@@ -13,6 +13,7 @@ using Action = std::function<Status()>;
 
 void add_info(CLI::App& parent, Action& action);
 void add_bench(CLI::App& parent, Action& action);
+void add_cxl(CLI::App& parent, Action& action);
 void add_plan(CLI::App& parent, Action& action);
 void add_profile(CLI::App& parent, Action& action);
 void add_quality(CLI::App& parent, Action& action);

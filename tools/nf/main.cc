@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   Action action;
   add_info(app, action);
   add_bench(app, action);
+  add_cxl(app, action);
   add_plan(app, action);
   add_profile(app, action);
   add_quality(app, action);

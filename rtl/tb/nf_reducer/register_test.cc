@@ -1,0 +1,182 @@
+#include "register_test.h"
+
+#include <cstdio>
+
+#include "device.h"
+
+namespace nf::rtl {
+namespace {
+
+class Checks {
+ public:
+  void equal(const char* what, std::uint64_t got, std::uint64_t expected) {
+    ++count_;
+    if (got == expected) return;
+    ++wrong_;
+    std::printf("%s: %llx instead of %llx\n", what, static_cast<unsigned long long>(got),
+                static_cast<unsigned long long>(expected));
+  }
+  void equal(const char* what, Fault got, Fault expected) {
+    equal(what, static_cast<std::uint64_t>(got), static_cast<std::uint64_t>(expected));
+  }
+
+  int result() const {
+    if (wrong_ == 0) std::printf("ok: %d checks of the registers\n", count_);
+    return wrong_ == 0 ? 0 : 1;
+  }
+
+ private:
+  int count_ = 0, wrong_ = 0;
+};
+
+constexpr std::uint64_t region(unsigned number, std::uint64_t offset) {
+  return 0x100 + 0x80 * number + offset;
+}
+
+constexpr RegionConfig kGood{
+    .mode = 2, .workers = 3, .base = 0x1000, .length = 4, .stride = 8, .store = 0};
+
+RegionConfig with(std::uint64_t RegionConfig::*field, std::uint64_t value) {
+  RegionConfig config = kGood;
+  config.*field = value;
+  return config;
+}
+
+void check_device(Device& device, Checks& checks) {
+  checks.equal("id", device.read_register(0x00), 0x4e4643584c000001);
+  checks.equal("planes", device.limits().planes, 8);
+  checks.equal("generation", device.read_register(0x20), 0);
+  checks.equal("write id", device.write_register(0x00, 1), Fault::kLocked);
+  checks.equal("device error", device.read_register(0x10), 9);
+  checks.equal("no such register", device.write_register(0x28, 1), Fault::kOutOfRange);
+  checks.equal("the first error stays", device.read_register(0x10), 9);
+  checks.equal("clear", device.write_register(0x10, 0), Fault::kOk);
+  checks.equal("cleared", device.read_register(0x10), 0);
+  checks.equal("no such region", device.write_register(region(4, 0), 1), Fault::kOutOfRange);
+  checks.equal("between registers", device.write_register(region(0, 4), 1), Fault::kOutOfRange);
+  checks.equal("beyond registers", device.write_register(region(0, 0x60), 1), Fault::kOutOfRange);
+  checks.equal("read-only", device.write_register(region(0, 0x38), 1), Fault::kLocked);
+  checks.equal("a control above 2", device.write_register(region(0, 0), 3), Fault::kWrongMode);
+  checks.equal("clear what is not enabled", device.control(0, 2), Fault::kOutOfRange);
+  checks.equal("errors", device.read_register(region(0, 0x58)), 5);
+  checks.equal("the first", device.read_register(region(0, 0x40)), 6);
+  checks.equal("clear it", device.write_register(region(0, 0x40), 0), Fault::kOk);
+  checks.equal("status", device.read_register(region(0, 0x38)), 0);
+}
+
+void check_refusals(Device& device, Checks& checks) {
+  const std::uint64_t records = device.limits().records;
+  const struct {
+    const char* what;
+    RegionConfig config;
+    Fault fault;
+  } cases[] = {
+      {"mode 4", with(&RegionConfig::mode, 4), Fault::kWrongMode},
+      {"no workers", with(&RegionConfig::workers, 0), Fault::kTooManyWorkers},
+      {"65 workers", with(&RegionConfig::workers, 65), Fault::kTooManyWorkers},
+      {"2^32 workers", with(&RegionConfig::workers, 1ull << 32), Fault::kTooManyWorkers},
+      {"odd base", with(&RegionConfig::base, 0x1020), Fault::kMisaligned},
+      {"base of 49 bits", with(&RegionConfig::base, 1ull << 48), Fault::kOutOfRange},
+      {"no lines", with(&RegionConfig::length, 0), Fault::kOutOfRange},
+      {"lines beyond the window", with(&RegionConfig::length, 5), Fault::kOutOfRange},
+      {"2^63 lines", with(&RegionConfig::length, 1ull << 63), Fault::kOutOfRange},
+      {"stride 48", with(&RegionConfig::stride, 48), Fault::kOutOfRange},
+      {"stride 5", with(&RegionConfig::stride, 5), Fault::kOutOfRange},
+      {"windows above 2^48", with(&RegionConfig::stride, 47), Fault::kOutOfRange},
+      {"records beyond", with(&RegionConfig::store, records - 3), Fault::kOutOfRange},
+      {"records far beyond", with(&RegionConfig::store, ~0ull), Fault::kOutOfRange},
+      {"the last records", with(&RegionConfig::store, records - 4), Fault::kOk},
+      // 3 + 2 windows of 256 bytes end at 2^48.
+      {"the last addresses", with(&RegionConfig::base, (1ull << 48) - 5 * 256), Fault::kOk},
+      {"a line too far", with(&RegionConfig::base, (1ull << 48) - 5 * 256 + 64),
+       Fault::kOutOfRange},
+  };
+  for (const auto& c : cases) {
+    checks.equal(c.what, device.enable(0, c.config), c.fault);
+    checks.equal(c.what, device.read_register(region(0, 0x38)) & 1, c.fault == Fault::kOk);
+    device.control(0, 0);
+  }
+}
+
+void check_overlap(Device& device, Checks& checks) {
+  checks.equal("enable", device.enable(0, kGood), Fault::kOk);
+  checks.equal("generation", device.read_register(0x20), 3);
+  checks.equal("locked", device.control(0, 1), Fault::kLocked);
+  checks.equal("still enabled", device.read_register(region(0, 0x38)) & 1, 1);
+  checks.equal("locked", device.write_register(region(0, 0x10), 2), Fault::kLocked);
+  checks.equal("untouched", device.read_register(region(0, 0x10)), 3);
+  RegionConfig other = kGood;
+  checks.equal("the same", device.enable(1, other), Fault::kOverlap);
+  other.store = 4;
+  checks.equal("the same windows", device.enable(1, other), Fault::kOverlap);
+  other.base = 0x1000 + 5 * 256 - 64;
+  checks.equal("one line", device.enable(1, other), Fault::kOverlap);
+  other.base += 64;
+  checks.equal("after it", device.enable(1, other), Fault::kOk);
+  device.control(1, 0);
+  other.base = 0x1000 - 5 * 256 + 64;
+  checks.equal("one line below", device.enable(1, other), Fault::kOverlap);
+  other.base -= 64;
+  checks.equal("before it", device.enable(1, other), Fault::kOk);
+  device.control(1, 0);
+  other.store = 3;
+  checks.equal("one record", device.enable(1, other), Fault::kOverlap);
+  checks.equal("clear", device.control(0, 2), Fault::kOk);
+  checks.equal("generation", device.read_register(0x20), 6);
+}
+
+// The first error of requests, whose it is, and the count of complete lines.
+void check_requests(Device& device, Checks& checks) {
+  device.write_register(region(0, 0x40), 0);
+  device.write_register(0x10, 0);
+  const std::uint64_t before = device.read_register(region(0, 0x58));
+  std::vector<Request> requests;
+  const auto add = [&](bool is_write, std::uint64_t address) {
+    requests.push_back({.is_write = is_write, .address = address});
+  };
+  add(false, 0x1000 + 3 * 256);     // not complete
+  add(true, 0x1000 + 0 * 256 + 1);  // misaligned
+  add(true, 0x10);                  // misaligned, of no region
+  add(true, 0x1000 + 5 * 256);      // behind the last window: of no region
+  for (std::uint64_t w = 0; w < 3; ++w) add(true, 0x1000 + w * 256 + 64);
+  add(true, 0x1000 + 64);  // duplicate
+  std::size_t next = 0;
+  std::vector<Fault> faults;
+  std::uint64_t complete = 0;
+  device.play({.next = [&]() -> std::optional<Request> {
+                 if (next == requests.size()) return {};
+                 return requests[next++];
+               },
+               .answered =
+                   [&](const Answer& answer) {
+                     faults.push_back(answer.fault);
+                     complete += answer.complete;
+                   }});
+  const Fault expected[] = {Fault::kNotComplete, Fault::kMisaligned, Fault::kMisaligned,
+                            Fault::kOutOfRange,  Fault::kOk,         Fault::kOk,
+                            Fault::kOk,          Fault::kDuplicate};
+  checks.equal("answers", faults.size(), std::size(expected));
+  for (std::size_t i = 0; i < faults.size(); ++i) checks.equal("fault", faults[i], expected[i]);
+  checks.equal("complete", complete, 1);
+  checks.equal("completed", device.read_register(region(0, 0x50)), 1);
+  checks.equal("first error", device.read_register(region(0, 0x40)), 4);
+  checks.equal("its address", device.read_register(region(0, 0x48)), 0x1000 + 3 * 256);
+  checks.equal("errors", device.read_register(region(0, 0x58)), before + 3);
+  checks.equal("device error", device.read_register(0x10), 8);
+  checks.equal("its address", device.read_register(0x18), 0x10);
+  checks.equal("status", device.read_register(region(0, 0x38)), 5);
+}
+
+}  // namespace
+
+int test_registers() {
+  Device device;
+  Checks checks;
+  check_device(device, checks);
+  check_refusals(device, checks);
+  check_overlap(device, checks);
+  check_requests(device, checks);
+  return checks.result();
+}
+
+}  // namespace nf::rtl

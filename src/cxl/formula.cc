@@ -1,0 +1,125 @@
+// Either hosts wait or something is busy all the time:
+//
+//   time = max( sum of access times / outstanding,  sum of service times + one access )
+//   access time  = miss rate * (link + memory + datapath) + (1 - miss rate) * cache hit
+//   service time = what the busiest of link, memory and datapath takes for a request
+#include "cxl/formula.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nf::cxl {
+namespace {
+
+// Requests that are alike.
+struct Kind {
+  double count = 0;
+  double link_out = 0;  // ps that the link is busy, and below
+  double link_back = 0;
+  double lines_read = 0;
+  double lines_written = 0;
+  double lines_folded = 0;  // read when the others have come
+  double additions = 0;     // of FP32
+};
+
+class Formula {
+ public:
+  Formula(const Timing& timing, const HostOptions& host) : timing_(timing), host_(host) {}
+
+  double access(const Kind& kind, bool has_datapath) const {
+    double miss = kind.link_out + kind.link_back + 2.0 * static_cast<double>(timing_.one_way()) +
+                  read(kind.lines_read) + timing_.period() / 2;
+    if (kind.lines_folded > 0) miss += read(kind.lines_folded) + timing_.period() / 2;
+    if (has_datapath) miss += latency(kind);
+    return host_.miss_rate * miss + (1 - host_.miss_rate) * static_cast<double>(timing_.cache_hit);
+  }
+
+  double service(const Kind& kind, bool has_datapath) const {
+    const double lines = kind.lines_read + kind.lines_folded + kind.lines_written;
+    const double memory = lines * column() / timing_.channels * (1 + turnaround(kind));
+    const double datapath =
+        has_datapath ? timing_.period() * (1 + kFp32AdderCycles * kind.additions) : 0;
+    return std::max({kind.link_out, kind.link_back, memory, datapath});
+  }
+
+ private:
+  double latency(const Kind& kind) const {
+    return timing_.period() * (timing_.stages + kFp32AdderCycles * kind.additions);
+  }
+
+  double column() const { return static_cast<double>(timing_.dram.column_any); }
+
+  // Until so many neighbours have been read. A bank that is being refreshed is waited for: the
+  // chance of meeting it, times half of a refresh, in every channel.
+  double read(double lines) const {
+    const DramTiming& t = timing_.dram;
+    const double in_a_channel = std::ceil(lines / timing_.channels);
+    const auto refresh = static_cast<double>(t.refresh);
+    const double wait = refresh * refresh / 2 / static_cast<double>(t.refresh_interval);
+    return static_cast<double>(t.activate_to_column + t.read_latency + t.burst) +
+           (in_a_channel - 1) * column() + std::min<double>(lines, timing_.channels) * wait;
+  }
+
+  // Of the time of all lines, what turning the bus around adds: once to and fro for a batch of
+  // writes.
+  double turnaround(const Kind& kind) const {
+    if (kind.lines_written == 0) return 0;
+    const DramTiming& t = timing_.dram;
+    const double gaps =
+        static_cast<double>(t.read_to_write + t.write_latency + t.burst + t.write_to_read_any) -
+        2 * column();
+    const double writes = timing_.write_high - timing_.write_low;
+    const double reads = writes * (kind.lines_read + kind.lines_folded) / kind.lines_written;
+    return gaps / ((writes + reads) * column());
+  }
+
+  const Timing& timing_;
+  const HostOptions& host_;
+};
+
+Kind kind_of(const Timing& timing, const Workload& workload, const Layout& layout, bool is_write,
+             bool is_last, double count) {
+  const std::uint32_t window =
+      is_write || workload.options().mode == Mode::kIdentity ? 0 : workload.options().workers;
+  const Touches touches = layout.touches({.is_write = is_write, .window = window}, is_last);
+  const LinkTiming& link = timing.link;
+  return {
+      .count = count,
+      .link_out = static_cast<double>(link.time(is_write ? link.data_slots : link.request_slots)),
+      .link_back = static_cast<double>(link.time(is_write ? link.answer_slots : link.data_slots)),
+      .lines_read = static_cast<double>(touches.lines_read()),
+      .lines_written = static_cast<double>(touches.lines_written()),
+      .lines_folded = static_cast<double>(touches.fold.count),
+      .additions = is_last && workload.options().mode == Mode::kFp32
+                       ? static_cast<double>(workload.options().workers - 1)
+                       : 0};
+}
+
+}  // namespace
+
+Prediction predict(const Timing& timing, const HostOptions& host, const Workload& workload) {
+  const WorkloadOptions& options = workload.options();
+  const Layout layout(options.mode, options.workers, options.lines);
+  const auto writes = static_cast<double>(workload.writes());
+  const auto lasts = static_cast<double>(options.lines);
+  const Kind kinds[] = {kind_of(timing, workload, layout, true, false, writes - lasts),
+                        kind_of(timing, workload, layout, true, true, lasts),
+                        kind_of(timing, workload, layout, false, false,
+                                static_cast<double>(workload.requests()) - writes)};
+  const Formula formula(timing, host);
+  Prediction prediction;
+  for (const bool has_datapath : {false, true}) {
+    double waiting = 0;
+    double busy = formula.access(kinds[0], has_datapath);
+    for (const Kind& kind : kinds) {
+      waiting += kind.count * formula.access(kind, has_datapath) / host.outstanding;
+      busy += kind.count * formula.service(kind, has_datapath);
+    }
+    (has_datapath ? prediction.cycles : prediction.baseline_cycles) =
+        std::max(waiting, busy) / timing.period();
+    prediction.is_latency_bound = waiting > busy;
+  }
+  return prediction;
+}
+
+}  // namespace nf::cxl

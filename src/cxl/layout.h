@@ -1,0 +1,65 @@
+// Where a region's records and slots lie in the device's memory, and which lines a request touches.
+//
+// A record is the planes of its line and a line that says who has arrived. Slots of one line lie
+// side by side, and its FP32 sum behind them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cxl/workload.h"
+
+namespace nf::cxl {
+
+// Consecutive lines.
+struct Run {
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;
+};
+
+struct Touches {
+  std::array<Run, 2> reads;
+  Run fold;  // read when the record has said that all are there
+  std::array<Run, 3> writes;
+
+  std::uint32_t lines_read() const { return reads[0].count + reads[1].count; }
+  std::uint32_t lines_written() const {
+    return writes[0].count + writes[1].count + writes[2].count;
+  }
+};
+
+class Layout {
+ public:
+  Layout(Mode mode, std::uint32_t workers, std::uint32_t lines)
+      : mode_(mode),
+        workers_(workers),
+        pitch_(planes_of(mode, workers) + 1),
+        slots_at_(std::uint64_t{lines} * pitch_) {}
+
+  Touches touches(const Workload::Step& step, bool is_last) const {
+    const std::uint64_t record = std::uint64_t{step.line} * pitch_;
+    const Run tag{.first = record + pitch_ - 1, .count = 1};
+    if (counts_digits(mode_)) {
+      const Run all{.first = record, .count = pitch_};
+      if (step.is_write) return {.reads = {all}, .fold = {}, .writes = {all}};
+      return {.reads = {tag, {record + step.window - workers_, 1}}, .fold = {}, .writes = {}};
+    }
+    const std::uint64_t slots = slots_at_ + std::uint64_t{step.line} * (workers_ + 1);
+    const Run one{.first = slots + step.window, .count = 1};  // a slot, or the sum behind them
+    if (!step.is_write) return {.reads = {tag, one}, .fold = {}, .writes = {}};
+    Touches touches{.reads = {tag}, .fold = {}, .writes = {tag, one}};
+    if (mode_ == Mode::kFp32 && is_last) {
+      touches.fold = {.first = slots, .count = workers_ - 1};  // all but the one that is here
+      touches.writes[2] = {.first = slots + workers_, .count = 1};
+    }
+    return touches;
+  }
+
+ private:
+  const Mode mode_;
+  const std::uint32_t workers_;
+  const std::uint32_t pitch_;
+  const std::uint64_t slots_at_;
+};
+
+}  // namespace nf::cxl

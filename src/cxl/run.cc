@@ -1,0 +1,90 @@
+#include "cxl/run.h"
+
+#include <chrono>
+#include <cmath>
+
+namespace nf::cxl {
+namespace {
+
+constexpr double kLeastRelative = 0.001;
+
+// Compares every answer with what it must be, and counts lines.
+class Check : public Observer {
+ public:
+  Check(const Workload& workload, const std::vector<Line>& expected)
+      : workload_(workload), expected_(expected) {}
+
+  void on_answer(std::uint64_t number, const Answer& answer, Picoseconds) override {
+    ++answers_;
+    const bool is_read = number >= workload_.writes();
+    if (answer.fault != Fault::kOk ||
+        (is_read && answer.data != expected_[number - workload_.writes()])) {
+      ++wrong_;
+    }
+  }
+  void on_access(const DramAccess&) override { ++accesses_; }
+
+  bool correct() const { return wrong_ == 0 && answers_ == workload_.requests(); }
+  std::uint64_t bytes() const { return accesses_ * kLineBytes; }
+
+ private:
+  const Workload& workload_;
+  const std::vector<Line>& expected_;
+  std::uint64_t answers_ = 0;
+  std::uint64_t wrong_ = 0;
+  std::uint64_t accesses_ = 0;
+};
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The requests one after the other, without time: what they take here.
+double time_functional_model(const Workload& workload) {
+  Reducer reducer({.records = workload.options().lines});
+  reducer.enable(0, workload.config());
+  const auto begin = Clock::now();
+  for (std::uint64_t number = 0; number < workload.requests(); ++number) {
+    reducer.handle(workload.request(workload.step(number)));
+  }
+  return seconds_since(begin);
+}
+
+}  // namespace
+
+double RunResult::deviation() const {
+  const double difference = std::fabs(exposed_overhead() - formula.overhead());
+  return formula.overhead() >= kLeastRelative ? difference / formula.overhead() : difference;
+}
+
+Expected<RunResult> run(const RunOptions& options) {
+  const Workload workload(options.workload);
+  const Expected<std::vector<Line>> expected = workload.expected_reads();
+  if (!expected) return expected.status();
+  RunResult result{.requests = workload.requests(),
+                   .formula = predict(options.timing, options.host, workload),
+                   .correct = true};
+  result.functional_seconds = time_functional_model(workload);
+  const auto begin = Clock::now();
+  for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
+    for (const bool is_baseline : {true, false}) {
+      Timing timing = options.timing;
+      timing.dram.seed = repeat;
+      if (is_baseline) timing.stages = 0;
+      Check check(workload, *expected);
+      Model model(timing, options.host, workload, &check);
+      model.run();
+      const double cycles = static_cast<double>(model.cycles()) / options.repeats;
+      (is_baseline ? result.baseline_cycles : result.cycles) += cycles;
+      result.correct = result.correct && check.correct();
+      result.dram_bytes = check.bytes();
+      result.simulated += workload.requests();
+    }
+  }
+  result.seconds = seconds_since(begin);
+  return result;
+}
+
+}  // namespace nf::cxl

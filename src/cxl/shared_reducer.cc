@@ -1,0 +1,317 @@
+// A call in four steps, with a barrier after the first and the second:
+//
+//   write    own scales and digits as lines into the own window
+//   reduce   a share of all lines: this rank plays the controller for them
+//   check    whether some rank was refused
+//   read     the sums
+//
+// Two sets of windows take turns, so that a rank may begin the next call while others still read.
+#include "neuron_fabric/shared_reducer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/checksum.h"
+#include "codec/sign/sign_format.h"
+#include "cxl/read_out.h"
+#include "cxl/reducer.h"
+#include "cxl/shared_segment.h"
+
+namespace nf {
+namespace {
+
+using cxl::kLineBytes;
+using cxl::Line;
+using cxl::Mode;
+
+constexpr unsigned kSets = 2;
+
+std::optional<Mode> mode_of(const Codec& codec) {
+  const CodecSpec& spec = codec.spec();
+  if (spec.name == "fp32") return Mode::kFp32;
+  if (spec.name == "g_ternary") return Mode::kGTernary;
+  if (spec.name == "g_binary" && !spec.options.contains("majority")) return Mode::kGBinary;
+  return {};
+}
+
+// Lines of one mode, in all windows at the same place.
+struct Part {
+  Mode mode = Mode::kFp32;
+  std::size_t message = 0;  // which
+  std::size_t line = 0;     // the first one in a window
+  std::size_t lines = 0;
+  std::size_t at = 0;      // bytes: where they are in the message
+  std::size_t bytes = 0;   // of them in a message of one contribution
+  std::size_t sum_at = 0;  // bytes: where their sum is in the result window
+};
+
+struct Plan {
+  std::vector<Part> parts;
+  std::size_t lines = 0;
+  std::size_t sum_bytes = 0;
+};
+
+std::size_t aligned(std::size_t bytes) { return cxl::lines_of(bytes) * kLineBytes; }
+
+Plan plan_of(Mode mode, std::span<const SharedMessage> messages) {
+  Plan plan;
+  const auto add = [&](Mode part_mode, std::size_t message, std::size_t at, std::size_t bytes) {
+    plan.parts.push_back({.mode = part_mode,
+                          .message = message,
+                          .line = plan.lines,
+                          .lines = cxl::lines_of(bytes),
+                          .at = at,
+                          .bytes = bytes,
+                          .sum_at = plan.sum_bytes + at});
+    plan.lines += cxl::lines_of(bytes);
+  };
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const std::size_t count = messages[i].slice.count;
+    if (mode == Mode::kFp32) {
+      add(mode, i, 0, messages[i].own.size());
+    } else {
+      const std::size_t blocks = (count + kSignBlock - 1) / kSignBlock;
+      add(Mode::kFp32, i, 0, 4 * blocks);
+      add(mode, i, cxl::codes_at(count), cxl::code_bytes(mode, count, 1));
+    }
+    plan.sum_bytes += aligned(messages[i].sum.size());
+  }
+  return plan;
+}
+
+class Shared : public SharedReducer {
+ public:
+  explicit Shared(const SharedReducerOptions& options)
+      : options_(options),
+        window_(aligned(options.capacity)),
+        results_(window_ * result_factor(options.ranks)) {}
+
+  Status join() {
+    return segment_.join({.name = "nf_" + options_.name,
+                          .rank = options_.rank,
+                          .ranks = options_.ranks,
+                          .bytes = kSets * set_bytes(),
+                          .timeout = options_.timeout});
+  }
+
+  Status sum(const Codec& codec, std::span<const SharedMessage> messages) override {
+    Status sound = check(codec);
+    if (sound.ok()) sound = check_sizes(codec, messages);
+    if (!sound.ok()) return segment_.fail(sound);
+    const Mode mode = *mode_of(codec);
+    const Plan plan = plan_of(mode, messages);
+    if (plan.lines * kLineBytes > window_ || plan.sum_bytes > results_) {
+      return segment_.fail(
+          {ErrorCode::kInvalidArgument,
+           fmt::format("messages take {} bytes and a window has {}: join with a larger capacity",
+                       plan.lines * kLineBytes, window_)});
+    }
+    set_ = (set_ + 1) % kSets;
+    segment_.header().asked[options_.rank].store(hash_of(codec, messages));
+    write(plan, messages);
+    NF_RETURN_IF_ERROR(segment_.barrier());
+    if (const Status same = check_agreement(); !same.ok()) return segment_.fail(same);
+    const Status reduced = reduce(plan, messages);
+    if (!reduced.ok()) return segment_.fail(reduced);
+    NF_RETURN_IF_ERROR(segment_.barrier());
+    read(mode, messages);
+    return {};
+  }
+
+  std::uint64_t bytes_written() const override { return written_; }
+  std::uint64_t bytes_read() const override { return read_; }
+
+ private:
+  // A digit grows to as many bits as its counter has: from 1.6 of five a byte at worst to 8 and a
+  // little padding.
+  static std::size_t result_factor(std::uint32_t ranks) {
+    return cxl::planes_of(Mode::kGTernary, ranks) + 1;
+  }
+  std::size_t set_bytes() const { return options_.ranks * window_ + results_; }
+  std::byte* window(std::uint32_t rank) {
+    return segment_.data() + set_ * set_bytes() + rank * window_;
+  }
+  std::byte* results() { return window(options_.ranks); }
+
+  Status check_sizes(const Codec& codec, std::span<const SharedMessage> messages) const {
+    for (const SharedMessage& message : messages) {
+      const std::size_t own = codec.encoded_size(message.slice, 1);
+      const std::size_t all = codec.encoded_size(message.slice, options_.ranks);
+      if (message.slice.ranks != options_.ranks || message.first_rank >= options_.ranks) {
+        return {ErrorCode::kInvalidArgument,
+                fmt::format("a message of {} ranks from rank {} on, in a reducer of {}",
+                            message.slice.ranks, message.first_rank, options_.ranks)};
+      }
+      if (message.own.size() != own || message.sum.size() != all) {
+        return {ErrorCode::kInvalidArgument,
+                fmt::format("messages have {} and {} bytes, expected {} and {}", message.own.size(),
+                            message.sum.size(), own, all)};
+      }
+    }
+    return {};
+  }
+
+  static std::uint64_t hash_of(const Codec& codec, std::span<const SharedMessage> messages) {
+    std::uint64_t hash = checksum(codec.spec().to_string());
+    for (const SharedMessage& message : messages) {
+      const std::uint64_t facts[] = {message.slice.seed,      message.slice.step,
+                                     message.slice.parameter, message.slice.first,
+                                     message.slice.count,     message.first_rank};
+      hash = checksum(std::as_bytes(std::span(facts)), hash);
+    }
+    return hash;
+  }
+
+  Status check_agreement() {
+    const cxl::SegmentHeader& header = segment_.header();
+    for (std::uint32_t rank = 1; rank < options_.ranks; ++rank) {
+      if (header.asked[rank].load() != header.asked[0].load()) {
+        return {ErrorCode::kDisagreement,
+                fmt::format("shared reducer '{}': ranks 0 and {} were asked for different sums",
+                            options_.name, rank)};
+      }
+    }
+    return {};
+  }
+
+  void write(const Plan& plan, std::span<const SharedMessage> messages) {
+    std::byte* const own = window(options_.rank);
+    for (const Part& part : plan.parts) {
+      const auto bytes = messages[part.message].own.subspan(part.at, part.bytes);
+      for (std::size_t i = 0; i < part.lines; ++i) {
+        const Line line = cxl::gradient_line(part.mode, bytes, i);
+        std::memcpy(own + (part.line + i) * kLineBytes, &line, kLineBytes);
+      }
+    }
+    written_ += plan.lines * kLineBytes;
+  }
+
+  // The lines of all parts are shared out evenly.
+  Status reduce(const Plan& plan, std::span<const SharedMessage> messages) {
+    const std::size_t begin = plan.lines * options_.rank / options_.ranks;
+    const std::size_t end = plan.lines * (options_.rank + 1) / options_.ranks;
+    for (const Part& part : plan.parts) {
+      const std::size_t first = std::max(begin, part.line);
+      const std::size_t last = std::min(end, part.line + part.lines);
+      if (first >= last) continue;
+      NF_RETURN_IF_ERROR(
+          reduce_part(part, messages[part.message], first - part.line, last - part.line));
+    }
+    return {};
+  }
+
+  Status reduce_part(const Part& part, const SharedMessage& message, std::size_t first,
+                     std::size_t last) {
+    cxl::RegionMemory memory(part.mode, options_.ranks, last - first);
+    constexpr std::uint32_t kGeneration = 1;
+    for (std::uint32_t worker = 0; worker < options_.ranks; ++worker) {
+      const std::uint32_t rank = (worker + message.first_rank) % options_.ranks;
+      const std::byte* lines = window(rank) + part.line * kLineBytes;
+      for (std::size_t i = first; i < last; ++i) {
+        const Line line = cxl::line_of({lines + i * kLineBytes, kLineBytes});
+        bool complete = false;
+        const cxl::Fault fault = memory.write(kGeneration, worker, i - first, line, complete);
+        if (fault != cxl::Fault::kOk) {
+          return {ErrorCode::kCorruptFrame,
+                  fmt::format("shared reducer '{}': line {} of rank {}: {}", options_.name, i, rank,
+                              cxl::to_string(fault))};
+        }
+      }
+    }
+    for (std::size_t i = first; i < last; ++i) read_line(part, message, memory, first, i);
+    return {};
+  }
+
+  // What the host does after it has read a line's results; here once for all hosts.
+  void read_line(const Part& part, const SharedMessage& message, const cxl::RegionMemory& memory,
+                 std::size_t first, std::size_t line) {
+    const unsigned windows = cxl::result_windows_of(part.mode, options_.ranks);
+    Line planes[8];
+    for (unsigned k = 0; k < windows; ++k) {
+      memory.read(1, options_.ranks + k, line - first, planes[k]);
+    }
+    std::byte* const sums = results() + part.sum_at;
+    if (part.mode == Mode::kFp32) {
+      const std::size_t size = std::min(kLineBytes, part.bytes - line * kLineBytes);
+      std::memcpy(sums + line * kLineBytes, planes, size);
+      return;
+    }
+    const std::size_t count = message.slice.count;
+    cxl::put_codes(part.mode, options_.ranks, std::span(planes).first(windows), line, count,
+                   {sums, cxl::code_bytes(part.mode, count, options_.ranks)});
+  }
+
+  void read(Mode mode, std::span<const SharedMessage> messages) {
+    const std::byte* from = results();
+    for (const SharedMessage& message : messages) {
+      std::memcpy(message.sum.data(), from, message.sum.size());
+      from += aligned(message.sum.size());
+      read_ += aligned(message.sum.size());
+      if (mode != Mode::kFp32) finish_scales(message);
+    }
+  }
+
+  // Scales that are not finite have one form; what lies between them and the codes is zero.
+  static void finish_scales(const SharedMessage& message) {
+    const std::size_t blocks = (message.slice.count + kSignBlock - 1) / kSignBlock;
+    for (std::size_t b = 0; b < blocks; ++b) {
+      float scale = 0;
+      std::memcpy(&scale, &message.sum[4 * b], 4);
+      scale = poison_unless_finite(scale);
+      std::memcpy(&message.sum[4 * b], &scale, 4);
+    }
+    const std::size_t codes = cxl::codes_at(message.slice.count);
+    std::fill(message.sum.begin() + static_cast<std::ptrdiff_t>(4 * blocks),
+              message.sum.begin() + static_cast<std::ptrdiff_t>(codes), std::byte{0});
+  }
+
+  const SharedReducerOptions options_;
+  const std::size_t window_;
+  const std::size_t results_;
+  cxl::SharedSegment segment_;
+  std::size_t set_ = 0;
+  std::uint64_t written_ = 0;
+  std::uint64_t read_ = 0;
+};
+
+Status check_options(const SharedReducerOptions& options) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  if (options.name.empty() || options.name.size() > 100 ||
+      options.name.find_first_not_of(kAllowed) != std::string::npos) {
+    return {ErrorCode::kBadConfig,
+            "a shared reducer's name has 1 to 100 letters, digits, '_', '-' or '.'"};
+  }
+  if (options.ranks < 1 || options.ranks > cxl::kMostSharedRanks || options.rank >= options.ranks) {
+    return {ErrorCode::kBadConfig, fmt::format("rank {} of {}: a shared reducer has 1 to {} ranks",
+                                               options.rank, options.ranks, cxl::kMostSharedRanks)};
+  }
+  if (options.capacity < kLineBytes || options.capacity > std::size_t{1} << 36) {
+    return {ErrorCode::kBadConfig,
+            fmt::format("a capacity of {} bytes: 64 bytes to 64 GiB", options.capacity)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status SharedReducer::check(const Codec& codec) {
+  if (mode_of(codec)) return {};
+  return {ErrorCode::kUnsupported,
+          fmt::format("a memory-side reducer does not know {}; it knows fp32, g_binary (without "
+                      "+majority) and g_ternary",
+                      codec.spec().to_string())};
+}
+
+Expected<std::unique_ptr<SharedReducer>> SharedReducer::join(const SharedReducerOptions& options) {
+  if (const Status status = check_options(options); !status.ok()) return status;
+  auto reducer = std::make_unique<Shared>(options);
+  if (const Status status = reducer->join(); !status.ok()) return status;
+  return std::unique_ptr<SharedReducer>(std::move(reducer));
+}
+
+}  // namespace nf

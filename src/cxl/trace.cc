@@ -1,0 +1,201 @@
+// Reads and prints traces. One line is one item; its words stand between single or many spaces.
+#include "cxl/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace nf::cxl {
+namespace {
+
+constexpr std::string_view kTitle = "nf_cxl_trace 1";
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) return words;
+    const std::size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    line.remove_prefix(end);
+  }
+}
+
+template <typename Number>
+bool parse(std::string_view word, Number& number, int base = 10) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, base);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+bool parse_line(std::string_view word, Line& line) {
+  if (word.size() != 2 * kLineBytes) return false;
+  std::array<std::byte, kLineBytes> bytes;
+  for (std::size_t i = 0; i < kLineBytes; ++i) {
+    std::uint8_t byte = 0;
+    if (!parse(word.substr(2 * i, 2), byte, 16)) return false;
+    bytes[i] = std::byte{byte};
+  }
+  line = line_of(bytes);
+  return true;
+}
+
+void print_line(const Line& line, std::string& text) {
+  for (const std::byte byte : bytes_of(line)) {
+    text += kDigits[std::to_integer<std::size_t>(byte >> 4)];
+    text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
+  }
+}
+
+// What is wrong with a line of words, or nothing.
+std::string parse_device(const std::vector<std::string_view>& words, DeviceLimits& device) {
+  const bool is_sound = words.size() == 5 && words[0] == "device" &&
+                        parse(words[1], device.planes) && parse(words[2], device.most_workers) &&
+                        parse(words[3], device.regions) && parse(words[4], device.records);
+  if (!is_sound) return "expected 'device PLANES MOST_WORKERS REGIONS RECORDS'";
+  if (device.planes < 1 || device.planes > 16 || device.most_workers < 1 ||
+      device.most_workers > 64 || device.regions < 1 || device.regions > 255 ||
+      device.records < 1 || device.records > 0xffff'ffffu) {
+    return "no such device: 1 to 16 planes, 64 workers, 255 regions, 2^32 - 1 records";
+  }
+  return {};
+}
+
+std::string parse_enable(const std::vector<std::string_view>& words, TraceItem& item) {
+  RegionConfig& config = item.config;
+  if (words.size() != 8 || !parse(words[1], item.region) || !parse(words[3], config.workers) ||
+      !parse(words[4], config.base, 16) || !parse(words[5], config.length) ||
+      !parse(words[6], config.stride) || !parse(words[7], config.store)) {
+    return "expected 'enable REGION MODE WORKERS BASE LENGTH STRIDE STORE'";
+  }
+  const std::optional<Mode> mode = find_mode(words[2]);
+  if (!mode) {
+    return fmt::format("no mode '{}'; there are: identity, fp32, g_binary, g_ternary", words[2]);
+  }
+  config.mode = static_cast<std::uint64_t>(*mode);
+  return {};
+}
+
+std::string parse_item(const std::vector<std::string_view>& words, TraceItem& item) {
+  const std::string_view word = words[0];
+  if (word == "ready") {
+    item.kind = TraceItem::Kind::kReady;
+    if (words.size() != 2 || words[1].find_first_not_of("01") != std::string_view::npos ||
+        words[1].find('1') == std::string_view::npos) {
+      return "expected 'ready' and a pattern of 0 and 1, of which one is 1";
+    }
+    item.ready = words[1];
+    return {};
+  }
+  if (word == "enable") {
+    item.kind = TraceItem::Kind::kEnable;
+    return parse_enable(words, item);
+  }
+  if (word == "clear" || word == "disable") {
+    item.kind = word == "clear" ? TraceItem::Kind::kClear : TraceItem::Kind::kDisable;
+    if (words.size() == 2 && parse(words[1], item.region)) return {};
+    return fmt::format("expected '{} REGION'", word);
+  }
+  if (word == "w" || word == "r") {
+    item.request.is_write = word == "w";
+    if (words.size() != (item.request.is_write ? 4u : 3u) || !parse(words[1], item.cycle) ||
+        !parse(words[2], item.request.address, 16)) {
+      return item.request.is_write ? "expected 'w CYCLE ADDRESS DATA'"
+                                   : "expected 'r CYCLE ADDRESS'";
+    }
+    if (item.request.is_write && !parse_line(words[3], item.request.data)) {
+      return "data are 128 hexadecimal digits";
+    }
+    return {};
+  }
+  return fmt::format("no item '{}'; there are: ready, enable, clear, disable, w, r", word);
+}
+
+}  // namespace
+
+bool operator==(const TraceItem& a, const TraceItem& b) {
+  return a.kind == b.kind && a.region == b.region && a.config == b.config && a.ready == b.ready &&
+         a.cycle == b.cycle && a.request.is_write == b.request.is_write &&
+         a.request.address == b.request.address && a.request.data == b.request.data;
+}
+
+Expected<Trace> parse_trace(std::string_view text, std::string_view origin) {
+  Trace trace;
+  std::size_t number = 0;
+  std::size_t lines = 0;  // that are not skipped
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::vector<std::string_view> words = words_of(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (words.empty() || words[0][0] == '#') continue;
+    std::string wrong;
+    if (lines == 0) {
+      const bool is_title = words.size() == 2 && fmt::format("{} {}", words[0], words[1]) == kTitle;
+      if (!is_title) wrong = fmt::format("expected '{}'", kTitle);
+    } else if (lines == 1) {
+      wrong = parse_device(words, trace.device);
+    } else {
+      wrong = parse_item(words, trace.items.emplace_back());
+    }
+    if (!wrong.empty()) {
+      return Status(ErrorCode::kBadConfig, fmt::format("{}:{}: {}", origin, number, wrong));
+    }
+    ++lines;
+  }
+  if (lines >= 2) return trace;
+  return Status(
+      ErrorCode::kBadConfig,
+      fmt::format("{}: no trace: the first lines are '{}' and 'device ...'", origin, kTitle));
+}
+
+std::string print_trace(const Trace& trace) {
+  const DeviceLimits& device = trace.device;
+  std::string text = fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes,
+                                 device.most_workers, device.regions, device.records);
+  for (const TraceItem& item : trace.items) {
+    const auto out = std::back_inserter(text);
+    const RegionConfig& config = item.config;
+    switch (item.kind) {
+      case TraceItem::Kind::kReady: fmt::format_to(out, "ready {}", item.ready); break;
+      case TraceItem::Kind::kClear: fmt::format_to(out, "clear {}", item.region); break;
+      case TraceItem::Kind::kDisable: fmt::format_to(out, "disable {}", item.region); break;
+      case TraceItem::Kind::kEnable:
+        fmt::format_to(out, "enable {} {} {} {:x} {} {} {}", item.region,
+                       to_string(static_cast<Mode>(config.mode)), config.workers, config.base,
+                       config.length, config.stride, config.store);
+        break;
+      case TraceItem::Kind::kRequest:
+        fmt::format_to(out, "{} {} {:x}", item.request.is_write ? 'w' : 'r', item.cycle,
+                       item.request.address);
+        if (item.request.is_write) {
+          text += ' ';
+          print_line(item.request.data, text);
+        }
+        break;
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string print_answers(const std::vector<TraceAnswer>& answers) {
+  std::string text = "nf_cxl_answers 1\n";
+  for (const TraceAnswer& one : answers) {
+    const auto out = std::back_inserter(text);
+    const auto code = static_cast<unsigned>(one.answer.fault);
+    if (one.is_request) {
+      fmt::format_to(out, "a {} {} {} {} ", one.taken, one.answered, code,
+                     one.answer.complete ? 1 : 0);
+      print_line(one.answer.data, text);
+    } else {
+      fmt::format_to(out, "e {}", code);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace nf::cxl

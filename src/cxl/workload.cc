@@ -1,0 +1,142 @@
+#include "cxl/workload.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "base/random.h"
+#include "codec/codes.h"
+#include "cxl/read_out.h"
+#include "neuron_fabric/codec.h"
+
+namespace nf::cxl {
+namespace {
+
+constexpr std::uint64_t kBase = 0x10'0000'0000u;
+
+// What a worker may write in this mode, from 512 random bits.
+Line line_for(Mode mode, Line line) {
+  std::array<std::byte, kLineBytes> bytes;
+  std::copy(bytes_of(line).begin(), bytes_of(line).end(), bytes.begin());
+  if (mode == Mode::kGTernary) {
+    for (std::byte& byte : bytes) byte = std::byte(std::to_integer<unsigned>(byte) % 243);
+  } else if (mode == Mode::kFp32) {
+    for (std::size_t i = 3; i < kLineBytes; i += 4) {  // exponents near each other
+      bytes[i] = (bytes[i] & std::byte{0x83}) | std::byte{0x3c};
+    }
+  } else {
+    return line;
+  }
+  return line_of(bytes);
+}
+
+}  // namespace
+
+Workload::Workload(const WorkloadOptions& options) : options_(options), data_(writes()) {
+  config_ = {.mode = static_cast<std::uint64_t>(options.mode),
+             .workers = options.workers,
+             .base = kBase,
+             .length = options.lines,
+             .stride = kLineShift};
+  while (std::uint64_t{1} << config_.stride < options.lines * kLineBytes) ++config_.stride;
+  reads_of_line_ = options.mode == Mode::kIdentity
+                       ? options.workers
+                       : result_windows_of(options.mode, options.workers);
+  std::uint64_t draw = mix64(options.seed + kGolden64);
+  for (Line& line : data_) {
+    for (std::uint64_t& word : line.words) word = mix64(draw += kGolden64);
+    line = line_for(options.mode, line);
+  }
+}
+
+Workload::Step Workload::step(std::uint64_t number) const {
+  const std::uint64_t lines = options_.lines;
+  if (number < writes()) {
+    const std::uint64_t worker = number % options_.workers;
+    const std::uint64_t begin = options_.order == WriteOrder::kApart ? mix64(worker) % lines : 0;
+    return {.is_write = true,
+            .window = static_cast<std::uint32_t>(worker),
+            .line = static_cast<std::uint32_t>((number / options_.workers + begin) % lines)};
+  }
+  const std::uint64_t read = number - writes();
+  const std::uint32_t first = options_.mode == Mode::kIdentity ? 0 : options_.workers;
+  return {.window = first + static_cast<std::uint32_t>(read % reads_of_line_),
+          .line = static_cast<std::uint32_t>(read / reads_of_line_)};
+}
+
+Request Workload::request(const Step& step) const {
+  Request request{.is_write = step.is_write,
+                  .address = config_.base + (std::uint64_t{step.window} << config_.stride) +
+                             step.line * kLineBytes};
+  if (step.is_write) request.data = written(step.window, step.line);
+  return request;
+}
+
+Expected<std::vector<Line>> Workload::expected_reads() const {
+  if (counts_digits(options_.mode)) return expected_planes();
+  std::vector<Line> all;
+  for (std::uint32_t line = 0; line < options_.lines; ++line) {
+    std::vector<Line> workers;
+    for (std::uint32_t k = 0; k < options_.workers; ++k) workers.push_back(written(k, line));
+    if (options_.mode == Mode::kFp32) {
+      all.push_back(fold_fp32(workers));
+    } else {
+      all.insert(all.end(), workers.begin(), workers.end());
+    }
+  }
+  return all;
+}
+
+// The codec merges the messages of all workers; its codes are cut into planes again.
+Expected<std::vector<Line>> Workload::expected_planes() const {
+  const Expected<std::unique_ptr<Codec>> codec = make_codec(to_string(options_.mode));
+  if (!codec) return codec.status();
+  const Slice slice{.count = std::size_t{options_.lines} * elements_of(options_.mode),
+                    .ranks = options_.workers};
+  const auto message_of = [&](std::uint32_t worker) {
+    std::vector<std::byte> message(codes_at(slice.count));
+    const auto bytes = std::as_bytes(
+        std::span(data_).subspan(std::size_t{worker} * options_.lines, options_.lines));
+    message.insert(message.end(), bytes.begin(), bytes.end());
+    return message;
+  };
+  std::vector<std::byte> sum = message_of(0);
+  for (std::uint32_t k = 1; k < options_.workers; ++k) {
+    std::vector<std::byte> merged((*codec)->encoded_size(slice, k + 1));
+    NF_RETURN_IF_ERROR((*codec)->merge(slice, {.encoder = 0, .contributions = k}, sum,
+                                       {.encoder = k}, message_of(k), 0, merged));
+    sum = std::move(merged);
+  }
+  const std::span<const std::byte> codes = std::span(sum).subspan(codes_at(slice.count));
+  const unsigned planes = planes_of(options_.mode, options_.workers);
+  const std::size_t elements = elements_of(options_.mode);
+  std::vector<Line> all(std::size_t{options_.lines} * planes);
+  if (options_.workers == 1 && options_.mode == Mode::kGTernary) {  // digits, five a byte
+    for (std::uint32_t line = 0; line < options_.lines; ++line) {
+      const std::uint32_t powers[] = {1, 3, 9, 27, 81};
+      for (std::size_t e = 0; e < elements; ++e) {
+        const auto byte =
+            std::to_integer<std::uint32_t>(codes[line * kLineBytes + e / 160 * 32 + e % 32]);
+        const std::uint64_t digit = byte / powers[e % 160 / 32] % 3;
+        for (unsigned k = 0; k < planes; ++k) {
+          all[line * planes + k].words[e / 64] |= (digit >> k & 1) << (e % 64);
+        }
+      }
+    }
+    return all;
+  }
+  for (std::size_t g = 0; g < slice.count / kGroup; ++g) {
+    std::uint32_t group[kGroup];
+    unpack_group(codes.data() + g * group_bytes(planes), planes, group);
+    const std::size_t line = g * kGroup / elements;
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      const std::size_t e = g * kGroup % elements + i;
+      for (unsigned k = 0; k < planes; ++k) {
+        all[line * planes + k].words[e / 64] |= std::uint64_t{group[i] >> k & 1} << (e % 64);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace nf::cxl

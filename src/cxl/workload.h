@@ -1,0 +1,59 @@
+// A whole reduction as the cycle-level model sees it: every worker writes all its lines, then
+// somebody reads all results.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cxl/reducer.h"
+
+namespace nf::cxl {
+
+// Who writes which line when: all workers the same line at about the same time, as the ranks of a
+// job do; or each at another part of the region, so that no record is wanted again soon, which is
+// the most work for the memory.
+enum class WriteOrder : std::uint8_t { kInStep, kApart };
+
+struct WorkloadOptions {
+  Mode mode = Mode::kGBinary;
+  std::uint32_t workers = 8;
+  std::uint32_t lines = 16'384;  // of every worker
+  WriteOrder order = WriteOrder::kApart;
+  std::uint64_t seed = 1;
+};
+
+class Workload {
+ public:
+  explicit Workload(const WorkloadOptions& options);
+
+  const WorkloadOptions& options() const { return options_; }
+  const RegionConfig& config() const { return config_; }
+
+  std::uint64_t writes() const { return std::uint64_t{options_.workers} * options_.lines; }
+  std::uint64_t requests() const { return writes() + reads_of_line_ * options_.lines; }
+
+  // Where request `number` goes: writes first, workers taking turns.
+  struct Step {
+    bool is_write = false;
+    std::uint32_t window = 0;
+    std::uint32_t line = 0;
+  };
+  Step step(std::uint64_t number) const;
+  Request request(const Step& step) const;
+  const Line& written(std::uint32_t worker, std::uint32_t line) const {
+    return data_[std::uint64_t{worker} * options_.lines + line];
+  }
+
+  // What a read must give: the sum by the codec, or by adding FP32 values in worker order.
+  Expected<std::vector<Line>> expected_reads() const;
+
+ private:
+  Expected<std::vector<Line>> expected_planes() const;
+
+  const WorkloadOptions options_;
+  RegionConfig config_;
+  std::uint32_t reads_of_line_ = 0;
+  std::vector<Line> data_;
+};
+
+}  // namespace nf::cxl

@@ -1,0 +1,1 @@
+nf cxl answers nowhere

@@ -1,0 +1,1 @@
+nf cxl run --latency-ns 20

@@ -1,0 +1,1 @@
+nf cxl run --llc-miss 1.5

@@ -1,0 +1,1 @@
+nf cxl run --workers 65

@@ -1,0 +1,1 @@
+nf cxl run --mode g_trinary

@@ -1,0 +1,53 @@
+#include "cxl/counters.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "support/generator.h"
+
+namespace nf::cxl {
+namespace {
+
+bool bit(const Line& line, std::size_t lane) {
+  return (line.words[lane / 64] >> (lane % 64) & 1) != 0;
+}
+
+unsigned counter(std::span<const Line> planes, std::size_t lane) {
+  unsigned value = 0;
+  for (std::size_t k = 0; k < planes.size(); ++k) value |= unsigned{bit(planes[k], lane)} << k;
+  return value;
+}
+
+TEST(Counters, AddsADigitToEveryLane) {
+  nf::test::Generator generator(1);
+  std::array<Line, 8> planes{};
+  std::array<unsigned, 512> expected{};
+  for (int worker = 0; worker < 127; ++worker) {
+    Digits digits;
+    for (std::size_t i = 0; i < kLineWords; ++i) {
+      digits.ones.words[i] = generator.bits();
+      digits.twos.words[i] = generator.bits() & ~digits.ones.words[i];
+    }
+    EXPECT_EQ(add(digits, planes), Line{});
+    for (std::size_t lane = 0; lane < 512; ++lane) {
+      expected[lane] += bit(digits.ones, lane) ? 1 : bit(digits.twos, lane) ? 2 : 0;
+    }
+  }
+  for (std::size_t lane = 0; lane < 512; ++lane) EXPECT_EQ(counter(planes, lane), expected[lane]);
+}
+
+TEST(Counters, TellsWhichLanesWrapped) {
+  std::array<Line, 2> planes{};
+  Digits digits;
+  digits.ones.words[0] = 0b01;
+  digits.twos.words[0] = 0b10;
+  EXPECT_EQ(add(digits, planes), Line{});  // lane 0 is 1, lane 1 is 2
+  Line wrapped;
+  wrapped.words[0] = 0b10;
+  EXPECT_EQ(add(digits, planes), wrapped);  // 2, and 4 in two bits
+}
+
+}  // namespace
+}  // namespace nf::cxl

@@ -1,0 +1,114 @@
+#include "cxl/model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cxl/run.h"
+
+namespace nf::cxl {
+namespace {
+
+Timing quiet() {
+  Timing timing;
+  timing.dram.refresh_interval = Picoseconds{1} << 60;
+  return timing;
+}
+
+// When every request was sent and answered.
+class Latencies : public Observer {
+ public:
+  void on_request(std::uint64_t number, Picoseconds at) override { sent_[number] = at; }
+  void on_answer(std::uint64_t number, const Answer& answer, Picoseconds at) override {
+    EXPECT_EQ(answer.fault, Fault::kOk);
+    latencies.push_back(at - sent_[number]);
+  }
+  std::vector<Picoseconds> latencies;
+
+ private:
+  std::map<std::uint64_t, Picoseconds> sent_;
+};
+
+TEST(Model, ReadsALineInTheLatencyThatWasStated) {
+  // Of identity, a read takes its line and the record's: from two channels at the same time, or one
+  // after the other.
+  Timing timing = quiet();
+  timing.stages = 0;
+  const Workload workload({.mode = Mode::kIdentity, .workers = 1, .lines = 50});
+  Latencies seen;
+  Model model(timing, {}, workload, &seen);
+  model.run();
+  ASSERT_EQ(seen.latencies.size(), 100u);
+  const auto reads = std::span(seen.latencies).subspan(50);
+  const Picoseconds least = *std::min_element(reads.begin(), reads.end());
+  EXPECT_GE(least, 150'000);
+  EXPECT_LE(least, 150'500);  // up to the next clock
+  EXPECT_LE(*std::max_element(reads.begin() + 10, reads.end()), 150'500 + 5'000);
+}
+
+TEST(Model, ExposesFiveCyclesOfALoneAccess) {
+  for (const Mode mode : {Mode::kIdentity, Mode::kGBinary, Mode::kGTernary}) {
+    for (const double clock : {0.5, 2.0}) {
+      const Workload workload({.mode = mode, .workers = 4, .lines = 100});
+      Timing timing = quiet();
+      timing.clock_ghz = clock;
+      Model with(timing, {}, workload);
+      with.run();
+      timing.stages = 0;
+      Model without(timing, {}, workload);
+      without.run();
+      EXPECT_EQ(with.cycles() - without.cycles(), 5 * workload.requests()) << to_string(mode);
+    }
+  }
+}
+
+TEST(Model, SkipsNothingThatMatters) {
+  for (const Mode mode : kModes) {
+    for (const std::uint32_t outstanding : {1u, 3u, 40u}) {
+      const Workload workload({.mode = mode, .workers = 5, .lines = 60});
+      const HostOptions host{.miss_rate = 0.7, .outstanding = outstanding};
+      Model quick({}, host, workload);
+      quick.run();
+      Model slow({}, host, workload);
+      while (!slow.is_done()) slow.tick();
+      EXPECT_EQ(quick.cycles(), slow.cycles()) << to_string(mode) << ", " << outstanding;
+    }
+  }
+}
+
+TEST(Model, HitsWaitForTheCacheOnly) {
+  const Workload workload({.workers = 2, .lines = 500});
+  Model model(quiet(), {.miss_rate = 0}, workload);
+  model.run();
+  const double per_request =
+      static_cast<double>(model.cycles()) / static_cast<double>(workload.requests());
+  EXPECT_NEAR(per_request, 60, 1);
+}
+
+TEST(Model, KeepsRecordsThatAreWantedAgainSoon) {
+  RunOptions options;
+  options.workload = {.workers = 8, .lines = 500};
+  options.host.outstanding = 64;
+  options.repeats = 1;
+  const Expected<RunResult> apart = run(options);
+  options.workload.order = WriteOrder::kInStep;
+  const Expected<RunResult> in_step = run(options);
+  ASSERT_TRUE(apart && in_step);
+  EXPECT_TRUE(apart->correct && in_step->correct);
+  EXPECT_LT(in_step->dram_bytes * 3, apart->dram_bytes);
+}
+
+TEST(Model, TakesAccumulatorTrafficToMemory) {
+  // Eight workers: four planes and a line of arrivals, read and written for every gradient line;
+  // then the result is read, record and plane.
+  RunOptions options;
+  options.workload = {.workers = 8, .lines = 200};
+  options.repeats = 1;
+  const Expected<RunResult> result = run(options);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->dram_bytes, 64u * 200 * (8 * 2 * 5 + 4 * 2));
+}
+
+}  // namespace
+}  // namespace nf::cxl

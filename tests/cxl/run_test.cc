@@ -1,0 +1,70 @@
+// What the datapath costs, simulated beside the closed formula, at 2 GHz and 150 ns.
+#include "cxl/run.h"
+
+#include <gtest/gtest.h>
+
+namespace nf::cxl {
+namespace {
+
+Expected<RunResult> run_of(Mode mode, std::uint32_t workers, std::uint32_t lines,
+                           std::uint32_t outstanding, unsigned repeats = 4) {
+  RunOptions options;
+  options.repeats = repeats;
+  options.workload = {.mode = mode, .workers = workers, .lines = lines};
+  options.host.outstanding = outstanding;
+  return run(options);
+}
+
+TEST(Run, ExposesAtMost167PercentWhereEveryAccessMisses) {
+  for (const Mode mode : {Mode::kGBinary, Mode::kGTernary}) {
+    const Expected<RunResult> result = run_of(mode, 8, 8'192, 1);
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->correct);
+    EXPECT_TRUE(result->formula.is_latency_bound);
+    EXPECT_LE(result->exposed_overhead(), 0.0167);
+    EXPECT_GE(result->exposed_overhead(), 0.0140);
+    EXPECT_LE(result->deviation(), 0.05);
+    EXPECT_NEAR(result->cycles / result->formula.cycles, 1, 0.05);
+  }
+}
+
+TEST(Run, HidesTheDatapathUnderPressure) {
+  for (const Mode mode : {Mode::kGBinary, Mode::kGTernary}) {
+    const Expected<RunResult> result = run_of(mode, 8, 8'192, 128);
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->correct);
+    EXPECT_FALSE(result->formula.is_latency_bound);
+    EXPECT_LE(result->exposed_overhead(), 0.001);
+    EXPECT_LE(result->deviation(), 0.05);
+  }
+}
+
+TEST(Run, IsCorrectForEveryModeAndManyWorkers) {
+  for (const Mode mode : kModes) {
+    for (const std::uint32_t workers : {1u, 2u, 3u, 16u, 64u}) {
+      RunOptions options;
+      options.workload = {.mode = mode, .workers = workers, .lines = 37};
+      options.host = {.miss_rate = 0.5, .outstanding = 20};
+      options.repeats = 1;
+      const Expected<RunResult> result = run(options);
+      ASSERT_TRUE(result);
+      EXPECT_TRUE(result->correct) << to_string(mode) << ", " << workers;
+      EXPECT_GT(result->dram_bytes, 0u);
+    }
+  }
+}
+
+TEST(Run, PredictsTheTimeOfBothRegimes) {
+  for (const std::uint32_t outstanding : {1u, 128u}) {
+    for (const std::uint32_t workers : {2u, 8u, 32u}) {
+      const Expected<RunResult> result =
+          run_of(Mode::kGBinary, workers, 65'536 / workers, outstanding, 1);
+      ASSERT_TRUE(result);
+      EXPECT_NEAR(result->cycles / result->formula.cycles, 1, 0.15)
+          << workers << " workers, " << outstanding << " at a time";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nf::cxl

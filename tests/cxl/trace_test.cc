@@ -1,0 +1,121 @@
+#include "cxl/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cxl/traffic.h"
+
+namespace nf::cxl {
+namespace {
+
+constexpr char kBegin[] = "nf_cxl_trace 1\ndevice 8 64 4 1024\n";
+
+std::string data(char digit) { return std::string(128, digit); }
+
+TEST(Trace, RunsAsItsPageSays) {
+  const std::string text = std::string(kBegin) +
+                           "# two workers, one line\n"
+                           "enable 0 g_binary 2 1000 1 6 0\n"
+                           "w 0 1000 " +
+                           data('f') +
+                           "\n"
+                           "w 0 1040 " +
+                           data('f') +
+                           "\n"
+                           "\n"
+                           "r 3 1080\n"
+                           "r 3 10c0\n"
+                           "clear 0\n"
+                           "ready 0010\n"
+                           "r 2 1080\n"
+                           "disable 0\n"
+                           "clear 0\n";
+  const Expected<Trace> trace = parse_trace(text);
+  ASSERT_TRUE(trace) << trace.status().message();
+  EXPECT_EQ(print_answers(run_trace(*trace)),
+            "nf_cxl_answers 1\n"
+            "e 0\n"
+            "a 0 5 0 0 " +
+                data('0') +
+                "\n"
+                "a 1 6 0 1 " +
+                data('0') +
+                "\n"
+                "a 3 8 0 0 " +
+                data('0') +
+                "\n"
+                "a 4 9 0 0 " +
+                data('f') +
+                "\n"
+                "e 0\n"
+                "a 2 10 4 0 " +
+                data('0') +
+                "\n"
+                "e 0\n"
+                "e 6\n");
+}
+
+TEST(Trace, ReadsWhatItPrints) {
+  for (const Mode mode : kModes) {
+    const Trace trace = random_traffic({.mode = mode, .workers = 5, .lines = 20, .rounds = 2});
+    const Expected<Trace> again = parse_trace(print_trace(trace));
+    ASSERT_TRUE(again) << again.status().message();
+    EXPECT_EQ(again->device, trace.device);
+    EXPECT_EQ(again->items, trace.items);
+  }
+}
+
+TEST(Trace, NamesTheLineThatIsWrong) {
+  const auto error = [](const std::string& text) {
+    const Expected<Trace> trace = parse_trace(text, "file");
+    EXPECT_FALSE(trace) << text;
+    EXPECT_EQ(trace.status().code(), ErrorCode::kBadConfig);
+    return trace.status().message();
+  };
+  EXPECT_EQ(error(""), "file: no trace: the first lines are 'nf_cxl_trace 1' and 'device ...'");
+  EXPECT_EQ(error("nf_cxl_trace 2\n"), "file:1: expected 'nf_cxl_trace 1'");
+  EXPECT_EQ(error("nf_cxl_trace 1\ndevice 8 64 4\n"),
+            "file:2: expected 'device PLANES MOST_WORKERS REGIONS RECORDS'");
+  EXPECT_EQ(error("nf_cxl_trace 1\ndevice 8 65 4 1\n").substr(0, 22), "file:2: no such device");
+  const std::string begin(kBegin);
+  EXPECT_EQ(error(begin + "ready 000\n"),
+            "file:3: expected 'ready' and a pattern of 0 and 1, of which one is 1");
+  EXPECT_EQ(error(begin + "\n#\nenable 0 g_trinary 2 0 1 6 0\n"),
+            "file:5: no mode 'g_trinary'; there are: identity, fp32, g_binary, g_ternary");
+  EXPECT_EQ(error(begin + "enable 0 g_binary 2 0 1 6\n"),
+            "file:3: expected 'enable REGION MODE WORKERS BASE LENGTH STRIDE STORE'");
+  EXPECT_EQ(error(begin + "clear\n"), "file:3: expected 'clear REGION'");
+  EXPECT_EQ(error(begin + "r 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
+  EXPECT_EQ(error(begin + "r -1 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
+  EXPECT_EQ(error(begin + "r 99999999999999999999 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
+  EXPECT_EQ(error(begin + "w 0 0 00\n"), "file:3: data are 128 hexadecimal digits");
+  EXPECT_EQ(error(begin + "w 0 0 " + data('g') + "\n"), "file:3: data are 128 hexadecimal digits");
+  EXPECT_EQ(error(begin + "x 0 0\n"),
+            "file:3: no item 'x'; there are: ready, enable, clear, disable, w, r");
+}
+
+TEST(Trace, AnswersLikeTheFunctionalModelWhateverTheHandshakes) {
+  for (const Mode mode : kModes) {
+    TrafficOptions options{.mode = mode, .workers = 9, .lines = 50, .rounds = 2};
+    const std::vector<TraceAnswer> slow = run_trace(random_traffic(options));
+    Trace trace = random_traffic(options);
+    for (TraceItem& item : trace.items) {
+      item.cycle = 0;
+      if (item.kind == TraceItem::Kind::kReady) item.ready = "1";
+    }
+    const std::vector<TraceAnswer> fast = run_trace(trace);
+    ASSERT_EQ(slow.size(), fast.size());
+    std::uint64_t refused = 0;
+    for (std::size_t i = 0; i < slow.size(); ++i) {
+      ASSERT_EQ(slow[i].answer, fast[i].answer) << i;
+      ASSERT_GE(slow[i].answered - slow[i].taken, slow[i].is_request ? 5u : 0u);
+      refused += slow[i].answer.fault != Fault::kOk ? 1 : 0;
+    }
+    EXPECT_GT(refused, slow.size() / 50);
+    EXPECT_LT(refused, slow.size() / 5);
+  }
+}
+
+}  // namespace
+}  // namespace nf::cxl
