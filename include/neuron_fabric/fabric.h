@@ -72,6 +72,9 @@ struct FabricOptions {
   std::uint64_t seed = 0;
   Duration timeout = std::chrono::seconds(1800);  // without any sign of life from a peer
   bool checksum = true;
+  // Where not empty, g_binary and g_ternary are summed by the memory-side reducer that the ranks,
+  // all of one machine, play in shared memory of this name (docs/cxl.md).
+  std::string shared_reducer = {};
 };
 
 // One bucket on its way, between begin() and finish(). Borrows the bucket's values.

@@ -42,6 +42,7 @@ FabricOptions options_from(const py::dict& options) {
   if (const auto topology = options["topology"].cast<std::string>(); topology != "auto") {
     result.topology = take(find_topology(topology));
   }
+  result.shared_reducer = options["shared_reducer"].cast<std::string>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
   result.seed = options["seed"].cast<std::uint64_t>();
   result.timeout = std::chrono::duration_cast<Duration>(

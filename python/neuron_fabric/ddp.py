@@ -22,6 +22,7 @@ def attach(
     link_gbps: float | None = None,
     run_dir: str | os.PathLike | None = None,
     topology: str = "auto",
+    reducer: str = "ranks",
     seed: int = 0,
     timeout: float | None = None,
     scaler: "torch.amp.GradScaler | None" = None,
@@ -40,6 +41,8 @@ def attach(
     link_gbps: prices another link than the one measured.
     run_dir: where rank 0 writes what happens, for `nf report`; NF_RUN_DIR where it is not given.
     topology: "auto", or how ranks sum low-bit gradients: direct, ring, tree, halving_doubling.
+    reducer: "ranks", or "cxl": g_binary and g_ternary are summed by the model of a memory-side reducer
+        in shared memory (docs/cxl.md); all ranks are of one machine then.
     seed: of everything random.
     timeout: seconds to wait for a peer; that of the model's process group where it is not given.
     scaler: a GradScaler whose scale error feedback and norms are to be free of.
@@ -62,6 +65,7 @@ def attach(
             link_gbps=link_gbps,
             run_dir=run_dir,
             topology=topology,
+            reducer=reducer,
             seed=seed,
             timeout=timeout,
             tensorboard=tensorboard,

@@ -34,6 +34,11 @@ def _gather(group: dist.ProcessGroup, item: object) -> list:
     ]
 
 
+def of_rank_0(group: dist.ProcessGroup, item: T) -> T:
+    """What rank 0 has, on every rank."""
+    return _gather(group, item)[0]
+
+
 def together(group: dist.ProcessGroup, work: Callable[[], T]) -> T:
     """Does `work` on every rank. Where it fails on one, it fails on all, with that rank's words."""
     result, error = None, None

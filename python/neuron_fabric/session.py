@@ -4,6 +4,7 @@ import atexit
 import json
 import logging
 import time
+import uuid
 import weakref
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric import _C
-from neuron_fabric.meeting import agree, together
+from neuron_fabric.meeting import agree, of_rank_0, together
 from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
 from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
@@ -54,6 +55,7 @@ class Session:
             self.own_group, lambda: _prepare(module, settings)
         )
         agree(self.own_group, self._facts())
+        self._job = of_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
         self.runtime = together(self.own_group, self._make_runtime)
         self._notices: list[str] = []
         if self.runtime.why_on_host:
@@ -90,6 +92,7 @@ class Session:
             "the profile": self.profile.text,
             "admit": self.settings.admit,
             "topology": self.settings.topology,
+            "reducer": self.settings.reducer,
             "link_gbps": self.settings.link_gbps,
             "seed": self.settings.seed,
         }
@@ -103,7 +106,7 @@ class Session:
             own_group=self.own_group,
             store=dist.distributed_c10d._get_default_store(),
             prefix=self.own_group.group_name,
-            options=self.settings.to_core(self.profile.text, self.timeout),
+            options=self.settings.to_core(self.profile.text, self.timeout, self._job),
         )
 
     def _records(self) -> list[str]:

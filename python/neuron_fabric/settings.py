@@ -6,6 +6,7 @@ from dataclasses import dataclass
 MODES = ("on", "shadow", "off")
 ADMITS = ("useful", "safe")
 TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling")
+REDUCERS = ("ranks", "cxl")
 
 
 def _one_of(what: str, value: object, known: tuple[str, ...]) -> str:
@@ -28,6 +29,7 @@ class Settings:
     link_gbps: float | None = None
     run_dir: str | os.PathLike | None = None
     topology: str = "auto"
+    reducer: str = "ranks"
     seed: int = 0
     timeout: float | None = None
     tensorboard: str | os.PathLike | None = None
@@ -38,6 +40,7 @@ class Settings:
             raise TypeError(f"route is a codec as it is spelled, 'waterfill:4', not {self.route!r}")
         _one_of("admit", self.admit, ADMITS)
         _one_of("topology", self.topology, TOPOLOGIES)
+        _one_of("reducer", self.reducer, REDUCERS)
         if self.link_gbps is not None and not is_positive(self.link_gbps):
             raise ValueError(f"link_gbps is a speed in Gb/s, not {self.link_gbps!r}")
         if self.timeout is not None and not is_positive(self.timeout):
@@ -49,12 +52,14 @@ class Settings:
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 
-    def to_core(self, profile: str, timeout: float) -> dict[str, object]:
+    def to_core(self, profile: str, timeout: float, job: str) -> dict[str, object]:
+        """job: a name that no other job of this machine has."""
         return {
             "profile": profile,
             "mode": mode(),
             "admit": "forced" if self.route is not None else self.admit,
             "topology": self.topology,
+            "shared_reducer": job if self.reducer == "cxl" else "",
             "link_gbps": self.link_gbps,
             "seed": self.seed,
             "timeout": timeout,

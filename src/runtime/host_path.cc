@@ -16,7 +16,8 @@ HostPath::HostPath(Transport& transport, DenseSum& engine, const PathRequest& re
             {.topology = request.topology,
              .seed = request.options.seed,
              .timeout = request.options.timeout,
-             .checksum = request.options.checksum}),
+             .checksum = request.options.checksum},
+            request.options.shared_reducer),
       route_errors_(request.binding, request.options.seed, transport.rank()) {}
 
 Status HostPath::begin(PlannedSum& sum) {

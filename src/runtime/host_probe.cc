@@ -3,11 +3,6 @@
 #include <span>
 
 namespace nf {
-namespace {
-
-constexpr std::size_t kCodecValues = 512 << 10;
-
-}  // namespace
 
 std::vector<float> probe_values(std::size_t count, std::uint32_t rank) {
   std::vector<float> values(count);
@@ -23,7 +18,7 @@ HostProbe::HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, D
       engine_(engine),
       sums_(sums),
       timeout_(timeout),
-      values_(probe_values(kCodecValues, transport.rank())) {}
+      values_(probe_values(kValues, transport.rank())) {}
 
 HostProbe::~HostProbe() {
   for (AllReduce* sum : used_) sum->reset();

@@ -18,6 +18,8 @@ std::vector<float> probe_values(std::size_t count, std::uint32_t rank);
 
 class HostProbe final : public Probe {
  public:
+  static constexpr std::size_t kValues = 512 << 10;
+
   // Borrows all three.
   HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, Duration timeout);
   // Lets the routes that it has summed along forget it.

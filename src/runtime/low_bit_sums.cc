@@ -3,11 +3,17 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/host_probe.h"
+#include "runtime/shared_all_reduce.h"
+
 namespace nf {
 
 LowBitSums::LowBitSums(Transport& transport, const Binding& binding,
-                       const AllReduceOptions& options)
-    : transport_(transport), binding_(binding), options_(options) {
+                       const AllReduceOptions& options, std::string shared_reducer)
+    : transport_(transport),
+      binding_(binding),
+      options_(options),
+      shared_name_(std::move(shared_reducer)) {
   for (const ModelParameter& parameter : binding.parameters()) {
     keys_.push_back(parameter_key(parameter.name));
   }
@@ -16,13 +22,38 @@ LowBitSums::LowBitSums(Transport& transport, const Binding& binding,
 Expected<LowBitSums::Route*> LowBitSums::route(const std::string& spelling) {
   Route& route = routes_[spelling];
   if (route.all_reduce == nullptr) {
-    AllReduceOptions options = options_;
-    options.codec = spelling;
-    Expected<std::unique_ptr<AllReduce>> made = AllReduce::create(transport_, options);
+    Expected<std::unique_ptr<AllReduce>> made = make(spelling);
     if (!made) return made.status();
     route.all_reduce = std::move(*made);
   }
   return &route;
+}
+
+Expected<std::unique_ptr<AllReduce>> LowBitSums::make(const std::string& spelling) {
+  AllReduceOptions options = options_;
+  options.codec = spelling;
+  if (shared_name_.empty() || !SharedAllReduce::takes(spelling)) {
+    return AllReduce::create(transport_, options);
+  }
+  const Expected<SharedReducer*> shared = shared_reducer();
+  if (!shared) return shared.status();
+  return SharedAllReduce::create(transport_, **shared, options);
+}
+
+Expected<SharedReducer*> LowBitSums::shared_reducer() {
+  if (shared_ == nullptr) {
+    std::vector<std::size_t> counts{HostProbe::kValues};
+    for (const ModelParameter& parameter : binding_.parameters()) counts.push_back(parameter.count);
+    Expected<std::unique_ptr<SharedReducer>> joined = SharedReducer::join(
+        {.name = shared_name_,
+         .rank = transport_.rank(),
+         .ranks = transport_.ranks(),
+         .capacity = SharedAllReduce::capacity(counts, transport_.ranks()),
+         .timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout)});
+    if (!joined) return joined.status();
+    shared_ = std::move(*joined);
+  }
+  return shared_.get();
 }
 
 Expected<AllReduce*> LowBitSums::find(const std::string& spelling) {

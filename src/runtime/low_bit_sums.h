@@ -12,14 +12,16 @@
 
 #include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/fabric.h"
+#include "neuron_fabric/shared_reducer.h"
 #include "runtime/bucket_sum.h"
 
 namespace nf {
 
 class LowBitSums {
  public:
-  // Borrows transport and binding.
-  LowBitSums(Transport& transport, const Binding& binding, const AllReduceOptions& options);
+  // Borrows transport and binding. `shared_reducer` as FabricOptions has it.
+  LowBitSums(Transport& transport, const Binding& binding, const AllReduceOptions& options,
+             std::string shared_reducer);
 
   // The all-reduce of a route, for whoever measures it.
   Expected<AllReduce*> find(const std::string& route);
@@ -39,12 +41,17 @@ class LowBitSums {
   };
 
   Expected<Route*> route(const std::string& spelling);
+  Expected<std::unique_ptr<AllReduce>> make(const std::string& spelling);
+  // Meets the others at it, the first time.
+  Expected<SharedReducer*> shared_reducer();
   Status sum_route(PlannedSum& bucket, const RoutedSegments& routed);
 
   Transport& transport_;
   const Binding& binding_;
   const AllReduceOptions options_;
-  std::vector<std::uint64_t> keys_;  // by parameter
+  const std::string shared_name_;
+  std::unique_ptr<SharedReducer> shared_;  // outlives the routes that use it
+  std::vector<std::uint64_t> keys_;        // by parameter
   std::map<std::string, Route> routes_;
   std::vector<Gradient> gradients_;
 };

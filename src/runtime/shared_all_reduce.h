@@ -1,0 +1,73 @@
+// All-reduce by the memory-side reducer, which the ranks of one machine play in shared memory
+// (neuron_fabric/shared_reducer.h). The sum is, to the bit, that of the ring.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/schedule.h"
+#include "collective/sum_plan.h"
+#include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/shared_reducer.h"
+
+namespace nf {
+
+// start() does all of a call, and waits.
+class SharedAllReduce final : public AllReduce {
+ public:
+  // Whether the reducer sums messages of this codec, and nothing of it is remembered.
+  static bool takes(const std::string& codec);
+  // Bytes of the messages of parameters of these sizes, at most, in one call.
+  static std::size_t capacity(std::span<const std::size_t> counts, std::uint32_t ranks);
+
+  // Borrows transport and reducer; of the options it reads codec, seed and tile_bytes.
+  static Expected<std::unique_ptr<AllReduce>> create(Transport& transport, SharedReducer& reducer,
+                                                     const AllReduceOptions& options);
+
+  Status start(const AllReduceCall& call) override;
+  Expected<bool> advance() override { return true; }
+  std::string waiting_for() const override { return "the ranks at the shared reducer"; }
+  Traffic traffic() const override { return traffic_; }
+
+  std::vector<Remembered> remembered() const override { return {}; }
+  Status remember(std::span<const Remembered> memory) override;
+  void forget(std::uint64_t) override {}
+  void reset() override {}
+
+ protected:
+  Transport& transport() override { return transport_; }
+  Duration timeout() const override { return options_.timeout; }
+
+ private:
+  // One piece of a gradient: its message, and where its values are.
+  struct Part {
+    Values values;
+    Slice slice;
+    std::uint32_t chunk = 0;
+    std::size_t own = 0;  // bytes: where its message begins
+    std::size_t sum = 0;
+  };
+
+  SharedAllReduce(Transport& transport, SharedReducer& reducer, const AllReduceOptions& options,
+                  std::unique_ptr<Codec> codec);
+
+  void cut(const AllReduceCall& call);
+
+  Transport& transport_;
+  SharedReducer& reducer_;
+  const AllReduceOptions options_;
+  const std::unique_ptr<Codec> codec_;
+  SumPlan plan_;
+  const Schedule schedule_;                // of the ring, for its owners
+  std::vector<std::uint32_t> first_rank_;  // by chunk: where the ring's sum begins
+
+  // Room, from call to call.
+  std::vector<Part> parts_;
+  std::vector<std::byte> own_;
+  std::vector<std::byte> sum_;
+  std::vector<SharedMessage> messages_;
+  Traffic traffic_;
+};
+
+}  // namespace nf
