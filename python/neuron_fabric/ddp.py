@@ -28,6 +28,7 @@ def attach(
     scaler: "torch.amp.GradScaler | None" = None,
     tensorboard: str | os.PathLike | None = None,
     prometheus: int | str | None = None,
+    record: str | os.PathLike | None = None,
 ) -> Fabric:
     """Attaches the runtime to a DistributedDataParallel model, before its first backward pass.
 
@@ -47,6 +48,7 @@ def attach(
     timeout: seconds to wait for a peer; that of the model's process group where it is not given.
     scaler: a GradScaler whose scale error feedback and norms are to be free of.
     tensorboard, prometheus: a folder for TensorBoard; a port, host:port or file for Prometheus.
+    record: a file in which rank 0 keeps the sizes of all buckets, for `nf replay`.
 
     The environment variable NF_MODE turns it off, or lets it only watch (shadow), without a change
     to the code.
@@ -70,6 +72,7 @@ def attach(
             timeout=timeout,
             tensorboard=tensorboard,
             prometheus=prometheus,
+            record=record,
         )
 
     session = open_session(ddp.module, ddp.process_group, check, timeout)

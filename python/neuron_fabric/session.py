@@ -75,6 +75,7 @@ class Session:
             run_dir=self.settings.run_dir,
             tensorboard=self.settings.tensorboard,
             prometheus=self.settings.prometheus,
+            buckets=self.settings.record,
         )
 
     def _facts(self) -> dict[str, object]:

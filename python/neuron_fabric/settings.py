@@ -34,6 +34,7 @@ class Settings:
     timeout: float | None = None
     tensorboard: str | os.PathLike | None = None
     prometheus: int | str | None = None
+    record: str | os.PathLike | None = None
 
     def __post_init__(self) -> None:
         if self.route is not None and not isinstance(self.route, str):
@@ -49,6 +50,8 @@ class Settings:
             raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {self.seed!r}")
         if self.run_dir is not None and not isinstance(self.run_dir, (str, os.PathLike)):
             raise TypeError(f"run_dir is a folder, not {self.run_dir!r}")
+        if self.record is not None and not isinstance(self.record, (str, os.PathLike)):
+            raise TypeError(f"record is a file, not {self.record!r}")
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 

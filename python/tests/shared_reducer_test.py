@@ -1,9 +1,11 @@
 """Training over the memory-side reducer in shared memory is training over the ring, to the bit."""
 
+import json
+
 import neuron_fabric as nf
 import pytest
 from ranks import on_ranks
-from small_job import profile
+from small_job import make, profile
 from training_modes import STEPS, Run, plainly
 
 ROUTES = ["g_binary", "g_ternary"]
@@ -36,3 +38,21 @@ def test_other_routes_stay_between_ranks():
 def test_an_unknown_reducer_is_refused():
     with pytest.raises(ValueError, match="reducer is one of ranks, cxl, not 'fpga'"):
         nf.HookState(None, reducer="fpga")
+
+
+def recorded(path: str) -> int:
+    run = over("g_binary", reducer="cxl", record=path)
+    return run.steps
+
+
+def test_records_the_buckets_of_every_step(tmp_path):
+    path = tmp_path / "traces" / "buckets.jsonl"
+    assert on_ranks(2, recorded, str(path)) == [STEPS, STEPS]
+    head, *lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (head["format"], head["workers"]) == ("neuron_fabric.buckets", 2)
+    assert {line["step"] for line in lines} == set(range(STEPS))
+    last = [line for line in lines if line["step"] == STEPS - 1]
+    parameters = list(make().named_parameters())
+    assert sum(line["values"] for line in last) == sum(p.numel() for _, p in parameters)
+    assert sum(line["low_bit_values"] for line in last) == sum(
+        p.numel() for name, p in parameters if not name.startswith("head."))

@@ -141,6 +141,24 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
   return record.dump();
 }
 
+std::string buckets_record(const Binding& binding, const TrainingStep& step) {
+  ordered_json buckets = ordered_json::array();
+  for (const BucketLayout& bucket : step.buckets) {
+    std::size_t values = 0;
+    std::size_t low_bit_values = 0;  // of regions that may travel so
+    for (const BucketSlot& slot : bucket.slots) {
+      values += slot.count;
+      const std::string& wanted = step.wanted[binding.region_of(slot.parameter)];
+      const bool is_dense = wanted == kDenseRoute || binding.is_small(slot.parameter);
+      low_bit_values += is_dense ? 0 : slot.count;
+    }
+    buckets.push_back({{"values", values}, {"low_bit_values", low_bit_values}});
+  }
+  const ordered_json record{
+      {"event", "buckets"}, {"step", step.statistics.step}, {"buckets", buckets}};
+  return record.dump();
+}
+
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
                             Reason before) {
   const ordered_json record{

@@ -23,6 +23,9 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                         const Usefulness::Prediction& prediction,
                         const Usefulness::Prediction* shadow);
 
+// How the buckets of a step lie, where that has changed.
+std::string buckets_record(const Binding& binding, const TrainingStep& step);
+
 // A region that travels otherwise than in the step before, or for another reason.
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
                             Reason before);

@@ -197,6 +197,10 @@ Status RuntimeFabric::end_step() {
     }
   }
   const std::lock_guard lock(mutex_);
+  if (told_buckets_ != step->buckets) {
+    told_buckets_ = step->buckets;
+    records_.push(buckets_record(binding_, *step));
+  }
   const Usefulness::Prediction prediction = usefulness_->predict(*step, step->routes);
   if (options_.mode == Mode::kShadow) {
     std::vector<std::string> routes = step->wanted;

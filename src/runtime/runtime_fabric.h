@@ -85,6 +85,7 @@ class RuntimeFabric final : public Fabric {
   Admission admission_;
   std::unique_ptr<Usefulness> usefulness_;
   RecordQueue records_;
+  std::vector<BucketLayout> told_buckets_;  // that the records have
   Status failure_;
   std::shared_ptr<TrainingStep> under_way_;               // or the last one
   std::deque<std::shared_ptr<TrainingStep>> to_end_;      // begun

@@ -18,6 +18,8 @@ namespace nf {
 struct BucketLayout {
   std::vector<BucketSlot> slots;
   DataType type = DataType::kFloat32;
+
+  friend bool operator==(const BucketLayout&, const BucketLayout&) = default;
 };
 
 // Bytes sent by this rank.

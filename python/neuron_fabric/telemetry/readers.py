@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .bucket_trace import BucketTrace
 from .jsonl import JsonLines, run_file
 from .prometheus import FILE_ENDING, PrometheusFile, PrometheusServer, parse_address
 from .stream import Reader
@@ -14,8 +15,8 @@ logger = logging.getLogger(__name__)
 
 
 def make_readers(rank: int, *, run_dir: str | Path | None = None, tensorboard: Any = None,
-                 prometheus: int | str | Path | list[int | str | Path] | None = None
-                 ) -> list[Reader]:
+                 prometheus: int | str | Path | list[int | str | Path] | None = None,
+                 buckets: str | Path | None = None) -> list[Reader]:
     """The readers of rank 0; none on the others.
 
     Raises ValueError on every rank for what no rank could use, before training starts. What fails
@@ -28,6 +29,8 @@ def make_readers(rank: int, *, run_dir: str | Path | None = None, tensorboard: A
         if not isinstance(tensorboard, (str, Path)) and not hasattr(tensorboard, "add_scalar"):
             raise ValueError(f"tensorboard={tensorboard!r} is neither a folder nor a SummaryWriter")
         makers.append(lambda: TensorBoard(tensorboard))
+    if buckets is not None:
+        makers.append(lambda: BucketTrace(buckets))
     if prometheus is not None:
         targets = prometheus if isinstance(prometheus, (list, tuple)) else [prometheus]
         makers += [_prometheus_maker(target) for target in targets]
