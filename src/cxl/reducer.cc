@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kFp32Lanes = kLineBytes / sizeof(float);
 constexpr std::uint32_t kNan = 0x7fc0'0000u;
-constexpr std::size_t kMostPlanes = 16;
+constexpr std::size_t kMostPlanes = 8;  // of 64 workers
 
 using Fp32Line = std::array<float, kFp32Lanes>;
 
