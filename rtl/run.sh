@@ -124,7 +124,7 @@ digits_first="select nf_trit_decoder*; techmap; opt -fast; abc -fast; select -cl
 cells_of() {  # words for the table, name, top module, its file, parameters...
   local words=$1 name=$2 top=$3
   netlist "${@:2}"
-  yosys -q -l "$out/$name.cells" -p "
+  yosys -q -w "did not match" -l "$out/$name.cells" -p "
     read_rtlil $out/$name.il
     $digits_first
     synth -flatten -top $top -run begin:check
@@ -153,7 +153,7 @@ step_place() {
   for latency in ${LATENCIES:-5 4}; do
     name=datapath$latency
     netlist "$name" nf_datapath_pins rtl/fpga/nf_datapath_pins.sv LATENCY="$latency"
-    yosys -q -l "$out/$name.ecp5" -p "
+    yosys -q -w "did not match" -l "$out/$name.ecp5" -p "
       read_rtlil $out/$name.il
       $digits_first
       synth_ecp5 -nowidelut -top nf_datapath_pins -run begin:check
