@@ -38,7 +38,7 @@ class Formula {
     const double lines = kind.lines_read + kind.lines_folded + kind.lines_written;
     const double memory = lines * column() / timing_.channels * (1 + turnaround(kind));
     const double datapath =
-        has_datapath ? timing_.period() * (1 + kFp32AdderCycles * kind.additions) : 0;
+        timing_.period() * (has_datapath ? 1 + kFp32AdderCycles * kind.additions : 1);
     return std::max({kind.link_out, kind.link_back, memory, datapath});
   }
 
