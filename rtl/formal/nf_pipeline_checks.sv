@@ -8,19 +8,20 @@ module nf_pipeline_checks
     input logic                          rst_ni,
     input region_t [REGIONS-1:0]         regions_i,
     input logic                          advance,
-    input logic                          last_valid,
+    input logic                          valid_i,
+    input logic                          valid4,
     input logic                          fold4,
     input logic                          fold_busy_i,
     input logic                          fold_last_i,
     input logic                          record_read_o,
     input logic                          record_write_o,
     input error_e                        error4,
-    input logic [BYTE_ADDRESS_BITS-1:0]  address1_q
+    input logic [BYTE_ADDRESS_BITS-1:0]  address_i
 );
 
   logic [REGIONS-1:0] owners;
   logic [ADDRESS_BITS-1:0] line;
-  assign line = ADDRESS_BITS'(address1_q >> 6);
+  assign line = ADDRESS_BITS'(address_i >> 6);
   for (genvar r = 0; r < REGIONS; r++) begin : gen_owner
     assign owners[r] = regions_i[r].enabled
         && {1'b0, line} < regions_i[r].beyond
@@ -29,8 +30,8 @@ module nf_pipeline_checks
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
-      assert ($onehot0(owners));                             // regions never overlap
-      assert (!(last_valid && error4 == ERROR_OVERFLOW));    // no counter ever wraps
+      assert (!valid_i || $onehot0(owners));                 // regions never overlap
+      assert (!(valid4 && error4 == ERROR_OVERFLOW));    // no counter ever wraps
       assert (!(fold4 && fold_busy_i));                        // one fold at a time
       assert (!(fold_busy_i && advance));                      // and the pipeline waits for it
       assert (!(fold_last_i && record_read_o));                // which leaves the store alone

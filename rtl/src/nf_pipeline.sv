@@ -67,19 +67,24 @@ module nf_pipeline
 
   localparam int unsigned REGION_BITS = REGIONS > 1 ? $clog2(REGIONS) : 1;
 
-  // What a request carries from stage to stage.
-  typedef struct packed {
-    logic                         write;
-    logic [BYTE_ADDRESS_BITS-1:0] address;
-    logic                         owned;
-    logic [REGION_BITS-1:0]       region;
-    error_e                       error;
-  } tag_t;
-
   typedef struct packed {
     logic [PLANES*LINE_BITS-1:0] planes;
     logic [WORKERS-1:0]          arrived;
   } counters_t;
+
+  // What stage 4 works on.
+  typedef struct packed {
+    tag_t                    tag;
+    logic [ADDRESS_BITS-1:0] slot0;       // where the line of worker 0 lies
+    logic [WINDOW_BITS-1:0]  window;
+    logic [RECORD_BITS-1:0]  index;
+    logic [LINE_BITS-1:0]    digit0;      // or the bytes of the line
+    logic [LINE_BITS-1:0]    digit1;
+    logic                    bad_digits;
+    logic [WORKERS-1:0]      who;         // the worker, one-hot
+    logic                    fresh;       // the record is of this generation
+    counters_t               counters;
+  } work_t;
 
   logic advance;
   logic [5:1] valid_q;
@@ -94,114 +99,41 @@ module nf_pipeline
                                 : {valid_q[3], 1'b0, valid_q[2:1], valid_i};
   end
 
-  // Stage 1
-  logic write1_q;
-  logic [BYTE_ADDRESS_BITS-1:0] address1_q;
-  logic [LINE_BITS-1:0] data1_q;
-  tag_t tag1;
-  logic [ADDRESS_BITS-1:0] offset1;
-
-  always_ff @(posedge clk_i)
-    if (advance) begin
-      write1_q   <= write_i;
-      address1_q <= address_i;
-      data1_q    <= data_i;
-    end
-
-  assign tag1.write   = write1_q;
-  assign tag1.address = address1_q;
-  nf_region_lookup #(
-      .REGIONS(REGIONS)
-  ) i_region_lookup (
-      .regions_i,
-      .address_i(address1_q),
-      .owned_o  (tag1.owned),
-      .region_o (tag1.region),
-      .offset_o (offset1),
-      .error_o  (tag1.error)
-  );
-
-  // Stage 2
-  tag_t tag2_q, tag2;
-  logic [ADDRESS_BITS-1:0] offset2_q, line2;
-  logic [LINE_BITS-1:0] data2_q;
+  // Stages 1 and 2
+  tag_t tag2;
   logic [WINDOW_BITS-1:0] window2;
-  logic [RECORD_BITS-1:0] index2;
-  error_e error2;
-  region_t region2;
+  logic [ADDRESS_BITS-1:0] line2;
+  logic [LINE_BITS-1:0] data2;
+  logic ternary2;
 
-  always_ff @(posedge clk_i)
-    if (advance) begin
-      tag2_q    <= tag1;
-      offset2_q <= offset1;
-      data2_q   <= data1_q;
-    end
-
-  assign region2 = regions_i[tag2_q.region];
-  nf_window_lookup #(
+  nf_lookup #(
+      .REGIONS    (REGIONS),
       .RECORD_BITS(RECORD_BITS)
-  ) i_window_lookup (
-      .region_i(region2),
-      .write_i (tag2_q.write),
-      .offset_i(offset2_q),
-      .error_i (tag2_q.error),
-      .window_o(window2),
-      .line_o  (line2),
-      .record_o(index2),
-      .error_o (error2)
+  ) i_lookup (
+      .clk_i,
+      .advance_i(advance),
+      .regions_i,
+      .write_i,
+      .address_i,
+      .data_i,
+      .tag_o    (tag2),
+      .window_o (window2),
+      .line_o   (line2),
+      .record_o (record_read_index_o),
+      .ternary_o(ternary2),
+      .data_o   (data2)
   );
-  always_comb begin
-    tag2       = tag2_q;
-    tag2.error = error2;
-  end
-
-  assign record_read_o       = advance;
-  assign record_read_index_o = index2;
-
-  // Digits are decoded in stage 3, or in stage 2 where the adder is there.
-  logic [LINE_BITS-1:0] data3_q, digit0_3, digit1_3;
-  logic bad_digits3;
-  region_t region3;
-
-  if (LATENCY == 5) begin : gen_decode
-    always_ff @(posedge clk_i) if (advance) data3_q <= data2_q;
-    nf_digit_decoder i_digits (
-        .ternary_i(region3.mode == MODE_G_TERNARY),
-        .line_i   (data3_q),
-        .digit0_o (digit0_3),
-        .digit1_o (digit1_3),
-        .bad_o    (bad_digits3)
-    );
-  end else begin : gen_decode_early
-    logic [LINE_BITS-1:0] digit0_2, digit1_2, digit1_3_q;
-    logic bad_digits2, bad_digits3_q;
-    nf_digit_decoder i_digits (
-        .ternary_i(region2.mode == MODE_G_TERNARY),
-        .line_i   (data2_q),
-        .digit0_o (digit0_2),
-        .digit1_o (digit1_2),
-        .bad_o    (bad_digits2)
-    );
-    always_ff @(posedge clk_i)
-      if (advance) begin
-        data3_q       <= digit0_2;
-        digit1_3_q    <= digit1_2;
-        bad_digits3_q <= bad_digits2;
-      end
-    assign digit0_3    = data3_q;
-    assign digit1_3    = digit1_3_q;
-    assign bad_digits3 = bad_digits3_q;
-  end
+  assign record_read_o = advance;
 
   // Stage 3
+  work_t work3;
   tag_t tag3_q;
-  logic [ADDRESS_BITS-1:0] line3_q, slot0_3;
   logic [WINDOW_BITS-1:0] window3_q;
   logic [RECORD_BITS-1:0] index3_q;
-  logic [WORKERS-1:0] who3;
-  logic fresh3, forward3;
-  logic [GENERATION_BITS-1:0] generation3;
-  counters_t counters3;
+  logic [ADDRESS_BITS-1:0] line3_q;
+  logic [LINE_BITS-1:0] digit0_3, digit1_3;
+  logic bad_digits3, forward3;
+  region_t region3;
   // Stage 5's record, wanted by 3 and 4
   counters_t counters5_q;
   logic [RECORD_BITS-1:0] index5_q;
@@ -210,100 +142,104 @@ module nf_pipeline
   always_ff @(posedge clk_i)
     if (advance) begin
       tag3_q    <= tag2;
-      line3_q   <= line2;
       window3_q <= window2;
-      index3_q  <= index2;
+      index3_q  <= record_read_index_o;
+      line3_q   <= line2;
     end
 
-  assign region3  = regions_i[tag3_q.region];
-  assign slot0_3  = region3.base + line3_q;
+  // Digits are decoded here, or a stage earlier where the adder comes a stage earlier.
+  if (LATENCY == 5) begin : gen_decode
+    logic ternary3_q;
+    logic [LINE_BITS-1:0] data3_q;
+    always_ff @(posedge clk_i)
+      if (advance) begin
+        ternary3_q <= ternary2;
+        data3_q    <= data2;
+      end
+    nf_digit_decoder i_digits (
+        .ternary_i(ternary3_q),
+        .line_i   (data3_q),
+        .digit0_o (digit0_3),
+        .digit1_o (digit1_3),
+        .bad_o    (bad_digits3)
+    );
+  end else begin : gen_decode_early
+    logic [LINE_BITS-1:0] digit0_2, digit1_2;
+    logic bad_digits2;
+    nf_digit_decoder i_digits (
+        .ternary_i(ternary2),
+        .line_i   (data2),
+        .digit0_o (digit0_2),
+        .digit1_o (digit1_2),
+        .bad_o    (bad_digits2)
+    );
+    always_ff @(posedge clk_i)
+      if (advance) begin
+        digit0_3    <= digit0_2;
+        digit1_3    <= digit1_2;
+        bad_digits3 <= bad_digits2;
+      end
+  end
+
+  assign region3  = regions_i[tag3_q.region[REGION_BITS-1:0]];
   assign forward3 = valid_q[5] && kept5_q && index5_q == index3_q;
-  assign {generation3, counters3.arrived, counters3.planes} = record_i;
-  assign fresh3 = generation3 == region3.generation;
   always_comb begin
-    who3 = '0;
+    logic [GENERATION_BITS-1:0] generation3;
+    work3.tag        = tag3_q;
+    work3.slot0      = region3.base + line3_q;
+    work3.window     = window3_q;
+    work3.index      = index3_q;
+    work3.digit0     = digit0_3;
+    work3.digit1     = digit1_3;
+    work3.bad_digits = bad_digits3;
     for (int unsigned w = 0; w < WORKERS; w++)
-      who3[w] = window3_q == WINDOW_BITS'(w) && window3_q < region3.workers;
+      work3.who[w] = window3_q == WINDOW_BITS'(w) && window3_q < region3.workers;
+    {generation3, work3.counters.arrived, work3.counters.planes} = record_i;
+    work3.fresh = generation3 == region3.generation;
   end
 
   // Stage 4
-  tag_t tag4;
-  logic [ADDRESS_BITS-1:0] slot0_4;
-  logic [WINDOW_BITS-1:0] window4;
-  logic [RECORD_BITS-1:0] index4;
-  logic [LINE_BITS-1:0] digit0_4, digit1_4, plane4;
-  logic [WORKERS-1:0] who4;
-  logic bad_digits4, fresh4, forward4, complete4, last_valid, keeps4;
+  work_t work4;
+  logic valid4, forward4, complete4, keeps4, bytes4, fold4;
   logic [3:0] result4;
-  counters_t counters4, latest4, next4;
+  logic [LINE_BITS-1:0] plane4;
+  counters_t latest4, next4;
   region_t region4;
   error_e error4;
 
   if (LATENCY == 5) begin : gen_stage4
-    tag_t tag4_q;
-    logic [ADDRESS_BITS-1:0] slot0_4_q;
-    logic [WINDOW_BITS-1:0] window4_q;
-    logic [RECORD_BITS-1:0] index4_q;
-    logic [LINE_BITS-1:0] digit0_4_q, digit1_4_q;
-    logic [WORKERS-1:0] who4_q;
-    logic bad_digits4_q, fresh4_q;
-    counters_t counters4_q;
+    work_t work4_q;
     always_ff @(posedge clk_i)
       if (advance) begin
-        tag4_q        <= tag3_q;
-        slot0_4_q     <= slot0_3;
-        window4_q     <= window3_q;
-        index4_q      <= index3_q;
-        digit0_4_q    <= digit0_3;
-        digit1_4_q    <= digit1_3;
-        who4_q        <= who3;
-        bad_digits4_q <= bad_digits3;
-        fresh4_q      <= fresh3 || forward3;
-        counters4_q   <= forward3 ? counters5_q : counters3;
+        work4_q          <= work3;
+        work4_q.fresh    <= work3.fresh || forward3;
+        work4_q.counters <= forward3 ? counters5_q : work3.counters;
       end
-    assign tag4 = tag4_q;
-    assign slot0_4 = slot0_4_q;
-    assign window4 = window4_q;
-    assign index4 = index4_q;
-    assign digit0_4 = digit0_4_q;
-    assign digit1_4 = digit1_4_q;
-    assign who4 = who4_q;
-    assign bad_digits4 = bad_digits4_q;
-    assign fresh4 = fresh4_q;
-    assign counters4 = counters4_q;
-    assign forward4 = valid_q[5] && kept5_q && index5_q == index4;
-    assign last_valid = valid_q[4];
+    assign work4    = work4_q;
+    assign valid4   = valid_q[4];
+    assign forward4 = valid_q[5] && kept5_q && index5_q == work4.index;
   end else begin : gen_no_stage4
-    assign tag4 = tag3_q;
-    assign slot0_4 = slot0_3;
-    assign window4 = window3_q;
-    assign index4 = index3_q;
-    assign digit0_4 = digit0_3;
-    assign digit1_4 = digit1_3;
-    assign who4 = who3;
-    assign bad_digits4 = bad_digits3;
-    assign fresh4 = fresh3;
-    assign counters4 = counters3;
+    assign work4    = work3;
+    assign valid4   = valid_q[3];
     assign forward4 = forward3;
-    assign last_valid = valid_q[3];
   end
 
-  assign region4 = regions_i[tag4.region];
-  assign latest4 = forward4 ? counters5_q : counters4 & {$bits(counters_t){fresh4}};
-  assign result4 = 4'(window4 - region4.workers);
+  assign region4 = regions_i[work4.tag.region[REGION_BITS-1:0]];
+  assign latest4 = forward4 ? counters5_q : work4.counters & {$bits(counters_t) {work4.fresh}};
+  assign result4 = 4'(work4.window - region4.workers);
   nf_record_update #(
       .PLANES (PLANES),
       .WORKERS(WORKERS)
   ) i_update (
-      .write_i     (tag4.write),
+      .write_i     (work4.tag.write),
       .mode_i      (region4.mode),
-      .who_i       (who4),
+      .who_i       (work4.who),
       .everyone_i  (region4.everyone[WORKERS-1:0]),
       .plane_i     (result4),
-      .digit0_i    (digit0_4),
-      .digit1_i    (digit1_4),
-      .bad_digits_i(bad_digits4),
-      .error_i     (tag4.error),
+      .digit0_i    (work4.digit0),
+      .digit1_i    (work4.digit1),
+      .bad_digits_i(work4.bad_digits),
+      .error_i     (work4.tag.error),
       .arrived_i   (latest4.arrived),
       .planes_i    (latest4.planes),
       .arrived_o   (next4.arrived),
@@ -312,16 +248,15 @@ module nf_pipeline
       .complete_o  (complete4),
       .error_o     (error4)
   );
-  assign keeps4 = last_valid && tag4.write && error4 == ERROR_OK;
+  assign keeps4 = valid4 && work4.tag.write && error4 == ERROR_OK;
 
   // Bytes are kept in the memory behind; it is read as a request enters stage 5.
-  logic bytes4, fold4;
   assign bytes4 = region4.mode == MODE_IDENTITY || region4.mode == MODE_FP32;
   assign fold4  = advance && keeps4 && complete4 && region4.mode == MODE_FP32
                   && region4.workers > WINDOW_BITS'(1);
   assign line_write_o         = advance && keeps4 && bytes4;
-  assign line_write_address_o = tag4.address[BYTE_ADDRESS_BITS-1-:ADDRESS_BITS];
-  assign line_o               = digit0_4;
+  assign line_write_address_o = work4.tag.address[BYTE_ADDRESS_BITS-1-:ADDRESS_BITS];
+  assign line_o               = work4.digit0;
 
   // Stage 5
   tag_t tag5_q;
@@ -331,22 +266,21 @@ module nf_pipeline
 
   always_ff @(posedge clk_i) begin
     if (advance) begin
-      tag5_q         <= tag4;
+      tag5_q         <= work4.tag;
       tag5_q.error   <= error4;
       complete5_q    <= complete4;
       from_memory5_q <= region4.mode == MODE_IDENTITY;
-      own_slot0_5_q  <= window4 == '0;
-      index5_q       <= index4;
+      own_slot0_5_q  <= work4.window == '0;
+      index5_q       <= work4.index;
       kept5_q        <= keeps4;
       counters5_q    <= next4;
-      line5_q        <= tag4.write ? digit0_4 : plane4;
+      line5_q        <= work4.tag.write ? work4.digit0 : plane4;
     end
     if (fold_last_i) counters5_q.planes[LINE_BITS-1:0] <= fold_sum_i;
   end
 
-  assign region5 = regions_i[tag5_q.region];
   assign fold_start_o     = fold4;
-  assign fold_slot0_o     = slot0_4;
+  assign fold_slot0_o     = work4.slot0;
   assign fold_line_mask_o = region4.line_mask;
   assign fold_workers_o   = region4.workers;
   assign fold_own_slot0_o = own_slot0_5_q;
@@ -361,13 +295,14 @@ module nf_pipeline
     else data_o = from_memory5_q ? line_i : line5_q;
   end
 
-  assign line_read_o         = fold_read_i || (advance && last_valid && bytes4);
+  assign line_read_o         = fold_read_i || (advance && valid4 && bytes4);
   assign line_read_address_o = fold_read_i ? fold_read_address_i
-                             : tag4.write ? slot0_4 : line_write_address_o;
+                             : work4.tag.write ? work4.slot0 : line_write_address_o;
 
   // The record is written as its request enters stage 5, and a folded sum as it is done.
+  assign region5              = regions_i[tag5_q.region[REGION_BITS-1:0]];
   assign record_write_o       = fold_last_i || (advance && keeps4);
-  assign record_write_index_o = fold_last_i ? index5_q : index4;
+  assign record_write_index_o = fold_last_i ? index5_q : work4.index;
   always_comb begin
     record_o = {region4.generation, next4.arrived, next4.planes};
     if (fold_last_i) begin
@@ -378,10 +313,7 @@ module nf_pipeline
   end
 
   assign event_o.valid    = valid_q[5] && advance;
-  assign event_o.owned    = tag5_q.owned;
-  assign event_o.region   = 8'(tag5_q.region);
-  assign event_o.error    = tag5_q.error;
+  assign event_o.tag      = tag5_q;
   assign event_o.complete = complete5_q;
-  assign event_o.address  = tag5_q.address;
 
 endmodule

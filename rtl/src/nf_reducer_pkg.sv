@@ -56,14 +56,20 @@ package nf_reducer_pkg;
     logic [2**WORKER_BITS-1:0]  everyone;    // one bit a worker
   } region_t;
 
-  // What a request left behind, for the registers.
+  // What a request carries from stage to stage.
   typedef struct packed {
-    logic                         valid;
-    logic                         owned;     // by `region`, else by the device
+    logic                         write;
+    logic [BYTE_ADDRESS_BITS-1:0] address;
+    logic                         owned;    // by `region`, else by the device
     logic [7:0]                   region;
     error_e                       error;
-    logic                         complete;  // the last worker's write of a line
-    logic [BYTE_ADDRESS_BITS-1:0] address;
+  } tag_t;
+
+  // What a request left behind, for the registers.
+  typedef struct packed {
+    logic valid;
+    tag_t tag;
+    logic complete;  // the last worker's write of a line
   } event_t;
 
 endpackage

@@ -207,11 +207,11 @@ module nf_registers
   logic [BYTE_ADDRESS_BITS-1:0] report_address;
   always_comb begin
     if (event_i.valid) begin
-      report         = event_i.error != ERROR_OK;
-      report_owned   = event_i.owned;
-      report_index   = event_i.region[INDEX_BITS-1:0];
-      report_error   = event_i.error;
-      report_address = event_i.address;
+      report         = event_i.tag.error != ERROR_OK;
+      report_owned   = event_i.tag.owned;
+      report_index   = event_i.tag.region[INDEX_BITS-1:0];
+      report_error   = event_i.tag.error;
+      report_address = event_i.tag.address;
     end else begin
       report         = state_q == REPORT;
       report_owned   = owned_q;
@@ -276,8 +276,8 @@ module nf_registers
         device_error_address_q <= report_address;
       end
       if (event_i.valid && event_i.complete)
-        conditions_q[event_i.region[INDEX_BITS-1:0]].completed <=
-            conditions_q[event_i.region[INDEX_BITS-1:0]].completed + 1'b1;
+        conditions_q[event_i.tag.region[INDEX_BITS-1:0]].completed <=
+            conditions_q[event_i.tag.region[INDEX_BITS-1:0]].completed + 1'b1;
     end
   end
 

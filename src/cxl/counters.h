@@ -29,4 +29,15 @@ inline Line add(const Digits& digits, std::span<Line> planes) {
   return carry;
 }
 
+// Whether add() would wrap a counter: a carry that leaves plane 0 meets ones up to the last plane.
+inline bool would_wrap(const Digits& digits, std::span<const Line> planes) {
+  std::uint64_t wrapped = 0;
+  for (std::size_t i = 0; i < kLineWords; ++i) {
+    std::uint64_t carry = (planes[0].words[i] & digits.ones.words[i]) | digits.twos.words[i];
+    for (const Line& plane : planes.subspan(1)) carry &= plane.words[i];
+    wrapped |= carry;
+  }
+  return wrapped != 0;
+}
+
 }  // namespace nf::cxl

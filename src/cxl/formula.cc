@@ -38,7 +38,7 @@ class Formula {
     const double lines = kind.lines_read + kind.lines_folded + kind.lines_written;
     const double memory = lines * column() / timing_.channels * (1 + turnaround(kind));
     const double datapath =
-        has_datapath ? timing_.period() * (1 + kFp32AdderCycles * kind.additions) : 0;
+        timing_.period() * (has_datapath ? 1 + kFp32AdderCycles * kind.additions : 1);
     return std::max({kind.link_out, kind.link_back, memory, datapath});
   }
 
@@ -77,10 +77,10 @@ class Formula {
   const HostOptions& host_;
 };
 
-Kind kind_of(const Timing& timing, const Workload& workload, const Layout& layout, bool is_write,
-             bool is_last, double count) {
-  const std::uint32_t window =
-      is_write || workload.options().mode == Mode::kIdentity ? 0 : workload.options().workers;
+Kind kind_of(const Timing& timing, Mode mode, std::uint32_t workers, bool is_write, bool is_last,
+             double count) {
+  const Layout layout(mode, workers, 1);
+  const std::uint32_t window = is_write || mode == Mode::kIdentity ? 0 : workers;
   const Touches touches = layout.touches({.is_write = is_write, .window = window}, is_last);
   const LinkTiming& link = timing.link;
   return {
@@ -90,21 +90,18 @@ Kind kind_of(const Timing& timing, const Workload& workload, const Layout& layou
       .lines_read = static_cast<double>(touches.lines_read()),
       .lines_written = static_cast<double>(touches.lines_written()),
       .lines_folded = static_cast<double>(touches.fold.count),
-      .additions = is_last && workload.options().mode == Mode::kFp32
-                       ? static_cast<double>(workload.options().workers - 1)
-                       : 0};
+      .additions = is_last && mode == Mode::kFp32 ? static_cast<double>(workers - 1) : 0};
 }
 
 }  // namespace
 
 Prediction predict(const Timing& timing, const HostOptions& host, const Workload& workload) {
   const WorkloadOptions& options = workload.options();
-  const Layout layout(options.mode, options.workers, options.lines);
   const auto writes = static_cast<double>(workload.writes());
   const auto lasts = static_cast<double>(options.lines);
-  const Kind kinds[] = {kind_of(timing, workload, layout, true, false, writes - lasts),
-                        kind_of(timing, workload, layout, true, true, lasts),
-                        kind_of(timing, workload, layout, false, false,
+  const Kind kinds[] = {kind_of(timing, options.mode, options.workers, true, false, writes - lasts),
+                        kind_of(timing, options.mode, options.workers, true, true, lasts),
+                        kind_of(timing, options.mode, options.workers, false, false,
                                 static_cast<double>(workload.requests()) - writes)};
   const Formula formula(timing, host);
   Prediction prediction;
@@ -120,6 +117,19 @@ Prediction predict(const Timing& timing, const HostOptions& host, const Workload
     prediction.is_latency_bound = waiting > busy;
   }
   return prediction;
+}
+
+ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers) {
+  const HostOptions host;
+  const Formula formula(timing, host);
+  const Kind write = kind_of(timing, mode, workers, true, false, 1);
+  const Kind last = kind_of(timing, mode, workers, true, true, 1);
+  const Kind read = kind_of(timing, mode, workers, false, false, 1);
+  const double mean =
+      ((workers - 1) * formula.service(write, true) + formula.service(last, true)) / workers;
+  return {.write = mean * 1e-12,
+          .read = formula.service(read, true) * 1e-12,
+          .alone = formula.access(last, true) * 1e-12};
 }
 
 }  // namespace nf::cxl

@@ -17,4 +17,13 @@ struct Prediction {
 
 Prediction predict(const Timing& timing, const HostOptions& host, const Workload& workload);
 
+// What one request takes of the device while it is busy, and alone, in seconds.
+struct ServiceTimes {
+  double write = 0;  // between two writes
+  double read = 0;   // between two reads of results
+  double alone = 0;  // of a write, until its answer
+};
+
+ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers);
+
 }  // namespace nf::cxl

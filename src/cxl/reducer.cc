@@ -1,5 +1,6 @@
 #include "cxl/reducer.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::size_t kFp32Lanes = kLineBytes / sizeof(float);
 constexpr std::uint32_t kNan = 0x7fc0'0000u;
-constexpr std::size_t kMostPlanes = 16;
 
 using Fp32Line = std::array<float, kFp32Lanes>;
 
@@ -48,11 +48,10 @@ Fault RegionMemory::write(std::uint32_t generation, std::uint64_t worker, std::u
   if (counts_digits(mode_)) {
     Digits digits;
     if (!decode_digits(mode_, data, digits)) return Fault::kBadDigits;
-    const std::span<Line> held(&lines_[line * planes_], planes_);
-    std::array<Line, kMostPlanes> planes;
-    for (unsigned k = 0; k < planes_; ++k) planes[k] = is_first ? Line{} : held[k];
-    if (add(digits, std::span(planes).first(planes_)) != Line{}) return Fault::kOverflow;
-    for (unsigned k = 0; k < planes_; ++k) held[k] = planes[k];
+    const std::span<Line> planes(&lines_[line * planes_], planes_);
+    if (is_first) std::fill(planes.begin(), planes.end(), Line{});
+    if (would_wrap(digits, planes)) return Fault::kOverflow;
+    add(digits, planes);
   } else {
     lines_[line * workers_ + worker] = data;
   }

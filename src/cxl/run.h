@@ -25,7 +25,7 @@ struct RunResult {
   std::uint64_t dram_bytes = 0;  // of one run, both ways
   Prediction formula;
   bool correct = false;           // every answer, by the codec
-  double seconds = 0;             // that the simulation took, both together
+  double seconds = 0;             // of one core, that the simulation took, both together
   std::uint64_t simulated = 0;    // requests, in all runs
   double functional_seconds = 0;  // that the functional model took for the requests of one run
 

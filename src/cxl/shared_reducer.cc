@@ -11,14 +11,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <optional>
-#include <vector>
 
 #include "base/checksum.h"
 #include "codec/sign/sign_format.h"
 #include "cxl/read_out.h"
 #include "cxl/reducer.h"
+#include "cxl/shared_plan.h"
 #include "cxl/shared_segment.h"
 
 namespace nf {
@@ -29,65 +29,14 @@ using cxl::Line;
 using cxl::Mode;
 
 constexpr unsigned kSets = 2;
-
-std::optional<Mode> mode_of(const Codec& codec) {
-  const CodecSpec& spec = codec.spec();
-  if (spec.name == "fp32") return Mode::kFp32;
-  if (spec.name == "g_ternary") return Mode::kGTernary;
-  if (spec.name == "g_binary" && !spec.options.contains("majority")) return Mode::kGBinary;
-  return {};
-}
-
-// Lines of one mode, in all windows at the same place.
-struct Part {
-  Mode mode = Mode::kFp32;
-  std::size_t message = 0;  // which
-  std::size_t line = 0;     // the first one in a window
-  std::size_t lines = 0;
-  std::size_t at = 0;      // bytes: where they are in the message
-  std::size_t bytes = 0;   // of them in a message of one contribution
-  std::size_t sum_at = 0;  // bytes: where their sum is in the result window
-};
-
-struct Plan {
-  std::vector<Part> parts;
-  std::size_t lines = 0;
-  std::size_t sum_bytes = 0;
-};
-
-std::size_t aligned(std::size_t bytes) { return cxl::lines_of(bytes) * kLineBytes; }
-
-Plan plan_of(Mode mode, std::span<const SharedMessage> messages) {
-  Plan plan;
-  const auto add = [&](Mode part_mode, std::size_t message, std::size_t at, std::size_t bytes) {
-    plan.parts.push_back({.mode = part_mode,
-                          .message = message,
-                          .line = plan.lines,
-                          .lines = cxl::lines_of(bytes),
-                          .at = at,
-                          .bytes = bytes,
-                          .sum_at = plan.sum_bytes + at});
-    plan.lines += cxl::lines_of(bytes);
-  };
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const std::size_t count = messages[i].slice.count;
-    if (mode == Mode::kFp32) {
-      add(mode, i, 0, messages[i].own.size());
-    } else {
-      const std::size_t blocks = (count + kSignBlock - 1) / kSignBlock;
-      add(Mode::kFp32, i, 0, 4 * blocks);
-      add(mode, i, cxl::codes_at(count), cxl::code_bytes(mode, count, 1));
-    }
-    plan.sum_bytes += aligned(messages[i].sum.size());
-  }
-  return plan;
-}
+constexpr std::size_t kBlockLines = 256;
+constexpr std::size_t kMostWindows = 8;  // of 64 ranks
 
 class Shared : public SharedReducer {
  public:
   explicit Shared(const SharedReducerOptions& options)
       : options_(options),
-        window_(aligned(options.capacity)),
+        window_(cxl::whole_lines(options.capacity)),
         results_(window_ * result_factor(options.ranks)) {}
 
   Status join() {
@@ -102,8 +51,8 @@ class Shared : public SharedReducer {
     Status sound = check(codec);
     if (sound.ok()) sound = check_sizes(codec, messages);
     if (!sound.ok()) return segment_.fail(sound);
-    const Mode mode = *mode_of(codec);
-    const Plan plan = plan_of(mode, messages);
+    const Mode mode = *cxl::shared_mode(codec);
+    const cxl::SharedPlan plan = cxl::plan_shared(mode, messages);
     if (plan.lines * kLineBytes > window_ || plan.sum_bytes > results_) {
       return segment_.fail(
           {ErrorCode::kInvalidArgument,
@@ -178,9 +127,9 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  void write(const Plan& plan, std::span<const SharedMessage> messages) {
+  void write(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     std::byte* const own = window(options_.rank);
-    for (const Part& part : plan.parts) {
+    for (const cxl::SharedPart& part : plan.parts) {
       const auto bytes = messages[part.message].own.subspan(part.at, part.bytes);
       for (std::size_t i = 0; i < part.lines; ++i) {
         const Line line = cxl::gradient_line(part.mode, bytes, i);
@@ -191,10 +140,10 @@ class Shared : public SharedReducer {
   }
 
   // The lines of all parts are shared out evenly.
-  Status reduce(const Plan& plan, std::span<const SharedMessage> messages) {
+  Status reduce(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     const std::size_t begin = plan.lines * options_.rank / options_.ranks;
     const std::size_t end = plan.lines * (options_.rank + 1) / options_.ranks;
-    for (const Part& part : plan.parts) {
+    for (const cxl::SharedPart& part : plan.parts) {
       const std::size_t first = std::max(begin, part.line);
       const std::size_t last = std::min(end, part.line + part.lines);
       if (first >= last) continue;
@@ -204,17 +153,41 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  Status reduce_part(const Part& part, const SharedMessage& message, std::size_t first,
+  // In blocks whose records stay in a near cache.
+  Status reduce_part(const cxl::SharedPart& part, const SharedMessage& message, std::size_t first,
                      std::size_t last) {
-    cxl::RegionMemory memory(part.mode, options_.ranks, last - first);
-    constexpr std::uint32_t kGeneration = 1;
+    for (; first < last; first += kBlockLines) {
+      const std::size_t end = std::min(first + kBlockLines, last);
+      NF_RETURN_IF_ERROR(reduce_block(records_of(part.mode), part, message, first, end));
+    }
+    return {};
+  }
+
+  // The records of a block of lines, empty again.
+  struct Records {
+    cxl::RegionMemory memory;
+    std::uint32_t generation = 0;
+  };
+  Records& records_of(Mode mode) {
+    Records& records = records_[static_cast<std::size_t>(mode)];
+    constexpr std::uint32_t kLast = 0xffff'ffffu;
+    if (records.generation == 0 || records.generation == kLast) {
+      records = {.memory = cxl::RegionMemory(mode, options_.ranks, kBlockLines)};
+    }
+    ++records.generation;
+    return records;
+  }
+
+  Status reduce_block(Records& records, const cxl::SharedPart& part, const SharedMessage& message,
+                      std::size_t first, std::size_t last) {
     for (std::uint32_t worker = 0; worker < options_.ranks; ++worker) {
       const std::uint32_t rank = (worker + message.first_rank) % options_.ranks;
       const std::byte* lines = window(rank) + part.line * kLineBytes;
       for (std::size_t i = first; i < last; ++i) {
         const Line line = cxl::line_of({lines + i * kLineBytes, kLineBytes});
         bool complete = false;
-        const cxl::Fault fault = memory.write(kGeneration, worker, i - first, line, complete);
+        const cxl::Fault fault =
+            records.memory.write(records.generation, worker, i - first, line, complete);
         if (fault != cxl::Fault::kOk) {
           return {ErrorCode::kCorruptFrame,
                   fmt::format("shared reducer '{}': line {} of rank {}: {}", options_.name, i, rank,
@@ -222,26 +195,28 @@ class Shared : public SharedReducer {
         }
       }
     }
-    for (std::size_t i = first; i < last; ++i) read_line(part, message, memory, first, i);
+    const unsigned windows = cxl::result_windows_of(part.mode, options_.ranks);
+    Line planes[kMostWindows];
+    for (std::size_t i = first; i < last; ++i) {
+      for (unsigned k = 0; k < windows; ++k) {
+        records.memory.read(records.generation, options_.ranks + k, i - first, planes[k]);
+      }
+      put_sum(part, message, std::span(planes).first(windows), i);
+    }
     return {};
   }
 
-  // What the host does after it has read a line's results; here once for all hosts.
-  void read_line(const Part& part, const SharedMessage& message, const cxl::RegionMemory& memory,
-                 std::size_t first, std::size_t line) {
-    const unsigned windows = cxl::result_windows_of(part.mode, options_.ranks);
-    Line planes[8];
-    for (unsigned k = 0; k < windows; ++k) {
-      memory.read(1, options_.ranks + k, line - first, planes[k]);
-    }
+  // What a host does after it has read a line's results; here once for all hosts.
+  void put_sum(const cxl::SharedPart& part, const SharedMessage& message,
+               std::span<const Line> planes, std::size_t line) {
     std::byte* const sums = results() + part.sum_at;
     if (part.mode == Mode::kFp32) {
       const std::size_t size = std::min(kLineBytes, part.bytes - line * kLineBytes);
-      std::memcpy(sums + line * kLineBytes, planes, size);
+      std::memcpy(sums + line * kLineBytes, planes.data(), size);
       return;
     }
     const std::size_t count = message.slice.count;
-    cxl::put_codes(part.mode, options_.ranks, std::span(planes).first(windows), line, count,
+    cxl::put_codes(part.mode, options_.ranks, planes, line, count,
                    {sums, cxl::code_bytes(part.mode, count, options_.ranks)});
   }
 
@@ -249,8 +224,8 @@ class Shared : public SharedReducer {
     const std::byte* from = results();
     for (const SharedMessage& message : messages) {
       std::memcpy(message.sum.data(), from, message.sum.size());
-      from += aligned(message.sum.size());
-      read_ += aligned(message.sum.size());
+      from += cxl::whole_lines(message.sum.size());
+      read_ += cxl::whole_lines(message.sum.size());
       if (mode != Mode::kFp32) finish_scales(message);
     }
   }
@@ -274,6 +249,7 @@ class Shared : public SharedReducer {
   const std::size_t results_;
   cxl::SharedSegment segment_;
   std::size_t set_ = 0;
+  std::array<Records, std::size(cxl::kModes)> records_;
   std::uint64_t written_ = 0;
   std::uint64_t read_ = 0;
 };
@@ -300,7 +276,7 @@ Status check_options(const SharedReducerOptions& options) {
 }  // namespace
 
 Status SharedReducer::check(const Codec& codec) {
-  if (mode_of(codec)) return {};
+  if (cxl::shared_mode(codec)) return {};
   return {ErrorCode::kUnsupported,
           fmt::format("a memory-side reducer does not know {}; it knows fp32, g_binary (without "
                       "+majority) and g_ternary",

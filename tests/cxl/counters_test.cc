@@ -30,6 +30,7 @@ TEST(Counters, AddsADigitToEveryLane) {
       digits.ones.words[i] = generator.bits();
       digits.twos.words[i] = generator.bits() & ~digits.ones.words[i];
     }
+    EXPECT_FALSE(would_wrap(digits, planes));
     EXPECT_EQ(add(digits, planes), Line{});
     for (std::size_t lane = 0; lane < 512; ++lane) {
       expected[lane] += bit(digits.ones, lane) ? 1 : bit(digits.twos, lane) ? 2 : 0;
@@ -46,7 +47,28 @@ TEST(Counters, TellsWhichLanesWrapped) {
   EXPECT_EQ(add(digits, planes), Line{});  // lane 0 is 1, lane 1 is 2
   Line wrapped;
   wrapped.words[0] = 0b10;
+  EXPECT_TRUE(would_wrap(digits, planes));
   EXPECT_EQ(add(digits, planes), wrapped);  // 2, and 4 in two bits
+}
+
+TEST(Counters, KnowBeforehandWhetherALaneWouldWrap) {
+  nf::test::Generator generator(12);
+  int wrapping = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t count = 1 + generator.below(5);
+    std::array<Line, 5> planes{};
+    Digits digits;
+    const std::size_t word = generator.below(kLineWords);  // few lanes, so that both happen
+    for (Line& plane : planes) plane.words[word] = generator.bits() & generator.bits();
+    digits.ones.words[word] = generator.bits() & generator.bits();
+    digits.twos.words[word] = generator.bits() & generator.bits() & ~digits.ones.words[word];
+    const std::span<Line> used(planes.data(), count);
+    const bool expected = would_wrap(digits, used);
+    EXPECT_EQ(add(digits, used) != Line{}, expected);
+    wrapping += expected ? 1 : 0;
+  }
+  EXPECT_GT(wrapping, 100);
+  EXPECT_LT(wrapping, 1900);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ void add_cxl(CLI::App& parent, Action& action);
 void add_plan(CLI::App& parent, Action& action);
 void add_profile(CLI::App& parent, Action& action);
 void add_quality(CLI::App& parent, Action& action);
+void add_replay(CLI::App& parent, Action& action);
 // Lists the helpers; main() starts them.
 void add_helpers(CLI::App& parent);
 void add_help(CLI::App& parent, Action& action);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cxl/run.h"
+#include "nf/profile_text.h"
 #include "nf/progress.h"
 #include "nf/table.h"
 
@@ -105,14 +106,14 @@ void print_title(const Options& options) {
       "modelled\n"
       "miss        of the last-level cache: a miss waits for its answer\n"
       "at a time   accesses of all hosts together\n"
-      "cycles      of the controller, until the hosts have all answers; mean of {} runs\n"
+      "cycles      of the controller, until the hosts have all answers; mean of {}\n"
       "baseline    the same requests and memory traffic, a datapath that takes no time\n"
       "exposed     what the datapath adds to the baseline; beside it the closed formula's\n"
       "deviation   of the two, relative; their difference where the formula's is below 0.1 %\n"
       "correct     every answer, by the codec\n"
       "\n",
       options.mode, options.workers, grouped(options.lines), options.stages, options.latency_ns,
-      options.repeat);
+      counted(options.repeat, "run"));
 }
 
 Table new_table() {

@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   add_plan(app, action);
   add_profile(app, action);
   add_quality(app, action);
+  add_replay(app, action);
   add_helpers(app);
   add_help(app, action);
   try {

@@ -1,0 +1,291 @@
+// nf replay: recorded buckets through a reducer, to say when low bits pay.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "neuron_fabric/codec.h"
+#include "neuron_fabric/profile.h"
+#include "nf/bucket_trace.h"
+#include "nf/command.h"
+#include "nf/profile_text.h"
+#include "nf/progress.h"
+#include "nf/replay_model.h"
+#include "nf/replay_shared.h"
+#include "nf/table.h"
+
+namespace nf::cli {
+namespace {
+
+constexpr std::uint32_t kMostWorkers = 65'535;
+constexpr std::uint32_t kMostSharedWorkers = 64;
+constexpr std::uint32_t kUsualWorkers = 8;
+
+struct Options {
+  std::string trace;
+  std::string reducer = "cxl";
+  std::string codec = "g_binary";
+  std::vector<std::uint32_t> workers;
+  std::vector<double> gbps = {100};
+  double latency_us = 5;
+  double clock_ghz = 2;
+  bool is_measured = false;
+  std::string profile;
+  std::string write_profile;
+  bool as_json = false;
+};
+
+// Buckets that are alike, and how many of them there are.
+struct Kind {
+  BucketTraffic bucket;
+  std::uint64_t count = 0;
+};
+
+std::vector<Kind> kinds_of(const BucketTrace& trace) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Kind> kinds;
+  for (const BucketTraffic& bucket : trace.buckets) {
+    Kind& kind = kinds[{bucket.values, bucket.low_bit_values}];
+    kind.bucket = bucket;
+    ++kind.count;
+  }
+  std::vector<Kind> sorted;
+  for (const auto& [key, kind] : kinds) sorted.push_back(kind);
+  return sorted;
+}
+
+struct Row {
+  const ReplayCase& one;
+  const Kind& kind;
+  ReplayCost cost;
+  double measured_us = 0;  // of the reduction; 0 where nothing was measured
+};
+
+void print_json(const Row& row) {
+  nlohmann::ordered_json json{{"reducer", to_string(row.one.reducer)},
+                              {"workers", row.one.workers},
+                              {"bucket_bytes", row.kind.bucket.bytes()},
+                              {"fp32_us", row.cost.fp32_us},
+                              {"bf16_us", row.cost.bf16_us},
+                              {"low_bit_us", row.cost.low_bit_us},
+                              {"pays", row.cost.pays},
+                              {"reason", row.cost.reason},
+                              {"codec", row.one.codec},
+                              {"link_gbps", row.one.link.gbps},
+                              {"low_bit_values", row.kind.bucket.low_bit_values},
+                              {"buckets", row.kind.count},
+                              {"reduce_us", row.cost.reduce_us}};
+  if (row.measured_us > 0) json["measured_reduce_us"] = row.measured_us;
+  fmt::print("{}\n", json.dump());
+}
+
+void print_title(const Options& options, const BucketTrace& trace) {
+  fmt::print(
+      "{}: {}, {} through {}; predicted\n"
+      "low bits   values that may travel so; the rest of the bucket is dense\n"
+      "fp32, bf16 the whole bucket by a ring over the link, without a codec\n"
+      "low_bit    with encoding and decoding by one thread, as fast as measured here\n"
+      "reduce     of it, from the last encode to the first decode\n"
+      "\n",
+      printable(trace.name.empty() ? "trace" : trace.name), counted(trace.buckets.size(), "bucket"),
+      options.codec, options.reducer);
+}
+
+Table new_table(bool is_measured) {
+  std::vector<Column> columns{
+      {.title = "workers", .least = 7},       {.title = "Gb/s", .least = 6},
+      {.title = "bucket bytes", .least = 12}, {.title = "buckets", .least = 7},
+      {.title = "low bits", .least = 11},     {.title = "fp32 us", .least = 10},
+      {.title = "bf16 us", .least = 10},      {.title = "low_bit us", .least = 10},
+      {.title = "reduce us", .least = 10}};
+  if (is_measured) columns.push_back({.title = "measured us", .least = 11});
+  columns.push_back({.title = "pays", .is_text = true, .least = 4});
+  columns.push_back({.title = "reason", .is_text = true});
+  return Table(columns);
+}
+
+void print_row(Table& table, const Row& row, bool is_measured) {
+  const auto number = [](double us) { return fmt::format("{:.1f}", us); };
+  std::vector<std::string> cells{fmt::format("{}", row.one.workers),
+                                 fmt::format("{:g}", row.one.link.gbps),
+                                 grouped(row.kind.bucket.bytes()),
+                                 fmt::format("{}", row.kind.count),
+                                 grouped(row.kind.bucket.low_bit_values),
+                                 number(row.cost.fp32_us),
+                                 number(row.cost.bf16_us),
+                                 number(row.cost.low_bit_us),
+                                 number(row.cost.reduce_us)};
+  if (is_measured) cells.push_back(number(row.measured_us));
+  cells.push_back(row.cost.pays ? "yes" : "no");
+  cells.push_back(row.cost.reason);
+  table.add(cells);
+}
+
+Status write_capacity(const Options& options, const ReducerCapacity& capacity) {
+  Expected<Profile> profile = Profile::read(options.profile);
+  if (!profile) return profile.status();
+  profile->reducer = capacity;
+  std::ofstream file(options.write_profile);
+  file << profile->print();
+  file.close();
+  if (!file) {
+    return {ErrorCode::kBadConfig, fmt::format("{}: cannot write it", options.write_profile)};
+  }
+  return {};
+}
+
+Expected<ReplayReducer> reducer_of(const std::string& name) {
+  for (const ReplayReducer reducer : {ReplayReducer::kRing, ReplayReducer::kEndpoint,
+                                      ReplayReducer::kCxl, ReplayReducer::kShared}) {
+    if (to_string(reducer) == name) return reducer;
+  }
+  return Status(ErrorCode::kBadConfig, fmt::format("no reducer '{}'", name));
+}
+
+// The case of so many workers, with what has to be measured for it.
+Expected<ReplayCase> case_of(const Options& options, std::uint32_t workers) {
+  const Expected<ReplayReducer> reducer = reducer_of(options.reducer);
+  if (!reducer) return reducer.status();
+  ReplayCase one{.reducer = *reducer,
+                 .codec = options.codec,
+                 .workers = workers,
+                 .link = {.gbps = 0, .latency_us = options.latency_us}};
+  const Expected<CodecTimes> times = measure_codec_times(options.codec, workers);
+  if (!times) return times.status();
+  one.times = *times;
+  one.timing.clock_ghz = options.clock_ghz;
+  one.capacity = capacity_of(one.timing, options.codec, workers);
+  if (one.reducer == ReplayReducer::kShared) {
+    const Expected<SharedTimes> shared = measure_shared_times(options.codec, workers);
+    if (!shared) return shared.status();
+    one.shared = *shared;
+  }
+  return one;
+}
+
+Status run(const Options& options) {
+  const Expected<BucketTrace> trace = read_bucket_trace(options.trace);
+  if (!trace) return trace.status();
+  std::vector<std::uint32_t> workers = options.workers;
+  if (workers.empty()) workers = {trace->workers > 0 ? trace->workers : kUsualWorkers};
+  if (const std::uint32_t most = *std::max_element(workers.begin(), workers.end());
+      options.reducer == "shared" && most > kMostSharedWorkers) {
+    return {ErrorCode::kBadConfig, fmt::format("{} workers: a shared-memory reducer has at most {}",
+                                               most, kMostSharedWorkers)};
+  }
+  const std::vector<Kind> kinds = kinds_of(*trace);
+  Progress progress(workers.size());
+  if (!options.as_json) print_title(options, *trace);
+  Table table = new_table(options.is_measured);
+  for (const std::uint32_t count : workers) {
+    progress.step();
+    progress.show(fmt::format("measuring {} for {} workers", options.codec, count));
+    Expected<ReplayCase> one = case_of(options, count);
+    if (!one) return one.status();
+    for (const double gbps : options.gbps) {
+      one->link.gbps = gbps;
+      for (const Kind& kind : kinds) {
+        const Expected<ReplayCost> cost = cost_of(*one, kind.bucket);
+        if (!cost) return cost.status();
+        Row row{.one = *one, .kind = kind, .cost = *cost};
+        if (options.is_measured && kind.bucket.low_bit_values > 0) {
+          const Expected<double> measured =
+              measure_shared_sum(options.codec, count, kind.bucket.low_bit_values, 9);
+          if (!measured) return measured.status();
+          row.measured_us = 1e6 * *measured;
+        }
+        progress.clear();
+        if (options.as_json) {
+          print_json(row);
+        } else {
+          print_row(table, row, options.is_measured);
+        }
+      }
+    }
+    if (!options.write_profile.empty() && count == workers.back()) {
+      NF_RETURN_IF_ERROR(write_capacity(options, one->capacity));
+    }
+  }
+  if (!options.as_json) fmt::print("{}", table.text());
+  return {};
+}
+
+Status check(const Options& options) {
+  if (!options.codec.starts_with("g_binary") && !options.codec.starts_with("g_ternary")) {
+    return {ErrorCode::kBadConfig,
+            fmt::format("--codec {}: a reducer counts g_binary or g_ternary", options.codec)};
+  }
+  if (const auto codec = make_codec(options.codec); !codec) return codec.status();
+  if (options.is_measured && options.reducer != "shared") {
+    return {ErrorCode::kBadConfig, "--measure: only the reducer `shared` is really there"};
+  }
+  if (options.write_profile.empty() != options.profile.empty()) {
+    return {ErrorCode::kBadConfig, "--profile and --write-profile belong together"};
+  }
+  if (!options.write_profile.empty() && options.reducer != "cxl") {
+    return {ErrorCode::kBadConfig, "--write-profile: only the reducer `cxl` has a capacity"};
+  }
+  return run(options);
+}
+
+}  // namespace
+
+void add_replay(CLI::App& parent, Action& action) {
+  auto* command = parent.add_subcommand("replay", "recorded buckets through a reducer");
+  auto options = std::make_shared<Options>();
+  command->add_option("trace", options->trace, "buckets of a job, or shapes:FILE, as below")
+      ->required()
+      ->type_name("TRACE");
+  command->add_option("--reducer", options->reducer, "who adds, as below")
+      ->type_name("ring|endpoint|cxl|shared")
+      ->check(CLI::IsMember({"ring", "endpoint", "cxl", "shared"}).description(""))
+      ->capture_default_str();
+  command->add_option("--codec", options->codec, "of what travels at low bits")
+      ->type_name("CODEC")
+      ->capture_default_str();
+  command->add_option("--workers", options->workers, "instead of those of the trace, or 8")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(std::uint32_t{1}, kMostWorkers).description(""));
+  command->add_option("--link-gbps", options->gbps, "of every worker's link, each way")
+      ->type_name("X,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1e-3, 1e6).description(""))
+      ->capture_default_str();
+  command->add_option("--latency-us", options->latency_us, "of a transfer over that link")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1e6).description(""))
+      ->capture_default_str();
+  command->add_option("--clock-ghz", options->clock_ghz, "of cxl's controller")
+      ->type_name("X")
+      ->check(CLI::Range(1e-3, 100.0).description(""))
+      ->capture_default_str();
+  command->add_flag("--measure", options->is_measured,
+                    "of shared: also sum the buckets really, in threads");
+  command->add_option("--profile", options->profile, "a profile to take")->type_name("FILE");
+  command
+      ->add_option("--write-profile", options->write_profile,
+                   "where to write it with cxl's capacity for the last of --workers")
+      ->type_name("FILE");
+  command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
+  command->footer(
+      "Reducers: ring and endpoint are software over the link; cxl is the memory-side reducer by "
+      "its\n"
+      "closed formula, one device of CXL 2.0 x8 for all workers; shared is its functional model "
+      "in\n"
+      "the shared memory of this machine, measured at two sizes.\n"
+      "\n"
+      "TRACE has one JSON object a line, the job's and then one a bucket:\n"
+      "  {\"format\": \"neuron_fabric.buckets\", \"version\": 1, \"name\": \"mine\", \"workers\": "
+      "4}\n"
+      "  {\"step\": 0, \"values\": 262144, \"low_bit_values\": 210844}\n"
+      "shapes:FILE makes one step of it from a model's parameters, as `nf plan --shapes` reads "
+      "them.");
+  command->callback([&action, options] { action = [options] { return check(*options); }; });
+}
+
+}  // namespace nf::cli
