@@ -39,12 +39,16 @@ def parse() -> argparse.Namespace:
                         "attach(route=...); profile: attach() with --profile and --admit (plain)")
     parser.add_argument("--profile", type=Path, help="a file; the default profile without it")
     parser.add_argument("--admit", default="useful", help="(useful)")
+    parser.add_argument("--topology", default="auto", help="of low-bit sums (auto)")
+    parser.add_argument("--reducer", default="ranks", help="ranks, or cxl: attach(reducer=...) (ranks)")
+    parser.add_argument("--record", type=Path, help="keep the buckets' sizes for nf replay")
     parser.add_argument("--steps", type=int, default=100, help="(100)")
     parser.add_argument("--seed", type=int, default=1, help="(1)")
     parser.add_argument("--seconds", type=float, default=480,
                         help="stop, to be resumed, after so many (480)")
     parser.add_argument("--breach-at", type=int, metavar="STEP",
                         help="at this step a reducer outside the ranks refuses work: all fall back")
+    parser.add_argument("--run-dir", type=Path, help="for nf report")
     parser.add_argument("--name", help="of the files (the route's)")
     parser.add_argument("--out", type=Path, default=Path("build/train"), help="(build/train)")
     return parser.parse_args()
@@ -78,7 +82,8 @@ class Run:
             how: dict[str, Any] = {"route": options.route}
             if options.route == "profile":
                 how = {"profile": options.profile, "admit": options.admit}
-            self.fabric = nf.attach(self.ddp, **how)
+            self.fabric = nf.attach(self.ddp, topology=options.topology, reducer=options.reducer,
+                                    record=options.record, run_dir=options.run_dir, **how)
 
     def same_options(self) -> dict[str, str]:
         return {name: str(getattr(self.options, name)) for name in OPTIONS_THAT_MATTER}
