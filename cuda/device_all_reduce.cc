@@ -11,14 +11,8 @@
 namespace nf::cuda {
 namespace {
 
-constexpr std::size_t kValueAlignment = 16;  // of DevicePiece
 // Buckets of one model, and those that DDP made before it rebuilt them.
 constexpr std::size_t kMostLayouts = 256;
-
-bool is_same(const Gradient& a, const Gradient& b) {
-  return a.parameter == b.parameter && a.values.data == b.values.data &&
-         a.values.count == b.values.count && a.values.type == b.values.type;
-}
 
 // Whether all that a rank receives for a chunk, before it sends or as its owner, has one layout.
 bool folds_at_once(Topology topology, std::uint32_t ranks) {
@@ -34,74 +28,7 @@ bool folds_at_once(Topology topology, std::uint32_t ranks) {
   return true;
 }
 
-Status check_types(std::span<const Gradient> gradients) {
-  for (const Gradient& gradient : gradients) {
-    if (gradient.values.type != gradients.front().values.type) {
-      return {ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type"};
-    }
-  }
-  return {};
-}
-
 }  // namespace
-
-// What is known of one set of gradients.
-struct DeviceAllReduce::Layout {
-  explicit Layout(DeviceAllocator& allocator) : room(allocator) {}
-
-  // Of values that do not lie as kernels want them, as in a bucket behind a parameter of odd size.
-  struct Staged {
-    void* values = nullptr;
-    void* copy = nullptr;
-    std::size_t size = 0;
-  };
-  // Replaces the addresses of such values by those of copies.
-  Status stage(std::vector<Gradient>& own, cudaStream_t stream);
-  Status copy(bool back, cudaStream_t stream) const;
-
-  std::vector<Gradient> gradients;
-  DeviceBuffer room;
-  std::vector<Staged> staged;
-  std::unique_ptr<DevicePlan> plan;
-  std::vector<Slot> partial;                // by chunk: what this rank sends towards the owner
-  std::vector<std::vector<Slot>> incoming;  // by chunk, in the order of the schedule
-  std::vector<Slot> finished;               // by chunk
-  std::size_t message_bytes = 0;
-  std::size_t statistics_bytes = 0;  // this rank's own, and its part of all ranks'
-};
-
-Status DeviceAllReduce::Layout::stage(std::vector<Gradient>& own, cudaStream_t stream) {
-  const auto is_askew = [](const Gradient& gradient) {
-    return reinterpret_cast<std::uintptr_t>(gradient.values.data) % kValueAlignment != 0;
-  };
-  const auto bytes_of = [](const Gradient& gradient) {
-    return gradient.values.count * size_of(gradient.values.type);
-  };
-  std::size_t size = 0;
-  for (const Gradient& gradient : own) {
-    if (is_askew(gradient)) size += aligned(bytes_of(gradient));
-  }
-  if (size == 0) return {};
-  NF_RETURN_IF_ERROR(room.reserve(size, stream));
-  std::byte* at = room.data();
-  for (Gradient& gradient : own) {
-    if (!is_askew(gradient)) continue;
-    staged.push_back({gradient.values.data, at, bytes_of(gradient)});
-    gradient.values.data = at;
-    at += aligned(bytes_of(gradient));
-  }
-  return {};
-}
-
-Status DeviceAllReduce::Layout::copy(bool back, cudaStream_t stream) const {
-  for (const Staged& one : staged) {
-    NF_RETURN_IF_ERROR(
-        to_status(cudaMemcpyAsync(back ? one.values : one.copy, back ? one.copy : one.values,
-                                  one.size, cudaMemcpyDeviceToDevice, stream),
-                  "copy of values"));
-  }
-  return {};
-}
 
 Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
   if (const auto spec = CodecSpec::parse(options.codec);
@@ -208,67 +135,34 @@ const DeviceCodec& DeviceAllReduce::device_codec(std::uint32_t contributions) co
   return *device_stages_[stages_plan_.stage(contributions)];
 }
 
-Expected<DeviceAllReduce::Layout*> DeviceAllReduce::layout_of(std::span<const Gradient> gradients,
-                                                              cudaStream_t stream) {
-  for (const std::unique_ptr<Layout>& layout : layouts_) {
-    if (std::equal(gradients.begin(), gradients.end(), layout->gradients.begin(),
-                   layout->gradients.end(), is_same)) {
-      return layout.get();
-    }
+Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gradients,
+                                                   cudaStream_t stream) {
+  for (const std::unique_ptr<DeviceLayout>& layout : layouts_) {
+    if (layout->is_of(gradients)) return layout.get();
   }
+  Expected<std::unique_ptr<DeviceLayout>> made =
+      DeviceLayout::create({.codec = *codec_,
+                            .order = stages_plan_.order(),
+                            .gradients = gradients,
+                            .schedule = schedule_,
+                            .tile_bytes = options_.tile_bytes,
+                            .contributions = contributions_},
+                           allocator_, stream);
+  if (!made) return made.status();
   if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
-  NF_RETURN_IF_ERROR(check_types(gradients));
-  auto layout = std::make_unique<Layout>(allocator_);
-  layout->gradients.assign(gradients.begin(), gradients.end());
-  std::vector<Gradient> own = layout->gradients;
-  if (Status status = layout->stage(own, stream); !status.ok()) return status;
-  Expected<std::unique_ptr<DevicePlan>> plan =
-      DevicePlan::create({.codec = *codec_,
-                          .order = stages_plan_.order(),
-                          .gradients = own,
-                          .chunks = schedule_.chunks,
-                          .tile_bytes = options_.tile_bytes,
-                          .contributions = contributions_},
-                         allocator_, stream);
-  if (!plan) return plan.status();
-  layout->plan = std::move(*plan);
-
-  const std::uint32_t tiles = layout->plan->tiles_per_chunk();
-  const auto slot = [&](std::uint32_t chunk, std::uint32_t contributions) {
-    Slot made{.at = layout->message_bytes};
-    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-      made.stride =
-          std::max(made.stride, aligned(layout->plan->message_size(chunk, tile, contributions)));
-    }
-    layout->message_bytes += made.stride * tiles;
-    return made;
-  };
-  layout->partial.resize(schedule_.chunks);
-  layout->incoming.resize(schedule_.chunks);
-  for (const Step& step : schedule_.steps) {
-    if (step.kind == StepKind::kReduceSend) {
-      layout->partial[step.chunk] = slot(step.chunk, step.contributions);
-    } else if (step.kind == StepKind::kReduceReceive) {
-      layout->incoming[step.chunk].push_back(slot(step.chunk, step.contributions));
-    }
-  }
-  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
-    layout->finished.push_back(slot(chunk, transport_.ranks()));
-  }
-  layout->statistics_bytes = aligned(layout->plan->statistics_size()) +
-                             transport_.ranks() * layout->plan->part(transport_.rank()).size;
-  return layouts_.emplace_back(std::move(layout)).get();
+  return layouts_.emplace_back(std::move(*made)).get();
 }
 
 Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};
-  const Expected<Layout*> layout = layout_of(call.gradients, stream);
-  if (!layout) return layout.status();
-  const std::uint32_t tiles = (*layout)->plan->tiles_per_chunk();
-  NF_RETURN_IF_ERROR(messages_.reserve((*layout)->message_bytes, stream));
+  const Expected<DeviceLayout*> found = layout_of(call.gradients, stream);
+  if (!found) return found.status();
+  const DeviceLayout& layout = **found;
+  const std::uint32_t tiles = layout.plan().tiles_per_chunk();
+  NF_RETURN_IF_ERROR(messages_.reserve(layout.message_bytes(), stream));
   NF_RETURN_IF_ERROR(
-      statistics_.reserve(std::max<std::size_t>((*layout)->statistics_bytes, 1), stream));
+      statistics_.reserve(std::max<std::size_t>(layout.statistics_bytes(), 1), stream));
   for (auto* events : {&made_, &arrived_}) {
     while (events->size() < tiles) {
       cudaEvent_t event = nullptr;
@@ -277,19 +171,19 @@ Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) 
       events->push_back(event);
     }
   }
-  Status status = (*layout)->copy(false, stream);
-  if (status.ok()) status = exchange_statistics(**layout, call, stream);
-  if (status.ok()) status = (*layout)->plan->make(stream);
-  if (status.ok()) status = sum_tiles(**layout, call, stream);
-  if (status.ok()) status = (*layout)->copy(true, stream);
+  Status status = layout.copy_in(stream);
+  if (status.ok()) status = exchange_statistics(layout, call, stream);
+  if (status.ok()) status = layout.plan().make(stream);
+  if (status.ok()) status = sum_tiles(layout, call, stream);
+  if (status.ok()) status = layout.copy_out(stream);
   if (!status.ok()) transport_.abort(status);
   return status;
 }
 
 // Every rank combines its part of all ranks' statistics, and everybody takes over its bytes.
-Status DeviceAllReduce::exchange_statistics(const Layout& layout, const AllReduceCall& call,
+Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
                                             cudaStream_t stream) {
-  const DevicePlan& plan = *layout.plan;
+  const DevicePlan& plan = layout.plan();
   if (plan.statistics_size() == 0) return {};
   const std::uint32_t rank = transport_.rank();
   std::byte* own = statistics_.data();
@@ -330,9 +224,9 @@ Status DeviceAllReduce::exchange_statistics(const Layout& layout, const AllReduc
 
 // A tile goes from round to round one turn behind the tile before it: while the messages of one are
 // on the wire, the kernels of another run.
-Status DeviceAllReduce::sum_tiles(const Layout& layout, const AllReduceCall& call,
+Status DeviceAllReduce::sum_tiles(const DeviceLayout& layout, const AllReduceCall& call,
                                   cudaStream_t stream) {
-  const std::uint32_t tiles = layout.plan->tiles_per_chunk();
+  const std::uint32_t tiles = layout.plan().tiles_per_chunk();
   for (std::size_t turn = 0; turn < tiles + rounds_.size(); ++turn) {
     for (std::uint32_t tile = 0; tile < tiles && tile <= turn; ++tile) {
       const std::size_t round = turn - tile;
@@ -351,22 +245,22 @@ Status DeviceAllReduce::sum_tiles(const Layout& layout, const AllReduceCall& cal
   return {};
 }
 
-Batch DeviceAllReduce::batch(const Layout& layout, const AllReduceCall& call, std::uint32_t chunk,
-                             std::uint32_t tile) const {
-  Batch batch = layout.plan->batch(chunk, tile);
+Batch DeviceAllReduce::batch(const DeviceLayout& layout, const AllReduceCall& call,
+                             std::uint32_t chunk, std::uint32_t tile) const {
+  Batch batch = layout.plan().batch(chunk, tile);
   batch.seed = options_.seed;
   batch.step = call.step;
   return batch;
 }
 
-Status DeviceAllReduce::compute(const Layout& layout, const AllReduceCall& call, std::uint32_t tile,
-                                std::size_t round, cudaStream_t stream) {
+Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall& call,
+                                std::uint32_t tile, std::size_t round, cudaStream_t stream) {
   const std::uint32_t rank = transport_.rank();
   if (round < reduce_rounds_) {
     for (const Step& step : rounds_[round].sends) {
       // All that it receives for the chunk, it has received before.
       NF_RETURN_IF_ERROR(make_message(layout, call, step.chunk, tile, {rank, step.contributions},
-                                      layout.partial[step.chunk], stream));
+                                      layout.partial(step.chunk), stream));
     }
     return {};
   }
@@ -375,63 +269,62 @@ Status DeviceAllReduce::compute(const Layout& layout, const AllReduceCall& call,
     const Origin origin{owner, transport_.ranks()};
     if (round == reduce_rounds_ && owner == rank) {
       NF_RETURN_IF_ERROR(
-          make_message(layout, call, chunk, tile, origin, layout.finished[chunk], stream));
+          make_message(layout, call, chunk, tile, origin, layout.finished(chunk), stream));
     }
     if (round == rounds_.size()) {
-      const std::byte* bytes = place(layout.finished[chunk], tile);
+      const std::byte* bytes = place(layout.finished(chunk), tile);
       NF_RETURN_IF_ERROR(device_codec(origin.contributions)
                              .decode(batch(layout, call, chunk, tile),
-                                     layout.plan->message(chunk, tile, origin, bytes), stream));
+                                     layout.plan().message(chunk, tile, origin, bytes), stream));
     }
   }
   return {};
 }
 
 // Of this rank's values and all that it has received for the chunk.
-Status DeviceAllReduce::make_message(const Layout& layout, const AllReduceCall& call,
+Status DeviceAllReduce::make_message(const DeviceLayout& layout, const AllReduceCall& call,
                                      std::uint32_t chunk, std::uint32_t tile, Origin origin,
-                                     const Slot& slot, cudaStream_t stream) {
+                                     const MessageSlot& slot, cudaStream_t stream) {
   std::vector<ConstDeviceMessage>& in = folded_;
   in.clear();
   for (const Origin& from : arrivals_[chunk]) {
-    const std::byte* bytes = place(layout.incoming[chunk][in.size()], tile);
-    in.push_back(layout.plan->message(chunk, tile, from, bytes));
+    const std::byte* bytes = place(layout.incoming(chunk, in.size()), tile);
+    in.push_back(layout.plan().message(chunk, tile, from, bytes));
   }
-  const DeviceMessage out = layout.plan->message(chunk, tile, origin, place(slot, tile));
+  const DeviceMessage out = layout.plan().message(chunk, tile, origin, place(slot, tile));
   const DeviceCodec& codec = device_codec(origin.contributions);
   const Batch own = batch(layout, call, chunk, tile);
   if (in.empty()) return codec.encode(own, out, stream);
   const bool is_one_stage =
-      layout.plan->sum().is_one_stage(in[0].origin.contributions, origin.contributions);
+      layout.plan().sum().is_one_stage(in[0].origin.contributions, origin.contributions);
   if (in.size() == 1 && is_one_stage) return codec.decode_add_encode(own, in[0], out, stream);
   return codec.fold_encode(own, in, out, stream);
 }
 
-Status DeviceAllReduce::communicate(const Layout& layout, std::uint32_t tile, std::size_t round) {
+Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t tile,
+                                    std::size_t round) {
   const bool gathers = round >= reduce_rounds_;
-  const auto transfer = [&](const Step& step, const Slot& slot) {
+  const auto transfer = [&](const Step& step, const MessageSlot& slot) {
     return StreamTransfer{step.peer, place(slot, tile),
-                          layout.plan->message_size(step.chunk, tile, step.contributions)};
+                          layout.plan().message_size(step.chunk, tile, step.contributions)};
   };
   sends_.clear();
   receives_.clear();
   for (const Step& step : rounds_[round].sends) {
     sends_.push_back(
-        transfer(step, gathers ? layout.finished[step.chunk] : layout.partial[step.chunk]));
+        transfer(step, gathers ? layout.finished(step.chunk) : layout.partial(step.chunk)));
     traffic_.payload += sends_.back().size;
   }
   for (const auto& [step, index] : rounds_[round].receives) {
     receives_.push_back(
-        transfer(step, gathers ? layout.finished[step.chunk] : layout.incoming[step.chunk][index]));
+        transfer(step, gathers ? layout.finished(step.chunk) : layout.incoming(step.chunk, index)));
   }
   return transport_.exchange(sends_, receives_, wire_);
 }
 
 std::size_t DeviceAllReduce::memory() const {
   std::size_t bytes = messages_.size() + statistics_.size();
-  for (const std::unique_ptr<Layout>& layout : layouts_) {
-    bytes += layout->plan->memory() + layout->room.size();
-  }
+  for (const std::unique_ptr<DeviceLayout>& layout : layouts_) bytes += layout->memory();
   return bytes;
 }
 

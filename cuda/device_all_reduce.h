@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "collective/schedule.h"
-#include "cuda/device_plan.h"
+#include "cuda/device_layout.h"
 #include "cuda/stream_transport.h"
 #include "neuron_fabric/all_reduce.h"
 
@@ -61,31 +61,27 @@ class DeviceAllReduce {
     std::vector<Step> sends;
     std::vector<Arrival> receives;
   };
-  // A message's place among all messages, once a tile.
-  struct Slot {
-    std::size_t at = 0;  // of tile 0
-    std::size_t stride = 0;
-  };
-  struct Layout;
 
   DeviceAllReduce(StreamTransport& transport, const DeviceAllReduceOptions& options,
                   std::unique_ptr<Codec> codec);
 
   Status prepare();
   std::vector<Round> rounds_of(bool gather) const;
-  Expected<Layout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
-  Status exchange_statistics(const Layout& layout, const AllReduceCall& call, cudaStream_t stream);
-  Status sum_tiles(const Layout& layout, const AllReduceCall& call, cudaStream_t stream);
+  Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
+  Status exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
+                             cudaStream_t stream);
+  Status sum_tiles(const DeviceLayout& layout, const AllReduceCall& call, cudaStream_t stream);
   // The kernels of one tile before its round `round`; after the last one, its decodes.
-  Status compute(const Layout& layout, const AllReduceCall& call, std::uint32_t tile,
+  Status compute(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t tile,
                  std::size_t round, cudaStream_t stream);
-  Status communicate(const Layout& layout, std::uint32_t tile, std::size_t round);
-  Status make_message(const Layout& layout, const AllReduceCall& call, std::uint32_t chunk,
-                      std::uint32_t tile, Origin origin, const Slot& slot, cudaStream_t stream);
-  Batch batch(const Layout& layout, const AllReduceCall& call, std::uint32_t chunk,
+  Status communicate(const DeviceLayout& layout, std::uint32_t tile, std::size_t round);
+  Status make_message(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t chunk,
+                      std::uint32_t tile, Origin origin, const MessageSlot& slot,
+                      cudaStream_t stream);
+  Batch batch(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t chunk,
               std::uint32_t tile) const;
   const DeviceCodec& device_codec(std::uint32_t contributions) const;
-  std::byte* place(const Slot& slot, std::uint32_t tile) const {
+  std::byte* place(const MessageSlot& slot, std::uint32_t tile) const {
     return messages_.data() + slot.at + tile * slot.stride;
   }
 
@@ -103,7 +99,7 @@ class DeviceAllReduce {
   std::vector<std::vector<Origin>> arrivals_;  // by chunk: whose messages this rank adds, in order
   cudaStream_t wire_ = nullptr;                // where exchanges happen
 
-  std::vector<std::unique_ptr<Layout>> layouts_;
+  std::vector<std::unique_ptr<DeviceLayout>> layouts_;
   DeviceBuffer messages_;
   DeviceBuffer statistics_;
   std::vector<cudaEvent_t> made_;     // by tile: its messages of this round are there
