@@ -1,0 +1,46 @@
+"""Records become values, and what is none is refused."""
+
+import math
+
+import pytest
+from fake_run import records
+from few_records import ATTACH, FALLBACK, step
+
+from neuron_fabric.telemetry.records import REASONS, RecordError, parse
+
+
+def test_a_record_of_an_unknown_kind_is_passed_over():
+    assert parse({"event": "tomorrow"}) is None
+
+
+@pytest.mark.parametrize("record", [None, 5, [], {}, {"event": 5}, {"event": "step"},
+                                    {"event": "step", "step": -1}, {"event": "step", "step": 1.5},
+                                    {"event": "step", "step": True}, step(0, loss="low"),
+                                    step(0, regions={}), step(0, regions=[5]),
+                                    step(0, regions=[{"route": "fp32"}]), ATTACH | {"link": []},
+                                    ATTACH | {"profile": None}, FALLBACK | {"to": 5}])
+def test_what_is_no_record_is_refused(record):
+    with pytest.raises(RecordError):
+        parse(record)
+
+
+def test_what_is_missing_or_not_finite_is_none():
+    event = parse({"event": "step", "step": 3, "loss": math.inf, "seconds": 0})
+    assert (event.loss, event.seconds, event.exposed_seconds, event.regions) == (None, None, None,
+                                                                                 ())
+    assert parse({"event": "step", "step": 3, "loss": 10**400}).loss is None
+
+
+@pytest.mark.parametrize("before, after, is_fallback", [
+    ("admitted", "non_finite", True), ("probation", "error_budget", True),
+    ("admitted", "locked_out", True), ("admitted", "not_useful", False),
+    ("non_finite", "cool_down", False), ("non_finite", "locked_out", False),
+    ("warm_up", "admitted", False), ("admitted", "admitted", False)])
+def test_a_fallback_takes_a_low_bit_route_away_for_trouble(before, after, is_fallback):
+    assert parse(FALLBACK | {"from": before, "to": after}).is_fallback == is_fallback
+
+
+def test_the_made_up_run_goes_through_every_reason_but_forced():
+    seen = {region["reason"] for record in records(steps=3000) if record["event"] == "step"
+            for region in record["regions"]}
+    assert seen == set(REASONS) - {"forced"}
