@@ -190,8 +190,8 @@ class Shared : public SharedReducer {
             records.memory.write(records.generation, worker, i - first, line, complete);
         if (fault != cxl::Fault::kOk) {
           return {ErrorCode::kCorruptFrame,
-                  fmt::format("shared reducer '{}': line {} of rank {}: {}", options_.name, i, rank,
-                              cxl::to_string(fault))};
+                  fmt::format("shared reducer '{}': line {} of rank {}: {}: {}", options_.name, i,
+                              rank, cxl::to_string(fault), cxl::meaning(fault))};
         }
       }
     }
