@@ -26,6 +26,9 @@ struct SharedReducerOptions {
   // 4 * (ranks + 4) times as much.
   std::size_t capacity = std::size_t{1} << 20;
   std::chrono::milliseconds timeout{30'000};  // of every wait for the others
+  // Rank 0 writes down what all ranks write, as a trace for the RTL, up to so many lines.
+  std::string record = {};
+  std::uint64_t record_lines = 100'000;
 };
 
 // One message of a rank, and where the sum of all ranks' goes.

@@ -156,9 +156,14 @@ Expected<Trace> parse_trace(std::string_view text, std::string_view origin) {
 
 std::string print_trace(const Trace& trace) {
   const DeviceLimits& device = trace.device;
-  std::string text = fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes,
-                                 device.most_workers, device.regions, device.records);
-  for (const TraceItem& item : trace.items) {
+  return fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes, device.most_workers,
+                     device.regions, device.records) +
+         print_items(trace.items);
+}
+
+std::string print_items(std::span<const TraceItem> items) {
+  std::string text;
+  for (const TraceItem& item : items) {
     const auto out = std::back_inserter(text);
     const RegionConfig& config = item.config;
     switch (item.kind) {

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "cxl/read_out.h"
+#include "cxl/trace.h"
 #include "support/generator.h"
 
 namespace nf {
@@ -122,6 +125,30 @@ TEST(SharedReducer, AddsFp32InRankOrder) {
       ASSERT_EQ(sum[i], (values[1][i] + values[2][i]) + values[0][i]);
     }
   });
+}
+
+TEST(SharedReducer, WritesDownWhatThePipelineAnswersAlike) {
+  const std::string path = testing::TempDir() + unique_name() + ".trace";
+  run_threads(4, [&](SharedReducerOptions options) {
+    options.record = path;
+    options.record_lines = 300;
+    sum_like_the_codec("g_ternary", options);
+  });
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Expected<cxl::Trace> trace = cxl::parse_trace(text, path);
+  ASSERT_TRUE(trace) << trace.status().message();
+  std::uint64_t writes = 0;
+  for (const cxl::TraceItem& item : trace->items) writes += item.request.is_write ? 1 : 0;
+  EXPECT_LE(writes, 300u);
+  EXPECT_GT(writes, 200u);
+  std::uint64_t complete = 0;
+  for (const cxl::TraceAnswer& answer : cxl::run_trace(*trace)) {
+    ASSERT_EQ(answer.answer.fault, cxl::Fault::kOk);
+    complete += answer.answer.complete ? 1 : 0;
+  }
+  EXPECT_EQ(complete, writes / 4);
+  std::remove(path.c_str());
 }
 
 // Starts a process a rank; gives their exit codes.
