@@ -210,6 +210,28 @@ TEST(SharedReducer, TellsAllThatTheyWantDifferentThings) {
   });
 }
 
+TEST(SharedReducer, TellsAllWhoMeetWithOtherOptions) {
+  run_threads(3, [](SharedReducerOptions options) {
+    if (options.rank == 1) options.capacity *= 2;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto reducer = SharedReducer::join(options);
+    ASSERT_FALSE(reducer);
+    EXPECT_EQ(reducer.status().code(), ErrorCode::kDisagreement);
+    EXPECT_THAT(reducer.status().message(), HasSubstr("rank 0 has 3 ranks and"));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, options.timeout / 2);
+  });
+}
+
+TEST(SharedReducer, RefusesTwoRanksOfOneNumber) {
+  run_threads(3, [](SharedReducerOptions options) {
+    if (options.rank == 2) options.rank = 1;
+    const auto reducer = SharedReducer::join(options);
+    ASSERT_FALSE(reducer);
+    EXPECT_EQ(reducer.status().code(), ErrorCode::kDisagreement);
+    EXPECT_THAT(reducer.status().message(), HasSubstr("two ranks say they are 1"));
+  });
+}
+
 TEST(SharedReducer, TellsAllOfBytesThatAreNoDigits) {
   run_threads(2, [](const SharedReducerOptions& options) {
     const auto codec = make_codec("g_ternary");
