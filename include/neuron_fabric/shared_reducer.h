@@ -22,10 +22,13 @@ struct SharedReducerOptions {
   std::string name;  // of the job: letters, digits, '_', '-' and '.', the same on all ranks
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;  // at most 64
-  // Bytes of one rank's messages in one call, the same on all ranks. Shared memory takes about
-  // 4 * (ranks + 4) times as much.
+  // Bytes of one rank's messages in one call, the same on all ranks. Shared memory takes
+  // 2 * (ranks + bits of a count + 1) times as much.
   std::size_t capacity = std::size_t{1} << 20;
   std::chrono::milliseconds timeout{30'000};  // of every wait for the others
+  // Rank 0 writes down what all ranks write, as a trace for the RTL, up to so many lines.
+  std::string record = {};
+  std::uint64_t record_lines = 100'000;
 };
 
 // One message of a rank, and where the sum of all ranks' goes.

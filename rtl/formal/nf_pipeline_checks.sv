@@ -9,13 +9,13 @@ module nf_pipeline_checks
     input region_t [REGIONS-1:0]         regions_i,
     input logic                          advance,
     input logic                          valid_i,
-    input logic                          valid4,
     input logic                          fold4,
     input logic                          fold_busy_i,
     input logic                          fold_last_i,
     input logic                          record_read_o,
     input logic                          record_write_o,
-    input error_e                        error4,
+    input error_e                        error_o,
+    input logic                          valid_o,
     input logic [BYTE_ADDRESS_BITS-1:0]  address_i
 );
 
@@ -31,7 +31,7 @@ module nf_pipeline_checks
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       assert (!valid_i || $onehot0(owners));                 // regions never overlap
-      assert (!(valid4 && error4 == ERROR_OVERFLOW));    // no counter ever wraps
+      assert (!(valid_o && error_o == ERROR_OVERFLOW));      // no counter ever wraps
       assert (!(fold4 && fold_busy_i));                        // one fold at a time
       assert (!(fold_busy_i && advance));                      // and the pipeline waits for it
       assert (!(fold_last_i && record_read_o));                // which leaves the store alone

@@ -29,6 +29,7 @@ module nf_lookup
   tag_t tag1;
   logic [REGION_BITS-1:0] number1;
   logic [ADDRESS_BITS-1:0] offset1;
+  region_t region1;
 
   always_ff @(posedge clk_i)
     if (advance_i) begin
@@ -46,7 +47,8 @@ module nf_lookup
       .regions_i,
       .address_i(address1_q),
       .owned_o  (tag1.owned),
-      .region_o (number1),
+      .number_o (number1),
+      .region_o (region1),
       .offset_o (offset1),
       .error_o  (tag1.error)
   );
@@ -55,22 +57,21 @@ module nf_lookup
   tag_t tag2_q;
   logic [ADDRESS_BITS-1:0] offset2_q;
   logic [LINE_BITS-1:0] data2_q;
-  region_t region2;
+  region_t region2_q;
   error_e error2;
 
   always_ff @(posedge clk_i)
     if (advance_i) begin
       tag2_q    <= tag1;
       offset2_q <= offset1;
+      region2_q <= region1;
       data2_q   <= data1_q;
     end
 
-  assign region2 = regions_i[tag2_q.region[REGION_BITS-1:0]];
   nf_window_lookup #(
       .RECORD_BITS(RECORD_BITS)
   ) i_window (
-      .region_i(region2),
-      .write_i (tag2_q.write),
+      .region_i(region2_q),
       .offset_i(offset2_q),
       .error_i (tag2_q.error),
       .window_o,
@@ -83,7 +84,7 @@ module nf_lookup
     tag_o       = tag2_q;
     tag_o.error = error2;
   end
-  assign ternary_o = region2.mode == MODE_G_TERNARY;
+  assign ternary_o = region2_q.mode == MODE_G_TERNARY;
   assign data_o    = data2_q;
 
 endmodule

@@ -132,7 +132,7 @@ module nf_pipeline
   logic [RECORD_BITS-1:0] index3_q;
   logic [ADDRESS_BITS-1:0] line3_q;
   logic [LINE_BITS-1:0] digit0_3, digit1_3;
-  logic bad_digits3, forward3;
+  logic bad_digits3, forward3, of_worker3;
   region_t region3;
   // Stage 5's record, wanted by 3 and 4
   counters_t counters5_q;
@@ -183,9 +183,14 @@ module nf_pipeline
 
   assign region3  = regions_i[tag3_q.region[REGION_BITS-1:0]];
   assign forward3 = valid_q[5] && kept5_q && index5_q == index3_q;
+  assign of_worker3 = window3_q < region3.workers;
   always_comb begin
     logic [GENERATION_BITS-1:0] generation3;
     work3.tag        = tag3_q;
+    // Workers' windows are written, results are read; only what is kept as it is reads back.
+    if (tag3_q.error == ERROR_OK && tag3_q.write != of_worker3
+        && !(of_worker3 && region3.mode == MODE_IDENTITY))
+      work3.tag.error = ERROR_WRONG_MODE;
     work3.slot0      = region3.base + line3_q;
     work3.window     = window3_q;
     work3.index      = index3_q;
@@ -193,7 +198,7 @@ module nf_pipeline
     work3.digit1     = digit1_3;
     work3.bad_digits = bad_digits3;
     for (int unsigned w = 0; w < WORKERS; w++)
-      work3.who[w] = window3_q == WINDOW_BITS'(w) && window3_q < region3.workers;
+      work3.who[w] = window3_q == WINDOW_BITS'(w) && of_worker3;
     {generation3, work3.counters.arrived, work3.counters.planes} = record_i;
     work3.fresh = generation3 == region3.generation;
   end
@@ -203,21 +208,24 @@ module nf_pipeline
   logic valid4, forward4, complete4, keeps4, bytes4, fold4;
   logic [3:0] result4;
   logic [LINE_BITS-1:0] plane4;
+  logic [LINE_BITS/8-1:0] carry4, carry5_q;
   counters_t latest4, next4;
   region_t region4;
   error_e error4;
 
   if (LATENCY == 5) begin : gen_stage4
     work_t work4_q;
+    logic same45_q;  // the records of stages 4 and 5 are the same
     always_ff @(posedge clk_i)
       if (advance) begin
+        same45_q         <= work3.index == work4.index;
         work4_q          <= work3;
         work4_q.fresh    <= work3.fresh || forward3;
         work4_q.counters <= forward3 ? counters5_q : work3.counters;
       end
     assign work4    = work4_q;
     assign valid4   = valid_q[4];
-    assign forward4 = valid_q[5] && kept5_q && index5_q == work4.index;
+    assign forward4 = valid_q[5] && kept5_q && same45_q;
   end else begin : gen_no_stage4
     assign work4    = work3;
     assign valid4   = valid_q[3];
@@ -245,6 +253,7 @@ module nf_pipeline
       .arrived_o   (next4.arrived),
       .planes_o    (next4.planes),
       .plane_o     (plane4),
+      .carry_o     (carry4),
       .complete_o  (complete4),
       .error_o     (error4)
   );
@@ -260,7 +269,7 @@ module nf_pipeline
 
   // Stage 5
   tag_t tag5_q;
-  logic complete5_q, from_memory5_q, own_slot0_5_q;
+  logic complete5_q, from_memory5_q, own_slot0_5_q, overflow5;
   logic [LINE_BITS-1:0] line5_q;
   region_t region5;
 
@@ -274,6 +283,7 @@ module nf_pipeline
       index5_q       <= work4.index;
       kept5_q        <= keeps4;
       counters5_q    <= next4;
+      carry5_q       <= carry4;
       line5_q        <= work4.tag.write ? work4.digit0 : plane4;
     end
     if (fold_last_i) counters5_q.planes[LINE_BITS-1:0] <= fold_sum_i;
@@ -288,8 +298,9 @@ module nf_pipeline
 
   assign valid_o    = valid_q[5] && !fold_busy_i;
   assign advance    = !valid_q[5] || (valid_o && ready_i);
-  assign error_o    = tag5_q.error;
-  assign complete_o = complete5_q;
+  assign overflow5  = kept5_q && carry5_q != '0;
+  assign error_o    = overflow5 ? ERROR_OVERFLOW : tag5_q.error;
+  assign complete_o = complete5_q && !overflow5;
   always_comb begin
     if (tag5_q.write || tag5_q.error != ERROR_OK) data_o = '0;
     else data_o = from_memory5_q ? line_i : line5_q;
@@ -313,7 +324,10 @@ module nf_pipeline
   end
 
   assign event_o.valid    = valid_q[5] && advance;
-  assign event_o.tag      = tag5_q;
-  assign event_o.complete = complete5_q;
+  assign event_o.complete = complete_o;
+  always_comb begin
+    event_o.tag       = tag5_q;
+    event_o.tag.error = error_o;
+  end
 
 endmodule

@@ -1,5 +1,6 @@
-// Stage 1: which region an address lies in, and how many lines above its base. Regions never overlap,
-// so at most one answers, and an OR joins them. All comparisons run side by side.
+// Stage 1: which region an address lies in, what is known of it, and how many lines above its base.
+// Regions never overlap, so at most one answers, and an OR joins them. All comparisons run side by
+// side.
 module nf_region_lookup
   import nf_reducer_pkg::*;
 #(
@@ -9,7 +10,8 @@ module nf_region_lookup
     input  region_t [REGIONS-1:0]          regions_i,
     input  logic    [BYTE_ADDRESS_BITS-1:0] address_i,
     output logic                           owned_o,
-    output logic    [INDEX_BITS-1:0]       region_o,
+    output logic    [INDEX_BITS-1:0]       number_o,
+    output region_t                        region_o,
     output logic    [ADDRESS_BITS-1:0]     offset_o,
     output error_e                         error_o
 );
@@ -20,13 +22,15 @@ module nf_region_lookup
   always_comb begin
     logic hit;
     owned_o  = 1'b0;
+    number_o = '0;
     region_o = '0;
     offset_o = '0;
     for (int unsigned r = 0; r < REGIONS; r++) begin
       hit = regions_i[r].enabled && line >= regions_i[r].base && {1'b0, line} < regions_i[r].beyond;
       owned_o = owned_o | hit;
       if (hit) begin
-        region_o = region_o | INDEX_BITS'(r);
+        number_o = number_o | INDEX_BITS'(r);
+        region_o = region_o | regions_i[r];
         offset_o = offset_o | (line - regions_i[r].base);
       end
     end

@@ -1,6 +1,6 @@
 #include "cxl/fault.h"
 
-#include <fmt/format.h>
+#include <cstddef>
 
 namespace nf::cxl {
 namespace {
@@ -29,10 +29,6 @@ constexpr Text kTexts[kFaults] = {
 
 std::string_view to_string(Fault fault) { return kTexts[static_cast<std::size_t>(fault)].name; }
 
-Status status_of(Fault fault, std::string_view where) {
-  if (fault == Fault::kOk) return {};
-  const Text& text = kTexts[static_cast<std::size_t>(fault)];
-  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}: {}", where, text.name, text.meaning)};
-}
+std::string_view meaning(Fault fault) { return kTexts[static_cast<std::size_t>(fault)].meaning; }
 
 }  // namespace nf::cxl

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "neuron_fabric/status.h"
-
 namespace nf::cxl {
 
 enum class Fault : std::uint8_t {
@@ -28,7 +26,7 @@ inline constexpr unsigned kFaults = 12;
 // "wrong_mode".
 std::string_view to_string(Fault fault);
 
-// Ok, or what happened in a sentence that begins with `where`.
-Status status_of(Fault fault, std::string_view where);
+// "there is no such mode, or the mode has no such access".
+std::string_view meaning(Fault fault);
 
 }  // namespace nf::cxl

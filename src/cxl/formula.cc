@@ -20,7 +20,15 @@ struct Kind {
   double lines_written = 0;
   double lines_folded = 0;  // read when the others have come
   double additions = 0;     // of FP32
+  double shared_by = 1;     // requests that find the record on the controller, or bring it there
 };
+
+// Counters that all workers want at about the same time are read and written once for all of them,
+// if so many can be on the controller.
+double shared_by(Mode mode, WriteOrder order, std::uint32_t workers, std::uint32_t outstanding) {
+  if (order == WriteOrder::kApart || !counts_digits(mode)) return 1;
+  return std::min(workers, outstanding);
+}
 
 class Formula {
  public:
@@ -35,7 +43,8 @@ class Formula {
   }
 
   double service(const Kind& kind, bool has_datapath) const {
-    const double lines = kind.lines_read + kind.lines_folded + kind.lines_written;
+    const double lines =
+        (kind.lines_read + kind.lines_folded + kind.lines_written) / kind.shared_by;
     const double memory = lines * column() / timing_.channels * (1 + turnaround(kind));
     const double datapath =
         timing_.period() * (has_datapath ? 1 + kFp32AdderCycles * kind.additions : 1);
@@ -99,10 +108,12 @@ Prediction predict(const Timing& timing, const HostOptions& host, const Workload
   const WorkloadOptions& options = workload.options();
   const auto writes = static_cast<double>(workload.writes());
   const auto lasts = static_cast<double>(options.lines);
-  const Kind kinds[] = {kind_of(timing, options.mode, options.workers, true, false, writes - lasts),
-                        kind_of(timing, options.mode, options.workers, true, true, lasts),
-                        kind_of(timing, options.mode, options.workers, false, false,
-                                static_cast<double>(workload.requests()) - writes)};
+  Kind kinds[] = {kind_of(timing, options.mode, options.workers, true, false, writes - lasts),
+                  kind_of(timing, options.mode, options.workers, true, true, lasts),
+                  kind_of(timing, options.mode, options.workers, false, false,
+                          static_cast<double>(workload.requests()) - writes)};
+  const double sharing = shared_by(options.mode, options.order, options.workers, host.outstanding);
+  kinds[0].shared_by = kinds[1].shared_by = sharing;
   const Formula formula(timing, host);
   Prediction prediction;
   for (const bool has_datapath : {false, true}) {
@@ -119,11 +130,13 @@ Prediction predict(const Timing& timing, const HostOptions& host, const Workload
   return prediction;
 }
 
-ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers) {
+ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers,
+                           WriteOrder order) {
   const HostOptions host;
   const Formula formula(timing, host);
-  const Kind write = kind_of(timing, mode, workers, true, false, 1);
-  const Kind last = kind_of(timing, mode, workers, true, true, 1);
+  Kind write = kind_of(timing, mode, workers, true, false, 1);
+  Kind last = kind_of(timing, mode, workers, true, true, 1);
+  write.shared_by = last.shared_by = shared_by(mode, order, workers, timing.queue);
   const Kind read = kind_of(timing, mode, workers, false, false, 1);
   const double mean =
       ((workers - 1) * formula.service(write, true) + formula.service(last, true)) / workers;

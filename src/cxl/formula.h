@@ -24,6 +24,7 @@ struct ServiceTimes {
   double alone = 0;  // of a write, until its answer
 };
 
-ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers);
+ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers,
+                           WriteOrder order);
 
 }  // namespace nf::cxl

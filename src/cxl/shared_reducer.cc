@@ -13,12 +13,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "base/checksum.h"
 #include "codec/sign/sign_format.h"
 #include "cxl/read_out.h"
 #include "cxl/reducer.h"
 #include "cxl/shared_plan.h"
+#include "cxl/shared_record.h"
 #include "cxl/shared_segment.h"
 
 namespace nf {
@@ -40,6 +42,9 @@ class Shared : public SharedReducer {
         results_(window_ * result_factor(options.ranks)) {}
 
   Status join() {
+    if (!options_.record.empty() && options_.rank == 0) {
+      NF_RETURN_IF_ERROR(record_.open(options_.record, options_.ranks, options_.record_lines));
+    }
     return segment_.join({.name = "nf_" + options_.name,
                           .rank = options_.rank,
                           .ranks = options_.ranks,
@@ -64,6 +69,7 @@ class Shared : public SharedReducer {
     write(plan, messages);
     NF_RETURN_IF_ERROR(segment_.barrier());
     if (const Status same = check_agreement(); !same.ok()) return segment_.fail(same);
+    if (record_.is_open()) record(plan, messages);
     const Status reduced = reduce(plan, messages);
     if (!reduced.ok()) return segment_.fail(reduced);
     NF_RETURN_IF_ERROR(segment_.barrier());
@@ -139,6 +145,17 @@ class Shared : public SharedReducer {
     written_ += plan.lines * kLineBytes;
   }
 
+  void record(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
+    std::vector<const std::byte*> workers(options_.ranks);
+    for (const cxl::SharedPart& part : plan.parts) {
+      for (std::uint32_t worker = 0; worker < options_.ranks; ++worker) {
+        const std::uint32_t rank = (worker + messages[part.message].first_rank) % options_.ranks;
+        workers[worker] = window(rank) + part.line * kLineBytes;
+      }
+      record_.add(part.mode, workers, part.lines);
+    }
+  }
+
   // The lines of all parts are shared out evenly.
   Status reduce(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     const std::size_t begin = plan.lines * options_.rank / options_.ranks;
@@ -190,8 +207,8 @@ class Shared : public SharedReducer {
             records.memory.write(records.generation, worker, i - first, line, complete);
         if (fault != cxl::Fault::kOk) {
           return {ErrorCode::kCorruptFrame,
-                  fmt::format("shared reducer '{}': line {} of rank {}: {}", options_.name, i, rank,
-                              cxl::to_string(fault))};
+                  fmt::format("shared reducer '{}': line {} of rank {}: {}: {}", options_.name, i,
+                              rank, cxl::to_string(fault), cxl::meaning(fault))};
         }
       }
     }
@@ -248,6 +265,7 @@ class Shared : public SharedReducer {
   const std::size_t window_;
   const std::size_t results_;
   cxl::SharedSegment segment_;
+  cxl::SharedRecord record_;  // of rank 0, where asked for
   std::size_t set_ = 0;
   std::array<Records, std::size(cxl::kModes)> records_;
   std::uint64_t written_ = 0;

@@ -25,7 +25,8 @@ using std::chrono::milliseconds;
 
 constexpr std::uint32_t kMagic = 0x4e465331;  // "NFS1"
 constexpr std::size_t kPage = 4096;
-constexpr milliseconds kGlance{20};  // how often whoever waits looks around
+constexpr milliseconds kFarewell{1000};  // how long who comes late may still read why all failed
+constexpr milliseconds kGlance{20};      // how often whoever waits looks around
 
 constexpr std::size_t header_bytes() { return (sizeof(SegmentHeader) + kPage - 1) / kPage * kPage; }
 
@@ -81,6 +82,11 @@ Status SharedSegment::create() {
   while (header_->joined.load() + 1 < options_.ranks) {
     const std::uint32_t joined = header_->joined.load();
     if (joined + 1 >= options_.ranks) break;
+    if (header_->failed.load() != 0) {
+      std::this_thread::sleep_for(kFarewell);
+      shm_unlink(path.c_str());
+      return noted();
+    }
     if (Clock::now() >= end) {
       shm_unlink(path.c_str());
       return fail(
@@ -114,18 +120,19 @@ Status SharedSegment::attach() {
     NF_RETURN_IF_ERROR(map(file_));
     if (header_->magic.load() == kMagic) {
       if (header_->ranks != options_.ranks || header_->bytes != options_.bytes) {
-        return {ErrorCode::kDisagreement,
-                fmt::format("shared reducer '{}': rank 0 has {} ranks and {} bytes, rank {} has {} "
-                            "and {}",
-                            options_.name, header_->ranks, header_->bytes, options_.rank,
-                            options_.ranks, options_.bytes)};
+        return fail({ErrorCode::kDisagreement,
+                     fmt::format("shared reducer '{}': rank 0 has {} ranks and {} bytes, rank {} "
+                                 "has {} and {}",
+                                 options_.name, header_->ranks, header_->bytes, options_.rank,
+                                 options_.ranks, options_.bytes)});
       }
-      NF_RETURN_IF_ERROR(lock_own_byte());
+      if (const Status locked = lock_own_byte(); !locked.ok()) return fail(locked);
       header_->joined.fetch_add(1);
       futex_wake_all(header_->joined);
     }
     bool is_current = header_->magic.load() == kMagic;
     while (is_current && header_->is_open.load() == 0 && Clock::now() < end) {
+      if (header_->failed.load() != 0) return noted();
       futex_wait(header_->is_open, 0, kGlance);
       struct stat named = {};
       const int other = shm_open(path.c_str(), O_RDWR, 0600);

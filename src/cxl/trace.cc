@@ -11,6 +11,8 @@ namespace nf::cxl {
 namespace {
 
 constexpr std::string_view kTitle = "nf_cxl_trace 1";
+constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMostCycle = std::uint64_t{1} << 48;
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -57,8 +59,8 @@ std::string parse_device(const std::vector<std::string_view>& words, DeviceLimit
   if (!is_sound) return "expected 'device PLANES MOST_WORKERS REGIONS RECORDS'";
   if (device.planes < 1 || device.planes > 16 || device.most_workers < 1 ||
       device.most_workers > 64 || device.regions < 1 || device.regions > 255 ||
-      device.records < 1 || device.records > 0xffff'ffffu) {
-    return "no such device: 1 to 16 planes, 64 workers, 255 regions, 2^32 - 1 records";
+      device.records < 1 || device.records > kMostRecords) {
+    return "no such device: 1 to 16 planes, 64 workers, 255 regions, 2^24 records";
   }
   return {};
 }
@@ -105,6 +107,7 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
       return item.request.is_write ? "expected 'w CYCLE ADDRESS DATA'"
                                    : "expected 'r CYCLE ADDRESS'";
     }
+    if (item.cycle > kMostCycle) return "cycles are at most 2^48";
     if (item.request.is_write && !parse_line(words[3], item.request.data)) {
       return "data are 128 hexadecimal digits";
     }
@@ -153,9 +156,14 @@ Expected<Trace> parse_trace(std::string_view text, std::string_view origin) {
 
 std::string print_trace(const Trace& trace) {
   const DeviceLimits& device = trace.device;
-  std::string text = fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes,
-                                 device.most_workers, device.regions, device.records);
-  for (const TraceItem& item : trace.items) {
+  return fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes, device.most_workers,
+                     device.regions, device.records) +
+         print_items(trace.items);
+}
+
+std::string print_items(std::span<const TraceItem> items) {
+  std::string text;
+  for (const TraceItem& item : items) {
     const auto out = std::back_inserter(text);
     const RegionConfig& config = item.config;
     switch (item.kind) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cxl/reducer.h"
+#include "neuron_fabric/status.h"
 
 namespace nf::cxl {
 
@@ -32,6 +34,8 @@ struct Trace {
 // `origin` names the text in messages. Fails with kBadConfig and the line that is wrong.
 Expected<Trace> parse_trace(std::string_view text, std::string_view origin = "trace");
 std::string print_trace(const Trace& trace);
+// Of a trace, what follows its first two lines.
+std::string print_items(std::span<const TraceItem> items);
 
 // Of one item: of a request the cycles of both its handshakes, else the fault alone.
 struct TraceAnswer {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cxl/reducer.h"
+#include "neuron_fabric/status.h"
 
 namespace nf::cxl {
 

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "cxl/read_out.h"
+#include "cxl/trace.h"
 #include "support/generator.h"
 
 namespace nf {
@@ -124,6 +127,30 @@ TEST(SharedReducer, AddsFp32InRankOrder) {
   });
 }
 
+TEST(SharedReducer, WritesDownWhatThePipelineAnswersAlike) {
+  const std::string path = testing::TempDir() + unique_name() + ".trace";
+  run_threads(4, [&](SharedReducerOptions options) {
+    options.record = path;
+    options.record_lines = 300;
+    sum_like_the_codec("g_ternary", options);
+  });
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const Expected<cxl::Trace> trace = cxl::parse_trace(text, path);
+  ASSERT_TRUE(trace) << trace.status().message();
+  std::uint64_t writes = 0;
+  for (const cxl::TraceItem& item : trace->items) writes += item.request.is_write ? 1 : 0;
+  EXPECT_LE(writes, 300u);
+  EXPECT_GT(writes, 200u);
+  std::uint64_t complete = 0;
+  for (const cxl::TraceAnswer& answer : cxl::run_trace(*trace)) {
+    ASSERT_EQ(answer.answer.fault, cxl::Fault::kOk);
+    complete += answer.answer.complete ? 1 : 0;
+  }
+  EXPECT_EQ(complete, writes / 4);
+  std::remove(path.c_str());
+}
+
 // Starts a process a rank; gives their exit codes.
 std::vector<int> run_processes(std::uint32_t ranks,
                                const std::function<int(SharedReducerOptions)>& work) {
@@ -180,6 +207,28 @@ TEST(SharedReducer, TellsAllThatTheyWantDifferentThings) {
     const Status status = sum_zeros(**reducer, 3, options.rank == 2 ? 1 : 0);
     EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
     EXPECT_THAT(status.message(), HasSubstr("ranks 0 and 2 were asked for different sums"));
+  });
+}
+
+TEST(SharedReducer, TellsAllWhoMeetWithOtherOptions) {
+  run_threads(3, [](SharedReducerOptions options) {
+    if (options.rank == 1) options.capacity *= 2;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto reducer = SharedReducer::join(options);
+    ASSERT_FALSE(reducer);
+    EXPECT_EQ(reducer.status().code(), ErrorCode::kDisagreement);
+    EXPECT_THAT(reducer.status().message(), HasSubstr("rank 0 has 3 ranks and"));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, options.timeout / 2);
+  });
+}
+
+TEST(SharedReducer, RefusesTwoRanksOfOneNumber) {
+  run_threads(3, [](SharedReducerOptions options) {
+    if (options.rank == 2) options.rank = 1;
+    const auto reducer = SharedReducer::join(options);
+    ASSERT_FALSE(reducer);
+    EXPECT_EQ(reducer.status().code(), ErrorCode::kDisagreement);
+    EXPECT_THAT(reducer.status().message(), HasSubstr("two ranks say they are 1"));
   });
 }
 

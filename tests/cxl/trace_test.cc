@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cxl/traffic.h"
+#include "support/generator.h"
 
 namespace nf::cxl {
 namespace {
@@ -89,10 +90,30 @@ TEST(Trace, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error(begin + "r 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
   EXPECT_EQ(error(begin + "r -1 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
   EXPECT_EQ(error(begin + "r 99999999999999999999 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
+  EXPECT_EQ(error(begin + "r 281474976710657 0\n"), "file:3: cycles are at most 2^48");
   EXPECT_EQ(error(begin + "w 0 0 00\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "w 0 0 " + data('g') + "\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "x 0 0\n"),
             "file:3: no item 'x'; there are: ready, enable, clear, disable, w, r");
+}
+
+TEST(Trace, BearsAnyBytes) {
+  nf::test::Generator generator(13);
+  const std::string sound =
+      print_trace(random_traffic({.mode = Mode::kGTernary, .workers = 3, .lines = 6}));
+  int accepted = 0;
+  for (int round = 0; round < nf::test::rounds_of(500); ++round) {
+    std::string text = sound;
+    // Not in the first lines: a device of other sizes is another test.
+    for (std::uint64_t i = generator.below(4); i < 4; ++i) {
+      text[60 + generator.below(text.size() - 60)] = static_cast<char>(generator.below(128));
+    }
+    const Expected<Trace> trace = parse_trace(text);
+    if (!trace) continue;
+    ++accepted;
+    EXPECT_LE(run_trace(*trace).size(), trace->items.size());
+  }
+  EXPECT_GT(accepted, 10);
 }
 
 TEST(Trace, AnswersLikeTheFunctionalModelWhateverTheHandshakes) {

@@ -32,6 +32,7 @@ struct Options {
   std::vector<double> gbps = {100};
   double latency_us = 5;
   double clock_ghz = 2;
+  std::string order = "in_step";
   bool is_measured = false;
   std::string profile;
   std::string write_profile;
@@ -156,6 +157,7 @@ Expected<ReplayCase> case_of(const Options& options, std::uint32_t workers) {
   if (!times) return times.status();
   one.times = *times;
   one.timing.clock_ghz = options.clock_ghz;
+  if (options.order == "apart") one.order = cxl::WriteOrder::kApart;
   one.capacity = capacity_of(one.timing, options.codec, workers);
   if (one.reducer == ReplayReducer::kShared) {
     const Expected<SharedTimes> shared = measure_shared_times(options.codec, workers);
@@ -264,6 +266,10 @@ void add_replay(CLI::App& parent, Action& action) {
       ->type_name("X")
       ->check(CLI::Range(1e-3, 100.0).description(""))
       ->capture_default_str();
+  command->add_option("--order", options->order, "of cxl: where workers write at a time, as below")
+      ->type_name("in_step|apart")
+      ->check(CLI::IsMember({"in_step", "apart"}).description(""))
+      ->capture_default_str();
   command->add_flag("--measure", options->is_measured,
                     "of shared: also sum the buckets really, in threads");
   command->add_option("--profile", options->profile, "a profile to take")->type_name("FILE");
@@ -278,6 +284,10 @@ void add_replay(CLI::App& parent, Action& action) {
       "closed formula, one device of CXL 2.0 x8 for all workers; shared is its functional model "
       "in\n"
       "the shared memory of this machine, measured at two sizes.\n"
+      "\n"
+      "In step, workers write the same line at about the same time, and cxl keeps its counters at "
+      "hand;\n"
+      "apart, every write takes them from memory and back. Capacity is that of apart.\n"
       "\n"
       "TRACE has one JSON object a line, the job's and then one a bucket:\n"
       "  {\"format\": \"neuron_fabric.buckets\", \"version\": 1, \"name\": \"mine\", \"workers\": "

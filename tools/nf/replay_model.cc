@@ -73,8 +73,9 @@ Reduction cxl_seconds(const ReplayCase& one, std::size_t values) {
   const auto lines = static_cast<double>(cxl::gradient_lines(mode, values));
   const auto scales = static_cast<double>(cxl::lines_of(cxl::codes_at(values)));
   const double results = cxl::result_windows_of(mode, one.workers);
-  const cxl::ServiceTimes codes = cxl::service_times(one.timing, mode, one.workers);
-  const cxl::ServiceTimes fp32 = cxl::service_times(one.timing, cxl::Mode::kFp32, one.workers);
+  const cxl::ServiceTimes codes = cxl::service_times(one.timing, mode, one.workers, one.order);
+  const cxl::ServiceTimes fp32 =
+      cxl::service_times(one.timing, cxl::Mode::kFp32, one.workers, one.order);
   const double n = one.workers;
   const double reduce =
       n * (lines * (codes.write + results * codes.read) + scales * (fp32.write + fp32.read)) +
@@ -188,7 +189,8 @@ ReducerCapacity capacity_of(const cxl::Timing& timing, const std::string& codec,
   ReducerCapacity capacity{.most_workers = device.most_workers};
   while (cxl::planes_of(mode, capacity.most_workers) > device.planes) --capacity.most_workers;
   const std::uint32_t served = std::min(workers, capacity.most_workers);
-  capacity.lines_per_second = std::floor(1 / cxl::service_times(timing, mode, served).write);
+  capacity.lines_per_second =
+      std::floor(1 / cxl::service_times(timing, mode, served, cxl::WriteOrder::kApart).write);
   capacity.queue_lines = device.records * served;
   return capacity;
 }

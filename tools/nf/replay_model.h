@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cxl/timing.h"
+#include "cxl/workload.h"
 #include "neuron_fabric/profile.h"
 #include "neuron_fabric/status.h"
 #include "nf/bucket_trace.h"
@@ -41,9 +42,10 @@ struct ReplayCase {
   std::uint32_t workers = 8;
   ReplayLink link;
   CodecTimes times = {};
-  SharedTimes shared = {};        // of kShared
-  cxl::Timing timing = {};        // of kCxl
-  ReducerCapacity capacity = {};  // of kCxl
+  SharedTimes shared = {};                           // of kShared
+  cxl::Timing timing = {};                           // of kCxl
+  cxl::WriteOrder order = cxl::WriteOrder::kInStep;  // of kCxl
+  ReducerCapacity capacity = {};                     // of kCxl
 };
 
 struct ReplayCost {
@@ -58,7 +60,7 @@ struct ReplayCost {
 // Fails where the codec cannot have so many ranks.
 Expected<ReplayCost> cost_of(const ReplayCase& one, const BucketTraffic& bucket);
 
-// What a device of this timing takes from `workers`, as profiles have it.
+// What a device of this timing takes from `workers`, as profiles have it, wherever they write.
 ReducerCapacity capacity_of(const cxl::Timing& timing, const std::string& codec,
                             std::uint32_t workers);
 
