@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -9,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.fabric import Fabric
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings, mode
+from neuron_fabric.telemetry import Reader
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ def attach(
     tensorboard: str | os.PathLike | None = None,
     prometheus: int | str | None = None,
     record: str | os.PathLike | None = None,
+    readers: Sequence[Reader] = (),
 ) -> Fabric:
     """Attaches the runtime to a DistributedDataParallel model, before its first backward pass.
 
@@ -49,6 +52,8 @@ def attach(
     scaler: a GradScaler whose scale error feedback and norms are to be free of.
     tensorboard, prometheus: a folder for TensorBoard; a port, host:port or file for Prometheus.
     record: a file in which rank 0 keeps the sizes of all buckets, for `nf replay`.
+    readers: of your own, on this rank: neuron_fabric.telemetry.Reader, with write(record), flush() and
+        close() (docs/telemetry.md).
 
     The environment variable NF_MODE turns it off, or lets it only watch (shadow), without a change
     to the code.
@@ -73,6 +78,7 @@ def attach(
             tensorboard=tensorboard,
             prometheus=prometheus,
             record=record,
+            readers=readers,
         )
 
     session = open_session(ddp.module, ddp.process_group, check, timeout)

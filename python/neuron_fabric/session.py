@@ -66,7 +66,9 @@ class Session:
         except BaseException:
             self.runtime.close()
             raise
-        self.telemetry = Telemetry(self._records, [self.summary_reader, *readers])
+        self.telemetry = Telemetry(
+            self._records, [self.summary_reader, *readers, *settings.readers]
+        )
         _open.add(self)
 
     def _make_readers(self) -> list[Reader]:

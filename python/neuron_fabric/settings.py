@@ -1,7 +1,10 @@
 """Everything that can be set about an attached model, checked before anything is done with it."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from neuron_fabric.telemetry import Reader
 
 MODES = ("on", "shadow", "off")
 ADMITS = ("useful", "safe")
@@ -35,6 +38,7 @@ class Settings:
     tensorboard: str | os.PathLike | None = None
     prometheus: int | str | None = None
     record: str | os.PathLike | None = None
+    readers: Sequence[Reader] = ()
 
     def __post_init__(self) -> None:
         if self.route is not None and not isinstance(self.route, str):
@@ -52,6 +56,9 @@ class Settings:
             raise TypeError(f"run_dir is a folder, not {self.run_dir!r}")
         if self.record is not None and not isinstance(self.record, (str, os.PathLike)):
             raise TypeError(f"record is a file, not {self.record!r}")
+        for reader in self.readers:
+            if not isinstance(reader, Reader):
+                raise TypeError(f"readers are neuron_fabric.telemetry.Reader, not {reader!r}")
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 

@@ -4,6 +4,7 @@ import json
 
 import neuron_fabric as nf
 import pytest
+from neuron_fabric.telemetry import Reader
 from ranks import on_ranks
 from small_job import make, profile
 from training_modes import STEPS, Run, plainly
@@ -38,6 +39,27 @@ def test_other_routes_stay_between_ranks():
 def test_an_unknown_reducer_is_refused():
     with pytest.raises(ValueError, match="reducer is one of ranks, cxl, not 'fpga'"):
         nf.HookState(None, reducer="fpga")
+
+
+class Kept(Reader):
+    def __init__(self) -> None:
+        self.records: list[dict] = []
+
+    def write(self, record: dict) -> None:
+        self.records.append(record)
+
+
+def seconds_on_the_way() -> list[float]:
+    kept = Kept()
+    over("g_binary", reducer="cxl", readers=[kept])
+    return [region["seconds"] for record in kept.records if record["event"] == "step"
+            for region in record["regions"] if region["name"] == "backbone"]
+
+
+def test_every_rank_can_read_its_own_records():
+    for seconds in on_ranks(2, seconds_on_the_way):
+        assert len(seconds) == STEPS
+        assert min(seconds) > 0
 
 
 def recorded(path: str) -> int:

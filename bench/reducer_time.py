@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""What sums at the shared-memory reducer take in a training job, beside what `nf replay` predicts.
+
+    torchrun --standalone --nproc-per-node 4 bench/reducer_time.py
+
+A GPT with its blocks at g_binary trains over attach(reducer="cxl"). Ranks come to a sum at different
+times, and whoever comes first waits: the time of a step's sums is that of the rank that waited least.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from job import join
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "python"))  # where it is not installed
+import neuron_fabric as nf  # noqa: E402
+from neuron_fabric.telemetry import Reader  # noqa: E402
+from neuron_fabric.workloads import make_workload  # noqa: E402
+
+PROFILE = {
+    "format": "neuron_fabric.profile", "version": 1, "name": "signs",
+    "regions": [{"name": "blocks", "names": ["blocks.*.weight"], "error_budget": 100.0},
+                {"name": "rest"}],
+    "phases": [{"from_step": 0, "routes": {"blocks": "g_binary", "rest": "fp32"}}],
+    "health": {"warm_up_steps": 0},
+}
+
+
+class Seconds(Reader):
+    """That the blocks' sums took on this rank, by step."""
+
+    def __init__(self) -> None:
+        self.by_step: list[float] = []
+
+    def write(self, record: dict) -> None:
+        if record["event"] == "step":
+            self.by_step += [region["seconds"] for region in record["regions"]
+                             if region["name"] == "blocks"]
+
+
+def train(size: str, steps: int, trace: Path) -> list[float]:
+    """Seconds of each step's sums, on the rank that waited least. Collective."""
+    workload = make_workload("gpt", size)
+    workload.batch_size = 1
+    ddp = DistributedDataParallel(workload.make_model(1))
+    seconds = Seconds()
+    fabric = nf.attach(ddp, PROFILE, admit="safe", reducer="cxl", record=trace, readers=[seconds])
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
+    batches = workload.batches(dist.get_rank(), dist.get_world_size(), 1)
+    for _, batch in zip(range(steps), batches):
+        optimizer.zero_grad()
+        workload.loss(ddp, batch).backward()
+        optimizer.step()
+    fabric.close()
+    least = torch.tensor(seconds.by_step, dtype=torch.float64)
+    dist.all_reduce(least, op=dist.ReduceOp.MIN)
+    return least.tolist()[1:]  # DDP has built its buckets anew after the first
+
+
+def predict(trace: Path) -> float:
+    """Seconds of one step's sums: encode, reduce and decode of all its buckets."""
+    *_, last = map(json.loads, trace.read_text().splitlines())
+    head, *lines = trace.read_text().splitlines()
+    one = trace.with_suffix(".step.jsonl")
+    kept = [line for line in lines if json.loads(line)["step"] == last["step"]]
+    one.write_text("\n".join([head, *kept]) + "\n")
+    # One dense byte a bucket would count as time on a link: a fast one hides it.
+    told = subprocess.run([ROOT / "nf", "replay", one, "--reducer", "shared", "--link-gbps", "1e6",
+                           "--latency-us", "0", "--json"], check=True, capture_output=True, text=True)
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    return sum(row["low_bit_us"] * row.get("buckets", 1) for row in rows) * 1e-6
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", default="small", help="of the GPT (small)")
+    parser.add_argument("--steps", type=int, default=40, help="(40)")
+    options = parser.parse_args()
+    join("cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "buckets.jsonl"
+        measured = train(options.size, options.steps, trace)
+        if dist.get_rank() == 0:
+            predicted, median = predict(trace), statistics.median(measured)
+            print(f"{dist.get_world_size()} ranks, {len(measured)} steps: measured "
+                  f"{1e3 * median:.2f} ms a step (least {1e3 * min(measured):.2f}), predicted "
+                  f"{1e3 * predicted:.2f} ms, {predicted / median - 1:+.0%}")
+        dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
