@@ -32,6 +32,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workload", default="gpt", help="(gpt)")
     parser.add_argument("--size", help="of the workload")
+    parser.add_argument("--data", type=Path, help="the folder of cifar100 and cifar10")
     parser.add_argument("--batch", type=int, help="rows a rank")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="(cpu)")
     parser.add_argument("--route", default="plain",
@@ -59,7 +60,7 @@ class Run:
 
     def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
         self.options, self.device = options, device
-        self.workload = make_workload(options.workload, options.size)
+        self.workload = make_workload(options.workload, options.size, options.data)
         if options.batch:
             self.workload.batch_size = options.batch
         self.model = self.workload.make_model(options.seed).to(device)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from coloured_images import write_npz
 from neuron_fabric.workloads import WORKLOADS, make_workload
 from neuron_fabric.workloads.gpt import library_text
 from neuron_fabric.workloads.training import train
@@ -21,8 +22,9 @@ def one_thread():
 
 
 @pytest.fixture(scope="module", params=sorted(WORKLOADS))
-def workload(request):
-    return make_workload(request.param, "tiny")
+def workload(request, tmp_path_factory):
+    data = write_npz(tmp_path_factory.mktemp("data"), request.param)
+    return make_workload(request.param, "tiny", data)
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def test_the_target_of_a_byte_is_the_byte_after_it():
 
 
 def test_unknown_names_and_sizes_are_told_with_the_known_ones():
-    with pytest.raises(ValueError, match="no workload cifar; there are digits, gpt"):
+    with pytest.raises(ValueError, match="no workload cifar; there are digits, gpt, cifar100, cifar10"):
         make_workload("cifar")
     with pytest.raises(ValueError, match="gpt has no size huge; it has tiny, mini, small"):
         make_workload("gpt", "huge")

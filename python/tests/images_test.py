@@ -1,0 +1,84 @@
+"""Folders of images as people keep them give the same images; others are told what is wrong."""
+
+import pickle
+
+import numpy as np
+import pytest
+from coloured_images import CLASSES, coloured, write_npz
+from neuron_fabric.workloads import DataError, make_workload
+from neuron_fabric.workloads.cifar import ResNet18
+from neuron_fabric.workloads.images import read_images
+from PIL import Image
+
+
+def rows_of(images):
+    return images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+
+
+def test_files_of_the_authors(tmp_path):
+    images, labels = coloured(20, 1)
+    (tmp_path / "cifar-100-python").mkdir()
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    with open(tmp_path / "cifar-100-python" / "train", "wb") as file:
+        pickle.dump({b"data": rows_of(images), b"fine_labels": labels.tolist()}, file)
+    for number in range(1, 6):
+        part = slice(4 * (number - 1), 4 * number)
+        with open(tmp_path / "cifar-10-batches-py" / f"data_batch_{number}", "wb") as file:
+            pickle.dump({b"data": rows_of(images[part]), b"labels": labels[part].tolist()}, file)
+    for name, classes in (("cifar100", 100), ("cifar10", 10)):
+        read = read_images(tmp_path, name, classes, "train")
+        assert np.array_equal(read.pixels, images)
+        assert np.array_equal(read.labels, labels)
+
+
+def test_mosaics(tmp_path):
+    images, _ = coloured(200, 2)
+    for number in range(2):
+        tiles = images[100 * number : 100 * (number + 1)].transpose(1, 0, 2, 3).reshape(32, 3200, 3)
+        Image.fromarray(tiles).save(tmp_path / f"cifar10_train_{number}.jpg", quality=95)
+    read = read_images(tmp_path, "cifar10", 10, "train")
+    assert read.labels.tolist() == [i % 10 for i in range(200)]
+    assert np.abs(read.pixels.astype(int).mean((1, 2)) - images.mean((1, 2))).max() < 3
+
+
+def test_what_is_missing_or_spoilt_is_told(tmp_path):
+    with pytest.raises(DataError, match="needs a folder"):
+        make_workload("cifar100")
+    with pytest.raises(DataError, match="is no folder"):
+        make_workload("cifar100", data=tmp_path / "nowhere")
+    with pytest.raises(DataError, match="holds no train images of cifar100"):
+        make_workload("cifar100", data=tmp_path)
+    np.savez(tmp_path / "cifar10_train.npz", images=np.zeros((3, 8, 8, 3)), labels=np.zeros(3))
+    with pytest.raises(DataError, match=r"images of shape \(3, 8, 8, 3\)"):
+        make_workload("cifar10", data=tmp_path)
+    np.savez(tmp_path / "cifar10_train.npz", images=np.zeros((3, 32, 32, 3)), labels=[1, 2, 10])
+    with pytest.raises(DataError, match="labels from 1 to 10"):
+        make_workload("cifar10", data=tmp_path)
+    (tmp_path / "cifar10_train.npz").write_bytes(b"PK\x03\x04 no archive")
+    with pytest.raises(DataError, match="cifar10_train.npz"):
+        make_workload("cifar10", data=tmp_path)
+
+
+def test_a_pickle_that_would_run_something_is_refused(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return print, ("it ran",)
+
+    (tmp_path / "cifar-100-python").mkdir()
+    with open(tmp_path / "cifar-100-python" / "train", "wb") as file:
+        pickle.dump({b"data": Trap()}, file)
+    with pytest.raises(DataError, match="asks for builtins.print"):
+        read_images(tmp_path, "cifar100", 100, "train")
+
+
+def test_crops_keep_the_colour_that_tells_the_class(tmp_path):
+    workload = make_workload("cifar10", "tiny", write_npz(tmp_path, "cifar10"))
+    images, labels = next(workload.batches(0, 1, seed=3))
+    means = (images.numpy().transpose(0, 2, 3, 1) * workload.deviation + workload.mean).mean((1, 2))
+    expected = np.stack([labels % 2, labels // 2 % 2, labels // 4], axis=1) * 120 + 60
+    assert np.abs(means * 255 - expected).max() < 6
+    assert set(labels.tolist()) == set(range(CLASSES))
+
+
+def test_the_network_has_the_published_size():
+    assert sum(p.numel() for p in ResNet18(100, 64).parameters()) == 11_220_132
