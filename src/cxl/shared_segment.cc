@@ -68,8 +68,8 @@ Status SharedSegment::create() {
   const auto size = static_cast<off_t>(header_bytes() + options_.bytes);
   if (const int error = posix_fallocate(file_, 0, size); error != 0) {
     errno = error;
-    const Status status = system_error(ErrorCode::kUnsupported,
-                                       fmt::format("no room for {} bytes of shared memory", size));
+    Status status = system_error(ErrorCode::kUnsupported,
+                                 fmt::format("no room for {} bytes of shared memory", size));
     shm_unlink(path.c_str());
     return status;
   }
@@ -216,7 +216,7 @@ Status SharedSegment::who_is_missing(std::uint32_t phase, bool is_late) {
   return {};
 }
 
-Status SharedSegment::fail(Status status) {
+Status SharedSegment::fail(const Status& status) {
   std::uint32_t nobody = 0;
   if (header_->failed.compare_exchange_strong(nobody, 1)) {
     header_->code = static_cast<std::uint32_t>(status.code());

@@ -58,7 +58,7 @@ class SharedSegment {
   // Waits until all ranks are here. Fails where one is gone, late, or has failed.
   Status barrier();
   // Lets every rank's next, or present, barrier fail with this status; the first one counts.
-  Status fail(Status status);
+  Status fail(const Status& status);
 
  private:
   Status create();

@@ -8,16 +8,17 @@
 //   cache [ours]       a decision of this model
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace nf::cxl {
 
 using Picoseconds = std::int64_t;
 
-inline constexpr double kDdr5Clock =
-    1e6 / 2400;  // ps; two transfers a clock make DDR5-4800 [jedec]
-constexpr Picoseconds memory_clocks(double clocks) {
-  return static_cast<Picoseconds>(clocks * kDdr5Clock + 0.5);
+// Two transfers a clock of 2400 MHz make DDR5-4800 [jedec].
+constexpr Picoseconds memory_clocks(Picoseconds clocks) {
+  constexpr Picoseconds kMegahertz = 2400;
+  return (clocks * 1'000'000 + kMegahertz / 2) / kMegahertz;
 }
 
 // One 32-bit sub-channel of DDR5-4800; a line is one burst of 16.
@@ -66,8 +67,8 @@ struct LinkTiming {
   double request_slots = 1;   // a read request [cxl]
   double answer_slots = 0.5;  // a completion without data, two a slot [cxl]
 
-  constexpr Picoseconds time(double slots) const {
-    return static_cast<Picoseconds>(slots * slot_bytes / bytes_per_second * 1e12 + 0.5);
+  Picoseconds time(double slots) const {
+    return std::llround(slots * slot_bytes / bytes_per_second * 1e12);
   }
 };
 
@@ -88,7 +89,7 @@ struct Timing {
   unsigned write_low = 16;         // ... down to here [ours]
 
   constexpr double period() const { return 1000 / clock_ghz; }  // ps
-  constexpr Picoseconds one_way() const {
+  Picoseconds one_way() const {
     return (access_latency - dram.activate_to_column - dram.read_latency - dram.burst -
             link.time(link.request_slots) - link.time(link.data_slots)) /
            2;

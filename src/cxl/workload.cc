@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kBase = 0x10'0000'0000u;
 
 // What a worker may write in this mode, from 512 random bits.
-Line line_for(Mode mode, Line line) {
+Line line_for(Mode mode, const Line& line) {
   std::array<std::byte, kLineBytes> bytes;
   std::copy(bytes_of(line).begin(), bytes_of(line).end(), bytes.begin());
   if (mode == Mode::kGTernary) {

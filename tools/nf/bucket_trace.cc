@@ -40,8 +40,7 @@ std::string parse_head(const json& object, BucketTrace& trace) {
     return fmt::format("no trace of buckets: the first line has \"format\": \"{}\"", kFormat);
   }
   if (object.value("version", json()) != json(1)) return "unknown version; this is version 1";
-  if (const auto wrong = unknown_key(object, {"format", "version", "name", "workers"});
-      !wrong.empty()) {
+  if (auto wrong = unknown_key(object, {"format", "version", "name", "workers"}); !wrong.empty()) {
     return wrong;
   }
   if (object.contains("name") && !object["name"].is_string()) return "'name' is a text";
@@ -56,8 +55,7 @@ std::string parse_head(const json& object, BucketTrace& trace) {
 
 std::string parse_bucket(const json& object, BucketTrace& trace) {
   if (!object.is_object()) return "a bucket is an object";
-  if (const auto wrong = unknown_key(object, {"step", "values", "low_bit_values"});
-      !wrong.empty()) {
+  if (auto wrong = unknown_key(object, {"step", "values", "low_bit_values"}); !wrong.empty()) {
     return wrong;
   }
   const auto step = number(object, "step", std::uint64_t{1} << 40);

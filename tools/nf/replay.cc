@@ -53,6 +53,7 @@ std::vector<Kind> kinds_of(const BucketTrace& trace) {
     ++kind.count;
   }
   std::vector<Kind> sorted;
+  sorted.reserve(kinds.size());
   for (const auto& [key, kind] : kinds) sorted.push_back(kind);
   return sorted;
 }

@@ -1,0 +1,65 @@
+// The closed formula, worked out by hand.
+#include "cxl/formula.h"
+
+#include <gtest/gtest.h>
+
+namespace nf::cxl {
+namespace {
+
+Timing quiet() {
+  Timing timing;
+  timing.dram.refresh_interval = Picoseconds{1} << 60;
+  return timing;
+}
+
+TEST(Formula, ExposesTheStagesOfALoneAccess) {
+  // Read-back of identity, one worker: a write waits for the record's line, a read for that and its
+  // own, from two channels.
+  const Timing timing = quiet();
+  const Workload workload({.mode = Mode::kIdentity, .workers = 1, .lines = 10});
+  const Prediction prediction = predict(timing, {}, workload);
+  EXPECT_TRUE(prediction.is_latency_bound);
+  // Serialised, a write and its answer take 2.698 + 0.270 ns, a read and its data 0.540 + 2.698.
+  const double write = 150'000 - 540 + 270 + 250;
+  const double read = 150'000 + 250;
+  EXPECT_NEAR(prediction.baseline_cycles, 10 * (write + read) / 500, 0.1);
+  EXPECT_NEAR(prediction.cycles - prediction.baseline_cycles, 5 * 20, 1e-6);
+}
+
+TEST(Formula, CountsMissesOnly) {
+  const Timing timing = quiet();
+  const Workload workload({.workers = 4, .lines = 100});
+  const Prediction all = predict(timing, {.miss_rate = 1}, workload);
+  const Prediction half = predict(timing, {.miss_rate = 0.5}, workload);
+  const Prediction none = predict(timing, {.miss_rate = 0}, workload);
+  EXPECT_NEAR(half.cycles, (all.cycles + none.cycles) / 2, 1e-6);
+  EXPECT_NEAR(none.cycles, 60.0 * static_cast<double>(workload.requests()), 1e-6);
+  EXPECT_EQ(none.overhead(), 0);
+}
+
+TEST(Formula, HidesTheStagesWhereMemoryIsBusy) {
+  const Timing timing;
+  const Workload workload({.workers = 8, .lines = 1000});
+  const Prediction prediction = predict(timing, {.outstanding = 128}, workload);
+  EXPECT_FALSE(prediction.is_latency_bound);
+  EXPECT_NEAR(prediction.cycles - prediction.baseline_cycles, 5, 1e-6);
+}
+
+TEST(Formula, SharesRecordsAmongWorkersInStep) {
+  const Timing timing;
+  const double apart = service_times(timing, Mode::kGBinary, 8, WriteOrder::kApart).write;
+  const double in_step = service_times(timing, Mode::kGBinary, 8, WriteOrder::kInStep).write;
+  EXPECT_NEAR(apart, 9.15e-9, 0.01e-9);    // memory: ten lines
+  EXPECT_NEAR(in_step, 2.70e-9, 0.01e-9);  // the link
+}
+
+TEST(Formula, WaitsForTheAddersOfFp32) {
+  // At a clock so slow that nothing else matters: seven additions of three cycles among eight.
+  Timing timing;
+  timing.clock_ghz = 0.001;
+  const double write = service_times(timing, Mode::kFp32, 8, WriteOrder::kApart).write;
+  EXPECT_NEAR(write, 1e-6 * (8 + 3 * 7) / 8, 1e-12);
+}
+
+}  // namespace
+}  // namespace nf::cxl
