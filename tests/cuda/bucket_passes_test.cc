@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <limits>
 #include <vector>
 
-#include "base/float16.h"
+#include "cuda/device_copy.h"
 #include "runtime/gradient_norm.h"
 #include "runtime/scale.h"
 #include "support/generator.h"
@@ -16,44 +15,12 @@
 namespace nf {
 namespace {
 
-bool has_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-}
-
-// A copy of host memory on the device.
-class OnDevice {
- public:
-  OnDevice(const void* bytes, std::size_t size) : size_(size) {
-    EXPECT_EQ(cudaMalloc(&memory_, size + 1), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(memory_, bytes, size, cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  ~OnDevice() { static_cast<void>(cudaFree(memory_)); }
-  void* data() const { return memory_; }
-  std::vector<std::byte> read() const {
-    std::vector<std::byte> bytes(size_);
-    EXPECT_EQ(cudaMemcpy(bytes.data(), memory_, size_, cudaMemcpyDeviceToHost), cudaSuccess);
-    return bytes;
-  }
-
- private:
-  void* memory_ = nullptr;
-  std::size_t size_;
-};
+using test::DeviceCopy;
+using test::has_device;
 
 std::vector<float> widened(ConstValues values) {
   std::vector<float> floats(values.count);
-  for (std::size_t i = 0; i < values.count; ++i) {
-    const auto* at = static_cast<const std::byte*>(values.data) + i * size_of(values.type);
-    std::uint16_t bits = 0;
-    if (values.type == DataType::kFloat32) {
-      std::memcpy(&floats[i], at, sizeof(float));
-    } else {
-      std::memcpy(&bits, at, sizeof bits);
-      floats[i] =
-          values.type == DataType::kBfloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);
-    }
-  }
+  for (std::size_t i = 0; i < values.count; ++i) floats[i] = test::widened(values, i);
   return floats;
 }
 
@@ -83,14 +50,14 @@ TEST_P(BucketPasses, ScaleAsTheHostDoes) {
     for (const std::size_t skipped : {0u, 1u}) {  // so that it is not aligned
       test::TypedValues host(GetParam(), values_of(count + skipped, count));
       const std::size_t size = size_of(GetParam());
-      const OnDevice device(host.view().data, (count + skipped) * size);
+      const DeviceCopy device(std::span(host.data(), (count + skipped) * size));
       const auto part = [&](void* data) {
         return Values(static_cast<std::byte*>(data) + skipped * size, count, GetParam());
       };
-      const Status status = cuda::scale(part(device.data()), 1.0f / 3, nullptr);
+      const Status status = cuda::scale(part(device.as<void>()), 1.0f / 3, nullptr);
       ASSERT_TRUE(status.ok()) << to_string(status);
       scale(part(host.view().data), 1.0f / 3);
-      std::vector<std::byte> got = device.read();
+      test::Bytes got = device.bytes();
       // A NaN of 32 bits keeps its payload on the host and not on the device.
       ASSERT_TRUE(test::same_bits(widened(part(got.data())), widened(part(host.view().data))))
           << count << " values";
@@ -114,21 +81,20 @@ TEST_P(BucketPasses, TakeNormsAsTheHostDoes) {
     expected[regions[i]].non_finite += 2 * norm.non_finite;
   }
 
-  const OnDevice values(host.view().data, kCount * size_of(GetParam()));
+  const DeviceCopy values(std::span(host.data(), kCount * size_of(GetParam())));
   const std::vector<cuda::NormChunk> chunks = cuda::norm_chunks(slots, regions);
-  const OnDevice table(chunks.data(), chunks.size() * sizeof(cuda::NormChunk));
+  const DeviceCopy table(chunks);
   const std::vector<cuda::DeviceNorm> zeros(chunks.size());
-  const OnDevice partial(zeros.data(), zeros.size() * sizeof(cuda::DeviceNorm));
-  const OnDevice norms(zeros.data(), 3 * sizeof(cuda::DeviceNorm));
+  const DeviceCopy partial(zeros);
+  const DeviceCopy norms(std::vector<cuda::DeviceNorm>(3));
   for (int call = 0; call < 2; ++call) {
-    const Status status = cuda::add_norms(ConstValues(values.data(), kCount, GetParam()),
-                                          static_cast<const cuda::NormChunk*>(table.data()),
-                                          static_cast<std::uint32_t>(chunks.size()), 3,
-                                          static_cast<cuda::DeviceNorm*>(partial.data()),
-                                          static_cast<cuda::DeviceNorm*>(norms.data()), nullptr);
+    const Status status =
+        cuda::add_norms(ConstValues(values.as<void>(), kCount, GetParam()),
+                        table.as<cuda::NormChunk>(), static_cast<std::uint32_t>(chunks.size()), 3,
+                        partial.as<cuda::DeviceNorm>(), norms.as<cuda::DeviceNorm>(), nullptr);
     ASSERT_TRUE(status.ok()) << to_string(status);
   }
-  const std::vector<std::byte> bytes = norms.read();
+  const test::Bytes bytes = norms.bytes();
   const auto* got = reinterpret_cast<const cuda::DeviceNorm*>(bytes.data());
   for (std::size_t region = 0; region < expected.size(); ++region) {
     EXPECT_NEAR(got[region].energy, expected[region].energy, 1e-9 * expected[region].energy);

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "cuda/device_copy.h"
 #include "cuda/loopback.h"
 #include "support/generator.h"
 #include "support/ranks.h"
@@ -17,12 +18,9 @@
 namespace nf {
 namespace {
 
-using test::Parameters;
+using test::has_device;
 
-bool has_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-}
+using test::Parameters;
 
 constexpr std::size_t kSizes[] = {70'000, 256, 4, 5'121, 40'000, 777};
 constexpr std::uint64_t kStep = 3;

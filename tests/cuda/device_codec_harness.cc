@@ -1,132 +1,24 @@
 #include "cuda/device_codec_harness.h"
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <ostream>
 #include <span>
 
-#include "base/float16.h"
-#include "cuda/device_codec.h"
-#include "neuron_fabric/codec.h"
-#include "support/generator.h"
+#include "cuda/device_case_batches.h"
+#include "cuda/device_copy.h"
 
 namespace nf::test {
 namespace {
 
-constexpr std::byte kPoison{0xa5};
-constexpr std::size_t kFence = 256;
 // Behind the last piece of every message.
 constexpr std::size_t kSlack = 1000;
-// Of another batch, before this one in its table.
-constexpr std::uint32_t kForeignBlocks = 3;
 
-using Bytes = std::vector<std::byte>;
-
-void expect_ok(const Status& status, const char* what) {
-  EXPECT_TRUE(status.ok()) << what << ": " << to_string(status);
-}
-
-void expect_cuda(cudaError_t error) { EXPECT_EQ(error, cudaSuccess) << cudaGetErrorString(error); }
-
-// Device memory with the contents of host memory.
-class DeviceCopy {
+class Check : CaseBatches {
  public:
-  explicit DeviceCopy(std::span<const std::byte> bytes) : size_(bytes.size()) {
-    expect_cuda(cudaMalloc(&memory_, std::max<std::size_t>(size_, 1)));
-    expect_cuda(cudaMemcpy(memory_, bytes.data(), size_, cudaMemcpyHostToDevice));
-  }
-  template <typename T>
-  explicit DeviceCopy(const std::vector<T>& items) : DeviceCopy(std::as_bytes(std::span(items))) {}
-  ~DeviceCopy() { cudaFree(memory_); }
-  DeviceCopy(const DeviceCopy&) = delete;
-  DeviceCopy& operator=(const DeviceCopy&) = delete;
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(memory_);
-  }
-  Bytes bytes() const {
-    Bytes copy(size_);
-    expect_cuda(cudaMemcpy(copy.data(), memory_, size_, cudaMemcpyDeviceToHost));
-    return copy;
-  }
-
- private:
-  void* memory_ = nullptr;
-  std::size_t size_;
-};
-
-std::string hex(std::span<const std::byte> bytes) {
-  std::string text;
-  char two[4];
-  for (const std::byte byte : bytes) {
-    std::snprintf(two, sizeof two, "%02x ", std::to_integer<unsigned>(byte));
-    text += two;
-  }
-  return text;
-}
-
-void expect_same(const char* what, std::span<const std::byte> actual,
-                 std::span<const std::byte> expected) {
-  ASSERT_EQ(actual.size(), expected.size()) << what;
-  const auto at = static_cast<std::size_t>(
-      std::mismatch(actual.begin(), actual.end(), expected.begin()).first - actual.begin());
-  if (at == actual.size()) return;
-  const std::size_t wrong =
-      actual.size() -
-      static_cast<std::size_t>(std::inner_product(
-          actual.begin(), actual.end(), expected.begin(), std::ptrdiff_t{0}, std::plus<>(),
-          [](std::byte a, std::byte b) -> std::ptrdiff_t { return a == b ? 1 : 0; }));
-  const std::size_t from = at / 8 * 8;
-  const std::size_t size = std::min<std::size_t>(24, actual.size() - from);
-  ADD_FAILURE() << what << ": " << wrong << " of " << actual.size()
-                << " bytes differ, the first at " << at << "\n  device "
-                << hex(actual.subspan(from, size)) << "\n  cpu    "
-                << hex(expected.subspan(from, size));
-}
-
-// NaN has many forms in FP32, of which none is part of a format.
-Bytes with_one_nan(Bytes values, DataType type) {
-  if (type != DataType::kFloat32) return values;
-  for (std::size_t at = 0; at + 4 <= values.size(); at += 4) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, values.data() + at, 4);
-    if ((bits & kMagnitudeMask) <= kInfinityBits) continue;
-    bits = 0x7fc00000u;
-    std::memcpy(values.data() + at, &bits, 4);
-  }
-  return values;
-}
-
-struct Parameter {
-  std::uint64_t key = 0;
-  std::size_t count = 0;
-  std::size_t first = 0;  // of the piece
-  std::size_t held = 0;   // by the piece
-  std::size_t at = 0;     // of its values in an arena, in bytes
-  std::vector<Bytes> by_rank;
-  Bytes statistics;
-  std::vector<std::uint8_t> widths;       // of messages on their way
-  std::vector<std::uint8_t> last_widths;  // of the finished sum
-};
-
-// Where the pieces of one message lie, on the host and for the device.
-struct Layout {
-  std::vector<std::uint64_t> piece_at;
-  std::vector<std::size_t> sizes;
-  std::vector<cuda::SuperGroupPlace> places;
-  std::size_t size = 0;
-};
-
-class Check {
- public:
-  explicit Check(const DeviceCase& test) : test_(test), random_(test.seed) {}
+  explicit Check(const DeviceCase& test) : CaseBatches(test) {}
 
   void run() {
     auto codec = make_codec(test_.codec);
@@ -142,92 +34,6 @@ class Check {
   }
 
  private:
-  void make_parameters() {
-    std::size_t at = kFence;
-    for (const TestPiece& piece : test_.pieces) {
-      Parameter parameter;
-      parameter.key = random_.bits();
-      parameter.first = piece.granules_before * codec_->granule();
-      parameter.held = piece.count;
-      parameter.count = parameter.first + piece.count + piece.behind;
-      parameter.at = at;
-      for (std::uint32_t rank = 0; rank < test_.ranks; ++rank) {
-        parameter.by_rank.push_back(make_values(random_, test_.type, test_.input, parameter.count));
-      }
-      at += (parameter.count * size_of(test_.type) + 2 * kFence) / kFence * kFence;
-      parameters_.push_back(std::move(parameter));
-    }
-    arena_size_ = at + kFence;
-  }
-
-  std::size_t value_size() const { return size_of(test_.type); }
-
-  // All parameters' values of one rank, poison between and behind them.
-  Bytes arena(std::uint32_t rank) const {
-    Bytes bytes(arena_size_, kPoison);
-    for (const Parameter& parameter : parameters_) {
-      std::copy(parameter.by_rank[rank].begin(), parameter.by_rank[rank].end(),
-                bytes.begin() + static_cast<std::ptrdiff_t>(parameter.at));
-    }
-    return bytes;
-  }
-
-  std::uint32_t blocks_of(std::size_t count) const {
-    return static_cast<std::uint32_t>((count + codec_->granule() - 1) / codec_->granule());
-  }
-
-  // The batch of all pieces, or of whole parameters, in an arena of the device.
-  struct DeviceBatch {
-    std::unique_ptr<DeviceCopy> pieces;
-    std::unique_ptr<DeviceCopy> bounds;
-    cuda::Batch batch;
-  };
-  bool has_bounds() const { return test_.has_bounds && codec_->width_count(1) > 0; }
-  DeviceBatch batch_of(const DeviceCopy& arena, bool whole) const {
-    std::vector<cuda::DevicePiece> pieces;
-    const bool is_part = !whole && has_bounds();
-    const cuda::DevicePiece foreign{
-        .count = static_cast<std::uint32_t>(kForeignBlocks * codec_->granule())};
-    if (is_part) pieces.push_back(foreign);
-    std::uint32_t blocks = is_part ? kForeignBlocks : 0;
-    std::size_t statistics_at = 0;
-    for (const Parameter& parameter : parameters_) {
-      const std::size_t first = whole ? 0 : parameter.first;
-      const std::size_t count = whole ? parameter.count : parameter.held;
-      pieces.push_back({.values = arena.as<std::byte>() + parameter.at + first * value_size(),
-                        .statistics = statistics_ == nullptr
-                                          ? nullptr
-                                          : statistics_->as<std::byte>() + statistics_at +
-                                                codec_->statistics_size(first),
-                        .parameter = parameter.key,
-                        .first = first,
-                        .count = static_cast<std::uint32_t>(count),
-                        .first_block = blocks});
-      blocks += blocks_of(count);
-      statistics_at += codec_->statistics_size(parameter.count);
-    }
-    cuda::BatchBounds bounds{.piece_count = static_cast<std::uint32_t>(parameters_.size())};
-    if (is_part) {
-      bounds.first_piece = 1;
-      bounds.first_block = kForeignBlocks;
-      bounds.blocks = blocks - kForeignBlocks;
-      pieces.push_back(foreign);
-      pieces.back().first_block = blocks;
-    }
-    DeviceBatch result{std::make_unique<DeviceCopy>(pieces),
-                       std::make_unique<DeviceCopy>(std::vector{bounds}),
-                       {}};
-    result.batch = {.pieces = result.pieces->as<cuda::DevicePiece>(),
-                    .piece_count = static_cast<std::uint32_t>(pieces.size()),
-                    .blocks = blocks,
-                    .type = test_.type,
-                    .seed = kSeed,
-                    .step = kStep,
-                    .ranks = test_.ranks,
-                    .bounds = is_part ? result.bounds->as<cuda::BatchBounds>() : nullptr};
-    return result;
-  }
-
   void check_statistics() {
     std::size_t size = 0;
     for (Parameter& parameter : parameters_) {
@@ -298,82 +104,6 @@ class Check {
     }
   }
 
-  Slice slice(const Parameter& parameter, bool last) const {
-    return {.seed = kSeed,
-            .step = kStep,
-            .parameter = parameter.key,
-            .first = parameter.first,
-            .count = parameter.held,
-            .ranks = test_.ranks,
-            .statistics = parameter.statistics,
-            .widths = last ? parameter.last_widths : parameter.widths};
-  }
-
-  Layout layout(std::uint32_t contributions, bool last) const {
-    Layout layout;
-    if (has_bounds()) layout.places.resize(kForeignBlocks);
-    for (const Parameter& parameter : parameters_) {
-      const Slice own = slice(parameter, last);
-      layout.piece_at.push_back(layout.size);
-      layout.sizes.push_back(codec_->encoded_size(own, contributions));
-      if (codec_->width_count(1) > 0) place(own, layout);
-      layout.size += layout.sizes.back();
-    }
-    return layout;
-  }
-
-  // The super-groups of a slice, whose message starts at layout.size.
-  void place(const Slice& slice, Layout& layout) const {
-    const std::size_t blocks = blocks_of(slice.count);
-    const auto widths = slice.widths.subspan(slice.first / 256, blocks);
-    const std::size_t scales = codec_->granule_size(1) - 2 - 32;
-    std::size_t sent = 0;
-    std::size_t scale_bytes = 0;
-    const auto held = [&](std::size_t j) {
-      return std::min<std::size_t>(256, slice.count - 256 * j);
-    };
-    for (std::size_t j = 0; j < blocks; ++j) {
-      if (widths[j] == 0) continue;
-      ++sent;
-      scale_bytes += (held(j) * scales + 255) / 256;
-    }
-    std::size_t codes = layout.size + (2 * sent + scale_bytes + 15) / 16 * 16;
-    std::size_t index = 0;
-    for (std::size_t j = 0; j < blocks; ++j) {
-      layout.places.push_back(
-          {.units = static_cast<std::uint32_t>(layout.size + 2 * index),
-           .scales = static_cast<std::uint32_t>(layout.size + 2 * sent + scales * index),
-           .codes = static_cast<std::uint32_t>(codes),
-           .width = widths[j]});
-      if (widths[j] == 0) continue;
-      ++index;
-      codes += (held(j) + 31) / 32 * 4 * widths[j];
-    }
-  }
-
-  // A layout in device memory.
-  struct DeviceLayout {
-    std::unique_ptr<DeviceCopy> piece_at;
-    std::unique_ptr<DeviceCopy> places;
-
-    explicit DeviceLayout(const Layout& layout) {
-      if (!layout.places.empty()) {
-        places = std::make_unique<DeviceCopy>(layout.places);
-      } else {
-        piece_at = std::make_unique<DeviceCopy>(layout.piece_at);
-      }
-    }
-    template <typename Byte>
-    cuda::DeviceMessageOf<Byte> message(const DeviceCopy& bytes, std::size_t size,
-                                        Origin origin) const {
-      return {.bytes = bytes.as<std::byte>(),
-              .size = size,
-              .piece_at = piece_at == nullptr ? nullptr : piece_at->as<std::uint64_t>(),
-              .places = places == nullptr ? nullptr : places->as<cuda::SuperGroupPlace>(),
-              .origin = origin};
-    }
-  };
-
   // Calls work(parameter, index) and puts the message that it writes into its place.
   template <typename Work>
   Bytes cpu_message(const Layout& layout, Work work) const {
@@ -383,15 +113,6 @@ class Check {
     }
     return bytes;
   }
-  static std::span<const std::byte> part(const Layout& layout, std::size_t p,
-                                         const Bytes& message) {
-    return std::span(message).subspan(layout.piece_at[p], layout.sizes[p]);
-  }
-  ConstValues piece_values(const Parameter& parameter, std::uint32_t rank) const {
-    return {parameter.by_rank[rank].data() + parameter.first * value_size(), parameter.held,
-            test_.type};
-  }
-
   // Runs an operation that writes a message, over the values of `rank`, and compares.
   template <typename Operation>
   void expect_message(const char* what, std::uint32_t rank, const Layout& layout, Origin origin,
@@ -550,23 +271,7 @@ class Check {
     std::copy(sum.begin(), sum.end(), out.begin());
   }
 
-  static float widened(ConstValues values, std::size_t i) {
-    if (values.type == DataType::kFloat32) return static_cast<const float*>(values.data)[i];
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, static_cast<const std::byte*>(values.data) + 2 * i, 2);
-    return values.type == DataType::kBfloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);
-  }
-
-  static constexpr std::uint64_t kSeed = 0x5eed;
-  static constexpr std::uint64_t kStep = 17;
-
-  const DeviceCase& test_;
-  Generator random_;
-  std::unique_ptr<Codec> codec_;
   std::unique_ptr<cuda::DeviceCodec> device_;
-  std::vector<Parameter> parameters_;
-  std::size_t arena_size_ = 0;
-  std::unique_ptr<DeviceCopy> statistics_;
 };
 
 }  // namespace
@@ -578,11 +283,6 @@ void PrintTo(const DeviceCase& device_case, std::ostream* out) {
     *out << ' ' << piece.granules_before << '/' << piece.count << '/' << piece.behind;
   }
   if (device_case.has_bounds) *out << ", within bounds";
-}
-
-bool has_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
 }
 
 void check_on_device(const DeviceCase& device_case) {

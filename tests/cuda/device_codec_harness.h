@@ -33,9 +33,6 @@ struct DeviceCase {
 };
 void PrintTo(const DeviceCase& device_case, std::ostream* out);  // NOLINT: gtest's name
 
-// Whether there is a device to run on.
-bool has_device();
-
 // Adds a failure for every operation whose bytes differ from the CPU's, or that touches bytes which
 // are not its own. Precondition: has_device().
 void check_on_device(const DeviceCase& device_case);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/device_codec_harness.h"
+#include "cuda/device_copy.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
 #include "support/typed_values.h"

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cuda/device_copy.h"
 #include "cuda/launch.h"
 #include "cuda/loopback.h"
 #include "support/fabric_job.h"
@@ -19,15 +20,12 @@
 namespace nf {
 namespace {
 
+using test::has_device;
+
 using test::FabricRank;
 using test::on_all_ranks;
 using test::short_profile;
 using Gradients = FabricRank::Gradients;
-
-bool has_device() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-}
 
 // The engine of a device: our own dense sum along the ring, as OwnDenseSum is on the host.
 class DeviceDenseSum final : public DenseSum {
