@@ -86,9 +86,10 @@ step_simulate() {
 }
 
 # Traffic of the model, its answers, the RTL's: lines of several numbers of workers, TRACE_LINES
-# (100000) in all in each mode, with idle cycles, a busy receiver and refusals.
+# (100000) in all in each mode, with idle cycles, a busy receiver and refusals. Then the files that
+# TRACES names: recordings of jobs, for example.
 step_replay() {
-  local nf=${NF:-build/dev/tools/nf/nf} program mode workers lines=${TRACE_LINES:-100000}
+  local nf=${NF:-build/dev/tools/nf/nf} program mode workers trace lines=${TRACE_LINES:-100000}
   [[ -x $nf ]] || { echo "replay: no program $nf: build nf, or set NF to it" >&2; return 1; }
   program=$(reducer_bench 5)
   for mode in identity fp32 g_binary g_ternary; do
@@ -99,6 +100,11 @@ step_replay() {
       printf '%-10s %2d workers  ' "$mode" "$workers"
       "$program" replay "$out/trace" "$out/answers"
     done
+  done
+  for trace in ${TRACES:-}; do
+    "$nf" cxl answers "$trace" >"$out/answers"
+    printf '%-22s  ' "${trace##*/}"
+    "$program" replay "$trace" "$out/answers"
   done
 }
 
