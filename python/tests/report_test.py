@@ -13,7 +13,7 @@ import fake_run
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from telemetry_test import ATTACH, DETACH, FALLBACK, NOTICE, RUN, step
+from few_records import ATTACH, DETACH, FALLBACK, NOTICE, RUN, step
 
 from neuron_fabric.report import RunError, make_page, read_run
 from neuron_fabric.report.__main__ import main

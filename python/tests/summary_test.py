@@ -3,7 +3,7 @@
 import json
 
 from fake_run import records
-from telemetry_test import ATTACH, FALLBACK, NOTICE, RUN, step
+from few_records import ATTACH, FALLBACK, NOTICE, RUN, step
 
 from neuron_fabric.summary import RECENT_STEPS, SHOWN_FALLBACKS, Summary, SummaryReader
 
