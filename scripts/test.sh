@@ -139,7 +139,7 @@ stage_examples() {
 stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
   run_labelled cuda
-  scripts/build.sh cuda nf
+  scripts/build.sh cuda nf nf_python  # the extension with CUDA, beside the one that is tested
 }
 
 # The RTL against its reference and against the model's traces: a few minutes.
