@@ -18,6 +18,7 @@ def public_names(thing: object) -> set[str]:
 
 def written_names(body: list[ast.stmt]) -> set[str]:
     names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    names |= {node.target.id for node in body if isinstance(node, ast.AnnAssign)}
     return {name for name in names if not name.startswith("_")}
 
 
