@@ -3,8 +3,9 @@
 
     torchrun --standalone --nproc-per-node 4 bench/reducer_time.py
 
-A GPT with its blocks at g_binary trains over attach(reducer="cxl"). Ranks come to a sum at different
-times, and whoever comes first waits: the time of a step's sums is that of the rank that waited least.
+A GPT with its blocks at g_binary trains over attach(reducer="cxl"), all of it in one bucket, so that
+its sum does not share cores with backward. Ranks come to a sum at different times, and whoever comes
+first waits: the time of a step's sum is that of the rank that waited least.
 """
 
 import argparse
@@ -52,7 +53,7 @@ def train(size: str, steps: int, trace: Path) -> list[float]:
     """Seconds of each step's sums, on the rank that waited least. Collective."""
     workload = make_workload("gpt", size)
     workload.batch_size = 1
-    ddp = DistributedDataParallel(workload.make_model(1))
+    ddp = DistributedDataParallel(workload.make_model(1), bucket_cap_mb=1000)
     seconds = Seconds()
     fabric = nf.attach(ddp, PROFILE, admit="safe", reducer="cxl", record=trace, readers=[seconds])
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
