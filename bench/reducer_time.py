@@ -70,10 +70,10 @@ def train(size: str, steps: int, trace: Path) -> list[float]:
 
 def predict(trace: Path) -> float:
     """Seconds of one step's sums: encode, reduce and decode of all its buckets."""
-    *_, last = map(json.loads, trace.read_text().splitlines())
     head, *lines = trace.read_text().splitlines()
     one = trace.with_suffix(".step.jsonl")
-    kept = [line for line in lines if json.loads(line)["step"] == last["step"]]
+    last_step = json.loads(lines[-1])["step"]
+    kept = [line for line in lines if json.loads(line)["step"] == last_step]
     one.write_text("\n".join([head, *kept]) + "\n")
     # One dense byte a bucket would count as time on a link: a fast one hides it.
     told = subprocess.run([ROOT / "nf", "replay", one, "--reducer", "shared", "--link-gbps", "1e6",

@@ -22,11 +22,6 @@ std::size_t bytes_of(const Gradient& gradient) {
   return gradient.values.count * size_of(gradient.values.type);
 }
 
-Status copy_values(void* to, const void* from, std::size_t size, cudaStream_t stream) {
-  return to_status(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream),
-                   "copy of values");
-}
-
 }  // namespace
 
 Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& request,
@@ -105,14 +100,14 @@ void DeviceLayout::place_messages(const Schedule& schedule) {
 
 Status DeviceLayout::copy_in(cudaStream_t stream) const {
   for (const Copy& one : copies_) {
-    NF_RETURN_IF_ERROR(copy_values(one.copy, one.values, one.size, stream));
+    NF_RETURN_IF_ERROR(copy_on_device(one.copy, one.values, one.size, stream));
   }
   return {};
 }
 
 Status DeviceLayout::copy_out(cudaStream_t stream) const {
   for (const Copy& one : copies_) {
-    NF_RETURN_IF_ERROR(copy_values(one.values, one.copy, one.size, stream));
+    NF_RETURN_IF_ERROR(copy_on_device(one.values, one.copy, one.size, stream));
   }
   return {};
 }

@@ -12,11 +12,6 @@ namespace nf::cuda {
 namespace {
 
 constexpr std::size_t kMostSampleBytes = Sampler::kMostValues * sizeof(float);
-Status copy_within_device(void* to, const void* from, std::size_t size, cudaStream_t stream) {
-  return to_status(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream),
-                   "copy of values");
-}
-
 }  // namespace
 
 DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request)
@@ -110,27 +105,18 @@ Status DevicePath::gather(PlannedSum& sum) {
   const DataType type = sum.bucket().values.type;
   auto room = std::make_shared<DeviceBuffer>(allocator_);
   NF_RETURN_IF_ERROR(room->reserve(count * size_of(type), surroundings_.stream));
-  std::byte* out = room->data();
-  for (const DenseRun& run : sum.runs()) {
-    const std::size_t size = run.count * size_of(type);
-    NF_RETURN_IF_ERROR(copy_within_device(out, sum.values(run.offset, run.count).data, size,
-                                          surroundings_.stream));
-    out += size;
-  }
+  NF_RETURN_IF_ERROR(sum.for_each_run(room->data(), [&](auto* own, auto* gathered, auto size) {
+    return copy_on_device(gathered, own, size, surroundings_.stream);
+  }));
   sum.set_gathered({room->data(), count, type}, room);
   return {};
 }
 
 Status DevicePath::scatter(PlannedSum& sum) {
   if (sum.gathered_count() == 0) return {};
-  const auto* from = static_cast<const std::byte*>(sum.dense().data);
-  for (const DenseRun& run : sum.runs()) {
-    const std::size_t size = run.count * size_of(sum.bucket().values.type);
-    NF_RETURN_IF_ERROR(copy_within_device(sum.values(run.offset, run.count).data, from, size,
-                                          surroundings_.stream));
-    from += size;
-  }
-  return {};
+  return sum.for_each_run(sum.dense().data, [&](auto* own, auto* gathered, auto size) {
+    return copy_on_device(own, gathered, size, surroundings_.stream);
+  });
 }
 
 Status DevicePath::sum_low_bit(PlannedSum& sum) {
@@ -170,12 +156,17 @@ Status DevicePath::finish(PlannedSum& sum) {
   NF_RETURN_IF_ERROR(scatter(sum));
   NF_RETURN_IF_ERROR(events_->done.record(surroundings_.stream));
   if (sum.step().is_watched) NF_RETURN_IF_ERROR(add_norms_of(sum));
-  if (sum.bucket().is_last) NF_RETURN_IF_ERROR(reading_->end(surroundings_.stream));
-  std::size_t held = 0;
+  most_gathered_ = std::max(most_gathered_, sum.gathered_count() * sizeof(float));
+  return sum.bucket().is_last ? end_reading() : Status();
+}
+
+Status DevicePath::end_reading() {
+  NF_RETURN_IF_ERROR(reading_->end(surroundings_.stream));
+  std::size_t held = most_gathered_;
   for (const auto& [route, all_reduce] : sums_) held += all_reduce->memory();
   for (const auto& table : norm_tables_) held += table == nullptr ? 0 : table->room.size();
   const std::lock_guard lock(mutex_);
-  held_bytes_ = std::max(held_bytes_, held + sum.gathered_count() * sizeof(float));
+  held_bytes_ = std::max(held_bytes_, held);
   return {};
 }
 

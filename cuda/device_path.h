@@ -50,6 +50,7 @@ class DevicePath final : public BucketPath {
 
   Expected<DeviceAllReduce*> find(const std::string& route);
   Expected<StepReading*> begin_reading(const TrainingStep& step);
+  Status end_reading();
   Status sample(PlannedSum& sum, StepReading& reading);
   Status gather(PlannedSum& sum);
   Status scatter(PlannedSum& sum);
@@ -73,6 +74,7 @@ class DevicePath final : public BucketPath {
   std::map<std::string, std::unique_ptr<DeviceAllReduce>> sums_;
   std::vector<std::unique_ptr<NormTable>> norm_tables_;  // by bucket
   std::vector<Gradient> gradients_;
+  std::size_t most_gathered_ = 0;   // bytes
   StepReading* reading_ = nullptr;  // of the step under way
   BucketEvents* events_ = nullptr;  // of the bucket under way
 

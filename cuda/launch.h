@@ -21,6 +21,12 @@ inline Status to_status(cudaError_t error, const char* what) {
   return {code, std::string(what) + ": " + cudaGetErrorString(error)};
 }
 
+// Within device memory.
+inline Status copy_on_device(void* to, const void* from, std::size_t size, cudaStream_t stream) {
+  return to_status(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream),
+                   "copy on the device");
+}
+
 // Of the launch just made.
 inline Status launch_status(const char* kernel) { return to_status(cudaGetLastError(), kernel); }
 

@@ -21,9 +21,6 @@
 namespace nf::torch_front {
 namespace {
 
-// From this many ranks on, connections of all to all cost more than the hops of a ring.
-constexpr std::uint32_t kMostDirectRanks = 32;
-
 cudaStream_t native(const c10::Stream& stream) {
   return static_cast<cudaStream_t>(stream.native_handle());
 }

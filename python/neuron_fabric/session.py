@@ -55,7 +55,9 @@ class Session:
             self.own_group, lambda: _prepare(module, settings)
         )
         agree(self.own_group, self._facts())
-        self._job = of_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
+        self._shared_name = ""
+        if settings.reducer == "cxl":
+            self._shared_name = of_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
         self.runtime = together(self.own_group, self._make_runtime)
         self._notices: list[str] = []
         if self.runtime.why_on_host:
@@ -109,7 +111,7 @@ class Session:
             own_group=self.own_group,
             store=dist.distributed_c10d._get_default_store(),
             prefix=self.own_group.group_name,
-            options=self.settings.to_core(self.profile.text, self.timeout, self._job),
+            options=self.settings.to_core(self.profile.text, self.timeout, self._shared_name),
         )
 
     def _records(self) -> list[str]:

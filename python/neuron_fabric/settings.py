@@ -62,14 +62,14 @@ class Settings:
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 
-    def to_core(self, profile: str, timeout: float, job: str) -> dict[str, object]:
-        """job: a name that no other job of this machine has."""
+    def to_core(self, profile: str, timeout: float, shared_reducer: str) -> dict[str, object]:
+        """shared_reducer: its name, which no other job of this machine has; empty without one."""
         return {
             "profile": profile,
             "mode": mode(),
             "admit": "forced" if self.route is not None else self.admit,
             "topology": self.topology,
-            "shared_reducer": job if self.reducer == "cxl" else "",
+            "shared_reducer": shared_reducer,
             "link_gbps": self.link_gbps,
             "seed": self.seed,
             "timeout": timeout,

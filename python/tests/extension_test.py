@@ -22,10 +22,10 @@ def written_names(body: list[ast.stmt]) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-def test_stub_names_what_the_extension_has() -> None:
-    stub = ast.parse((Path(neuron_fabric.__file__).parent / "_C.pyi").read_text())
-    assert written_names(stub.body) == public_names(_C)
-    for node in stub.body:
+def test_written_types_name_what_the_extension_has() -> None:
+    types = ast.parse((Path(neuron_fabric.__file__).parent / "_C.pyi").read_text())
+    assert written_names(types.body) == public_names(_C)
+    for node in types.body:
         if isinstance(node, ast.ClassDef):
             assert written_names(node.body) == public_names(getattr(_C, node.name)), node.name
 

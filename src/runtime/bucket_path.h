@@ -61,6 +61,10 @@ class BucketPath {
   virtual std::size_t held_bytes() const { return 0; }
 };
 
+// Where all ranks can reach each other, two hops are the shortest way; beyond so many ranks their
+// number of connections costs more than the hops of another topology.
+inline constexpr std::uint32_t kMostDirectRanks = 32;
+
 // What a path is made for. It may borrow all of it.
 struct PathRequest {
   const Binding& binding;

@@ -27,9 +27,20 @@ class PlannedSum final : public BucketSum {
 
   // The engine takes one array: the bucket itself where nothing else is in it, else the dense runs
   // one after the other, in room that whoever gathers them gives for as long as this lives.
-  std::span<const DenseRun> runs() const { return runs_; }
   std::size_t gathered_count() const;  // values; 0 where there is nothing to gather
   void set_gathered(Values gathered, std::shared_ptr<void> room);
+  // Calls copy(own, gathered, size) for every run: where it lies in the bucket and where among
+  // those gathered from `gathered` on, until one fails.
+  template <typename Copy>
+  Status for_each_run(void* gathered, Copy copy) const {
+    auto* at = static_cast<std::byte*>(gathered);
+    for (const DenseRun& run : runs_) {
+      const std::size_t size = run.count * size_of(bucket_.values.type);
+      NF_RETURN_IF_ERROR(copy(values(run.offset, run.count).data, at, size));
+      at += size;
+    }
+    return {};
+  }
 
   // By region. finish() of the fabric adds them to the step.
   std::vector<RegionTraffic>& traffic() { return traffic_; }

@@ -27,12 +27,10 @@ Status HostPath::begin(PlannedSum& sum) {
   if (count == 0) return {};
   const DataType type = sum.bucket().values.type;
   auto room = std::make_shared<std::vector<std::byte>>(count * size_of(type));
-  std::byte* out = room->data();
-  for (const DenseRun& run : sum.runs()) {
-    const std::size_t size = run.count * size_of(type);
-    std::memcpy(out, sum.values(run.offset, run.count).data, size);
-    out += size;
-  }
+  NF_RETURN_IF_ERROR(sum.for_each_run(room->data(), [](auto* own, auto* gathered, auto size) {
+    std::memcpy(gathered, own, size);
+    return Status();
+  }));
   sum.set_gathered({room->data(), count, type}, room);
   return {};
 }
@@ -54,12 +52,10 @@ void HostPath::sample(PlannedSum& sum) {
 
 Status HostPath::finish(PlannedSum& sum) {
   if (sum.gathered_count() > 0) {
-    const auto* from = static_cast<const std::byte*>(sum.dense().data);
-    for (const DenseRun& run : sum.runs()) {
-      const std::size_t size = run.count * size_of(sum.bucket().values.type);
-      std::memcpy(sum.values(run.offset, run.count).data, from, size);
-      from += size;
-    }
+    NF_RETURN_IF_ERROR(sum.for_each_run(sum.dense().data, [](auto* own, auto* gathered, auto size) {
+      std::memcpy(own, gathered, size);
+      return Status();
+    }));
   }
   if (!sum.step().is_watched) return {};
   for (const BucketSlot& slot : sum.bucket().slots) {

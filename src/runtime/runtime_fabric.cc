@@ -17,10 +17,6 @@ namespace {
 
 constexpr double kLineBytes = 64;  // of a cache line, which a reducer's capacity is counted in
 
-// Where all ranks can reach each other, two hops are the shortest way; from so many ranks on their
-// number of connections costs more than the hops of a tree.
-constexpr std::uint32_t kMostDirectRanks = 32;
-
 Topology default_topology(std::uint32_t ranks) {
   return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
 }
