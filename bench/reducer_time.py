@@ -20,11 +20,10 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from job import join
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "python"))  # where it is not installed
 import neuron_fabric as nf  # noqa: E402
+from neuron_fabric.job import JobError, join  # noqa: E402
 from neuron_fabric.telemetry import Reader  # noqa: E402
 from neuron_fabric.workloads import make_workload  # noqa: E402
 
@@ -87,7 +86,10 @@ def main() -> int:
     parser.add_argument("--size", default="small", help="of the GPT (small)")
     parser.add_argument("--steps", type=int, default=40, help="(40)")
     options = parser.parse_args()
-    join("cpu")
+    try:
+        join("cpu")
+    except JobError as error:
+        sys.exit(f"reducer_time: {error}")
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "buckets.jsonl"
         measured = train(options.size, options.steps, trace)

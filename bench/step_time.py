@@ -29,9 +29,8 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from job import arithmetic, join, wait_for
-
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
+from neuron_fabric.job import JobError, arithmetic, join, wait_for
 from neuron_fabric.tables import align
 from neuron_fabric.workloads import Workload, make_workload
 
@@ -295,7 +294,11 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    bench = Bench(options, join(options.device))
+    try:
+        device = join(options.device)
+    except JobError as error:
+        sys.exit(f"step_time: {error}")
+    bench = Bench(options, device)
     bench.measure()
     results = bench.results()
     if options.trace:

@@ -20,9 +20,8 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from job import arithmetic, join, wait_for
-
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
+from neuron_fabric.job import arithmetic, join, wait_for
 from neuron_fabric.workloads import make_workload
 
 OPTIONS_THAT_MATTER = ("workload", "size", "batch", "route", "profile", "admit", "seed", "steps")

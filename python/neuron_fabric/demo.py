@@ -6,12 +6,8 @@ them, and a report shows what the third one did.
 """
 
 import argparse
-import contextlib
 import dataclasses
-import importlib.util
 import json
-import logging
-import os
 import shutil
 import signal
 import sys
@@ -19,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric import report, units
+from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
 from neuron_fabric.progress import Progress
 from neuron_fabric.tables import align
 
@@ -37,15 +34,6 @@ RUNS = (
     Run("static", f"route=\"{STATIC_ROUTE}\"", {"route": STATIC_ROUTE}),
     Run("safe", "admit=\"safe\"", {"admit": "safe"}),
 )
-
-
-class DemoError(Exception):
-    pass
-
-
-class Interrupt(Exception):
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 def positive(text: str) -> int:
@@ -81,14 +69,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def work(options: argparse.Namespace) -> None:
     """The three runs, one after the other, in every rank. Rank 0 speaks and writes."""
-    import torch
     import torch.distributed as dist
 
+    from neuron_fabric.job import join, leave
     from neuron_fabric.workloads import make_workload
     from neuron_fabric.workloads.training import train
 
-    torch.set_num_threads(1)  # ranks share the machine's cores
-    dist.init_process_group("gloo")
+    join("cpu")
     is_first = dist.get_rank() == 0
     workload = make_workload(options.workload, options.size)
     steps = options.steps or workload.steps
@@ -108,72 +95,17 @@ def work(options: argparse.Namespace) -> None:
                        | dataclasses.asdict(result))
     if is_first:
         (options.out / "results.json").write_text(json.dumps(results))
-    dist.destroy_process_group()
-
-
-def work_or_say_why_not(options: argparse.Namespace) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # also while a collective waits
-    try:
-        work(options)
-    except Exception as error:
-        # The first to fail is the cause; the others lose their peer.
-        with contextlib.suppress(FileExistsError), open(options.out / "failure.txt", "x") as file:
-            file.write(f"rank {os.environ['RANK']}: {error}")
-        raise
-    return 0
+    leave()
 
 
 # What the process does that starts the ranks.
 
 
-def launch(options: argparse.Namespace, arguments: list[str]) -> None:
-    """Runs the ranks to their end. Raises DemoError with the cause where one fails."""
-    if not options.json:
-        print(f"starting {options.ranks} ranks", flush=True)
-    from torch.distributed import run
-    from torch.distributed.elastic.multiprocessing import SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    logging.disable(logging.ERROR)  # torchrun tells at length what is told below in a line
-    log = options.out / "log"
-    try:
-        run.run(run.parse_args([
-            "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(options.ranks),
-            "--log-dir", str(log), "--redirects", "2",
-            "--module", "neuron_fabric.demo", "--worker", *arguments]))
-    except ChildFailedError as error:
-        print()
-        raise DemoError(f"{cause(error, options.out)}; {log} has what the ranks said") from None
-    except SignalException as error:
-        raise Interrupt(error.sigval) from None
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-def cause(error: Any, out: Path) -> str:
-    for rank, failure in sorted(error.failures.items()):
-        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
-            return f"rank {rank} was ended by {failure.signal_name()}"
-    told = out / "failure.txt"
-    if told.exists():
-        return told.read_text()
-    rank, failure = error.get_first_failure()
-    return f"rank {rank} ended with status {failure.exitcode}"
-
-
 def prepare(out: Path) -> None:
-    """Makes the folder, without what an earlier demo left. Raises DemoError where packages miss."""
-    for name in ("torch", "neuron_fabric._C"):
-        if importlib.util.find_spec(name) is None:
-            raise DemoError(f"this Python ({sys.executable}) has no {name}; in a checkout, "
-                            "`make demo` installs and builds what is missing")
+    """Makes the folder, without what an earlier demo left."""
     out.mkdir(parents=True, exist_ok=True)
-    for folder in ("runs", "log"):
-        shutil.rmtree(out / folder, ignore_errors=True)
-    for file in ("failure.txt", "results.json"):
-        (out / file).unlink(missing_ok=True)
+    shutil.rmtree(out / "runs", ignore_errors=True)
+    (out / "results.json").unlink(missing_ok=True)
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -219,12 +151,15 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse(arguments)
     if options.worker:
-        return work_or_say_why_not(options)
+        return run_rank(lambda: work(options))
     try:
+        require_packages()
         prepare(options.out)
-        launch(options, arguments)
+        if not options.json:
+            print(f"starting {options.ranks} ranks", flush=True)
+        launch("neuron_fabric.demo", ["--worker", *arguments], options.ranks, options.out)
         show(options)
-    except (DemoError, OSError, report.RunError) as error:
+    except (LaunchError, OSError, report.RunError) as error:
         print(f"nf demo: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, Interrupt) as error:

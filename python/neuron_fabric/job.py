@@ -1,28 +1,33 @@
-"""How the processes of a benchmark join: on the host's cores over Gloo, or on CUDA devices over NCCL."""
+"""How the processes of a job join: on the host's cores over Gloo, or on CUDA devices over NCCL."""
 
 import contextlib
 import os
-import sys
 
 import torch
 import torch.distributed as dist
 
 
+class JobError(RuntimeError):
+    """This process cannot take part in a job."""
+
+
 def join(device: str) -> torch.device:
-    """Joins the job that torchrun or scripts/slow_links.sh has started; exits with words elsewhere.
+    """Joins the job that launch(), torchrun or scripts/slow_links.sh has started. `device` is cpu or
+    cuda; what is returned is this rank's own.
 
     Where ranks share a card, each says that it is a host of its own: NCCL then takes its sockets
     between them, as between machines, instead of refusing.
     """
     if "RANK" not in os.environ:
-        sys.exit(f"{sys.argv[0]}: run it under torchrun or scripts/slow_links.sh --launcher torch")
+        raise JobError("this is no process of a job: start it under torchrun or "
+                       "scripts/slow_links.sh --launcher torch")
     if device == "cpu":
         torch.set_num_threads(1)  # ranks share the machine's cores
         dist.init_process_group("gloo")
         return torch.device("cpu")
     cards = torch.cuda.device_count()
     if cards == 0:
-        sys.exit(f"{sys.argv[0]}: there is no CUDA device here; take --device cpu")
+        raise JobError("there is no CUDA device here; take --device cpu")
     local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     if local_ranks > cards:
         os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
@@ -33,6 +38,12 @@ def join(device: str) -> torch.device:
     torch.cuda.set_device(card)
     dist.init_process_group("cpu:gloo,cuda:nccl")
     return card
+
+
+def leave() -> None:
+    """All ranks together, at the end."""
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 def arithmetic(device: torch.device) -> contextlib.AbstractContextManager:
