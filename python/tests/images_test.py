@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from coloured_images import CLASSES, coloured, write_npz
 from neuron_fabric.workloads import DataError, make_workload
-from neuron_fabric.workloads.cifar import ResNet18
-from neuron_fabric.workloads.images import read_images
+from neuron_fabric.workloads.cifar import Pixels, ResNet18, mirrored
+from neuron_fabric.workloads.images import Images, read_images
 from PIL import Image
 
 
@@ -57,6 +57,9 @@ def test_what_is_missing_or_spoilt_is_told(tmp_path):
     (tmp_path / "cifar10_train.npz").write_bytes(b"PK\x03\x04 no archive")
     with pytest.raises(DataError, match="cifar10_train.npz"):
         make_workload("cifar10", data=tmp_path)
+    (tmp_path / "cifar100_train_0.jpg").write_bytes(b"no picture")
+    with pytest.raises(DataError, match="cifar100_train_0.jpg"):
+        make_workload("cifar100", data=tmp_path)
 
 
 def test_a_pickle_that_would_run_something_is_refused(tmp_path):
@@ -76,8 +79,20 @@ def test_crops_keep_the_colour_that_tells_the_class(tmp_path):
     images, labels = next(workload.batches(0, 1, seed=3))
     means = (images.numpy().transpose(0, 2, 3, 1) * workload.deviation + workload.mean).mean((1, 2))
     expected = np.stack([labels % 2, labels // 2 % 2, labels // 4], axis=1) * 120 + 60
-    assert np.abs(means * 255 - expected).max() < 6
+    assert np.abs(means - expected).max() < 6
     assert set(labels.tolist()) == set(range(CLASSES))
+
+
+def test_a_crop_is_a_part_of_its_image_mirrored_at_the_border():
+    rows, columns = mirrored(np.array([[-4, 0], [31, 35]]))
+    assert rows.tolist() == [4, 0]
+    assert columns.tolist() == [31, 27]
+    images, labels = coloured(3, 1)
+    pixels = Pixels(Images(images, labels), np.zeros(3, np.float32), np.ones(3, np.float32))
+    back = np.arange(32)[None, ::-1]
+    cut, label = pixels.cut(np.array([2]), np.arange(32)[None], back)
+    assert np.array_equal(cut[0].permute(1, 2, 0).numpy(), images[2, :, ::-1])
+    assert label.tolist() == [labels[2]]
 
 
 def test_the_network_has_the_published_size():

@@ -9,7 +9,9 @@ import torch.distributed as dist
 from coloured_images import write_npz
 from neuron_fabric.workloads import WORKLOADS, make_workload
 from neuron_fabric.workloads.gpt import library_text
+from neuron_fabric.workloads.sampling import Shuffle
 from neuron_fabric.workloads.training import train
+from tiny_sentences import write_tsv
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,8 +25,11 @@ def one_thread():
 
 @pytest.fixture(scope="module", params=sorted(WORKLOADS))
 def workload(request, tmp_path_factory):
-    data = write_npz(tmp_path_factory.mktemp("data"), request.param)
-    return make_workload(request.param, "tiny", data)
+    folder = tmp_path_factory.mktemp("data")
+    data = write_tsv(folder) if request.param == "sst2" else write_npz(folder, request.param)
+    workload = make_workload(request.param, "tiny", data)
+    workload.batch_size = min(workload.batch_size, 32)
+    return workload
 
 
 @pytest.fixture
@@ -79,7 +84,7 @@ def test_an_untrained_model_guesses_and_keeps_its_mode(workload):
     model = workload.make_model(1)
     model.train()
     evaluation = workload.evaluate(model)
-    assert 0 <= evaluation.accuracy < 0.3
+    assert 0 <= evaluation.accuracy < (0.7 if workload.name == "sst2" else 0.3)
     assert evaluation.loss == workload.evaluate(model).loss
     assert model.training
 
@@ -109,6 +114,16 @@ def test_the_rate_rises_then_falls_to_nothing(workload):
     assert rates[100] == 0
 
 
+def test_an_epoch_has_every_example_once_and_another_order_each_time():
+    order = Shuffle(50, seed=1)
+    taken = np.concatenate([order.batch(step, rank, ranks=2, size=10)
+                            for step in range(5) for rank in range(2)])
+    assert sorted(taken[:50]) == sorted(taken[50:]) == list(range(50))
+    assert not np.array_equal(taken[:50], taken[50:])
+    assert np.array_equal(Shuffle(50, seed=1).take(45, 10), taken[45:55])
+    assert not np.array_equal(Shuffle(50, seed=2).take(0, 50), taken[:50])
+
+
 def test_digits_are_judged_by_images_that_were_not_learnt():
     digits = make_workload("digits", "tiny")
     assert len(digits.labels) + len(digits.judges[1]) == 1797
@@ -127,7 +142,7 @@ def test_the_target_of_a_byte_is_the_byte_after_it():
 
 
 def test_unknown_names_and_sizes_are_told_with_the_known_ones():
-    with pytest.raises(ValueError, match="no workload cifar; there are digits, gpt, cifar100, cifar10"):
+    with pytest.raises(ValueError, match="no workload cifar; there are digits, gpt, hostile, cifar100, cifar10, sst2"):
         make_workload("cifar")
     with pytest.raises(ValueError, match="gpt has no size huge; it has tiny, mini, small"):
         make_workload("gpt", "huge")

@@ -1,16 +1,19 @@
-"""Training jobs: `digits` and `gpt` from data that every machine has, `cifar100` and `cifar10` from a
-folder that the user names."""
+"""Training jobs: `digits`, `gpt` and `hostile` from data that every machine has, `cifar100`, `cifar10` and
+`sst2` from a folder that the user names."""
 
+import inspect
 from pathlib import Path
 
-from .cifar import Cifar, Cifar10, Cifar100
+from .cifar import Cifar10, Cifar100
+from .data import DataError
 from .digits import Digits
 from .gpt import Gpt
-from .images import DataError
+from .hostile import Hostile
+from .sst2 import Sst2
 from .workload import Evaluation, Workload
 
 WORKLOADS: dict[str, type[Workload]] = {
-    kind.name: kind for kind in (Digits, Gpt, Cifar100, Cifar10)}
+    kind.name: kind for kind in (Digits, Gpt, Hostile, Cifar100, Cifar10, Sst2)}
 
 
 def make_workload(name: str, size: str | None = None, data: str | Path | None = None) -> Workload:
@@ -18,7 +21,8 @@ def make_workload(name: str, size: str | None = None, data: str | Path | None = 
     if name not in WORKLOADS:
         raise ValueError(f"there is no workload {name}; there are {', '.join(WORKLOADS)}")
     kind = WORKLOADS[name]
-    return kind(size, data) if issubclass(kind, Cifar) else kind(size)
+    takes_data = "data" in inspect.signature(kind).parameters
+    return kind(size, data) if takes_data else kind(size)
 
 
 __all__ = ["WORKLOADS", "DataError", "Evaluation", "Workload", "make_workload"]

@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 from .images import SIDE, Images, read_images
+from .sampling import batch_generator
 from .workload import Batch, Workload
 
-MARGIN = 4  # pixels of mirrored border, for crops
+MARGIN = 4  # pixels by which crops are shifted
 JUDGES_AT_ONCE = 500
 
 
@@ -54,6 +55,41 @@ class ResNet18(nn.Module):
         return self.fc(self.blocks(self.stem(images)).mean((2, 3)))
 
 
+class Pixels:
+    """Images where the model is; batches are cut from them there."""
+
+    def __init__(self, images: Images, mean: np.ndarray, deviation: np.ndarray) -> None:
+        self.pixels = torch.from_numpy(np.ascontiguousarray(images.pixels))
+        self.labels = torch.from_numpy(images.labels)
+        self.mean, self.scale = torch.from_numpy(mean), torch.from_numpy(1 / deviation)
+
+    def to(self, device: torch.device) -> None:
+        self.pixels, self.labels = self.pixels.to(device), self.labels.to(device)
+        self.mean, self.scale = self.mean.to(device), self.scale.to(device)
+
+    def cut(self, chosen: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Batch:
+        """Of each chosen image the pixels at its rows and columns."""
+        # One copy to the device, and a short one: nobody waits for it.
+        places = np.concatenate([chosen[:, None], rows, columns], axis=1)
+        places = torch.from_numpy(places).to(self.pixels.device, non_blocking=True)
+        chosen, rows, columns = places.split([1, SIDE, SIDE], dim=1)
+        taken = self.pixels[chosen[:, :, None], rows[:, :, None], columns[:, None]]
+        return self._scaled(taken), self.labels[chosen.flatten()]
+
+    def part(self, part: slice) -> Batch:
+        return self._scaled(self.pixels[part]), self.labels[part]
+
+    def _scaled(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Channels first, as PyTorch counts them; on a device last in memory, as it likes them."""
+        scaled = ((pixels - self.mean) * self.scale).permute(0, 3, 1, 2)
+        return scaled.contiguous() if pixels.device.type == "cpu" else scaled
+
+
+def mirrored(places: np.ndarray) -> np.ndarray:
+    """Places beyond a border, reflected at it."""
+    return SIDE - 1 - np.abs(SIDE - 1 - np.abs(places))
+
+
 class Cifar(Workload):
     classes: ClassVar[int]
     sizes = {"tiny": 8, "small": 16, "full": 64}  # channels of the stem
@@ -61,15 +97,18 @@ class Cifar(Workload):
     batch_size = 128
     steps = 1200  # 12 epochs of 50,000 images with 4 ranks
     warm_up = 25
+    has_images = True
 
     def __init__(self, size: str | None = None, data: str | Path | None = None) -> None:
         super().__init__(size)
-        self.train = read_images(data, self.name, self.classes, "train")
-        self.test = read_images(data, self.name, self.classes, "test")
-        scaled = self.train.pixels.reshape(-1, 3)[:: 97].astype(np.float32) / 255
-        self.mean, self.deviation = scaled.mean(0), scaled.std(0) + 1e-6
-        self.description = (f"{len(self.train.labels):,} images to learn from, "
-                            f"{len(self.test.labels):,} to judge by")
+        train = read_images(data, self.name, self.classes, "train")
+        test = read_images(data, self.name, self.classes, "test")
+        sample = train.pixels.reshape(-1, 3)[:: 97].astype(np.float32)
+        self.mean, self.deviation = sample.mean(0), sample.std(0) + 1e-3
+        self.train, self.test = (Pixels(images, self.mean, self.deviation) for images in (train, test))
+        self.examples = len(train.labels)
+        self.description = (f"{len(train.labels):,} images to learn from, "
+                            f"{len(test.labels):,} to judge by")
 
     def build(self) -> nn.Module:
         return ResNet18(self.classes, self.size)
@@ -78,32 +117,24 @@ class Cifar(Workload):
         return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4,
                                nesterov=True)
 
-    def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
-        chosen = rng.integers(len(self.train.labels), size=(ranks, self.batch_size))
-        flips = rng.random((ranks, self.batch_size)) < 0.5
-        corners = rng.integers(2 * MARGIN + 1, size=(ranks, self.batch_size, 2))
-        return [self.cropped(*row) for row in zip(chosen, flips, corners, strict=True)]
+    def to(self, device: torch.device) -> "Cifar":
+        for images in (self.train, self.test):
+            images.to(device)
+        return super().to(device)
 
-    def cropped(self, chosen: np.ndarray, flips: np.ndarray, corners: np.ndarray) -> Batch:
+    def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
         """Shifted by up to MARGIN pixels, and every other one mirrored."""
-        pixels = self.train.pixels[chosen]
-        pixels[flips] = pixels[flips, :, ::-1]
-        border = ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN), (0, 0))
-        padded = np.pad(pixels, border, mode="reflect")
-        rows = corners[:, :1] + np.arange(SIDE)
-        columns = corners[:, 1:] + np.arange(SIDE)
-        pixels = padded[np.arange(len(chosen))[:, None, None], rows[:, :, None], columns[:, None]]
-        return self.batch(Images(pixels, self.train.labels[chosen]))
+        chosen = self.order(seed).batch(step, rank, ranks, self.batch_size)
+        rng = batch_generator(seed, step, rank)
+        corners = rng.integers(-MARGIN, MARGIN + 1, size=(2, self.batch_size, 1))
+        rows, columns = mirrored(corners + np.arange(SIDE))
+        flips = rng.random(self.batch_size) < 0.5
+        columns[flips] = columns[flips, ::-1]
+        return self.train.cut(chosen, rows, columns)
 
     def held_back(self) -> Iterator[Batch]:
         for first in range(0, len(self.test.labels), JUDGES_AT_ONCE):
-            part = slice(first, first + JUDGES_AT_ONCE)
-            yield self.batch(Images(self.test.pixels[part], self.test.labels[part]))
-
-    def batch(self, images: Images) -> Batch:
-        scaled = (images.pixels.astype(np.float32) / 255 - self.mean) / self.deviation
-        return (torch.from_numpy(scaled.transpose(0, 3, 1, 2).copy()),
-                torch.from_numpy(images.labels))
+            yield self.test.part(slice(first, first + JUDGES_AT_ONCE))
 
 
 class Cifar100(Cifar):

@@ -50,6 +50,7 @@ class Digits(Workload):
         judges = torch.arange(len(labels)) % HELD_BACK == HELD_BACK - 1
         self.images, self.labels = images[~judges], labels[~judges]
         self.judges = images[judges], labels[judges]
+        self.examples = len(self.labels)
         self.description = (f"{len(self.labels):,} digits of scikit-learn to learn from, "
                             f"{len(self.judges[1]):,} to judge by")
 
@@ -59,9 +60,13 @@ class Digits(Workload):
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
 
-    def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
-        chosen = torch.from_numpy(rng.integers(len(self.labels), size=(ranks, self.batch_size)))
-        return [(self.images[row], self.labels[row]) for row in chosen]
+    def to(self, device: torch.device) -> "Digits":
+        self.images, self.labels = self.images.to(device), self.labels.to(device)
+        return super().to(device)
+
+    def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
+        chosen = torch.from_numpy(self.order(seed).batch(step, rank, ranks, self.batch_size))
+        return self.images[chosen], self.labels[chosen]
 
     def held_back(self) -> Iterator[Batch]:
         yield self.judges

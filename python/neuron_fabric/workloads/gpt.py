@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from .sampling import batch_generator
 from .workload import Batch, Workload
 
 BYTES = 256
@@ -110,7 +111,7 @@ class Gpt(Workload):
 
     def __init__(self, size: str | None = None) -> None:
         super().__init__(size)
-        self.text, self.judges = library_text()
+        self.text, self.judges = map(torch.from_numpy, library_text())
         self.description = (f"{len(self.text):,} bytes of the standard library to learn from, "
                             f"{JUDGES * self.size.context:,} to judge by")
 
@@ -122,16 +123,22 @@ class Gpt(Workload):
         rate = min(2e-3, 0.25 / self.size.width)
         return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
 
-    def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
-        first = rng.integers(len(self.text) - self.size.context, size=(ranks, self.batch_size))
-        return [self.sequences(self.text, row) for row in first]
+    def to(self, device: torch.device) -> "Gpt":
+        self.text, self.judges = self.text.to(device), self.judges.to(device)
+        return super().to(device)
+
+    def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
+        places = len(self.text) - self.size.context
+        rng = batch_generator(seed, step, rank)
+        return self.sequences(self.text, rng.integers(places, size=self.batch_size))
 
     def held_back(self) -> Iterator[Batch]:
         first = np.linspace(0, len(self.judges) - self.size.context - 1, JUDGES, dtype=np.int64)
         for row in np.split(first, JUDGES // JUDGES_AT_ONCE):
             yield self.sequences(self.judges, row)
 
-    def sequences(self, text: np.ndarray, first: np.ndarray) -> Batch:
+    def sequences(self, text: torch.Tensor, first: np.ndarray) -> Batch:
         """Sequences from the given places, and what follows each of their bytes."""
-        taken = text[first[:, None] + np.arange(self.size.context + 1)].astype(np.int64)
-        return torch.from_numpy(taken[:, :-1]), torch.from_numpy(taken[:, 1:])
+        first = torch.from_numpy(first).to(text.device, non_blocking=True)
+        taken = text[first[:, None] + torch.arange(self.size.context + 1, device=text.device)].long()
+        return taken[:, :-1], taken[:, 1:]

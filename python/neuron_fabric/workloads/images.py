@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from .data import DataError, existing_folder
+
 SIDE = 32
-
-
-class DataError(RuntimeError):
-    """Data that is missing or not what it says it is."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +24,14 @@ def read_images(folder: str | Path | None, name: str, classes: int, split: str) 
     cifar-100-python, cifar-10-batches-py      as their authors give them away
     NAME_train*.jpg, NAME_test.jpg     mosaics of 100 images a row; image i has the label i % classes
     """
-    if folder is None:
-        raise DataError(f"{name} needs a folder with its images: --data FOLDER")
-    root = Path(folder)
-    if not root.is_dir():
-        raise DataError(f"{root} is no folder")
+    root = existing_folder(folder, name, "images")
     for reader in (_read_npz, _read_official, _read_mosaics):
         if (found := reader(root, name, classes, split)) is not None:
             return _checked(found, root, name, classes)
+    official = "cifar-100-python" if classes == 100 else "cifar-10-batches-py"
     raise DataError(
         f"{root} holds no {split} images of {name}: neither {name}_{split}.npz nor the authors' own "
-        f"files nor {name}_{split}*.jpg")
+        f"folder {official} nor {name}_{split}*.jpg")
 
 
 def _checked(images: Images, root: Path, name: str, classes: int) -> Images:
@@ -100,8 +95,11 @@ def _read_mosaics(root: Path, name: str, classes: int, split: str) -> Images | N
         raise DataError("mosaics need Pillow: pip install pillow") from error
     parts = []
     for path in files:
-        with Image.open(path) as image:
-            mosaic = np.asarray(image.convert("RGB"))
+        try:
+            with Image.open(path) as image:
+                mosaic = np.asarray(image.convert("RGB"))
+        except OSError as error:
+            raise DataError(f"{path}: {error}") from error
         rows, width = mosaic.shape[0] // SIDE, mosaic.shape[1] // SIDE
         tiles = mosaic[: rows * SIDE, : width * SIDE].reshape(rows, SIDE, width, SIDE, 3)
         parts.append(tiles.transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3))

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+
+from .sampling import Shuffle
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -24,22 +25,32 @@ class Workload(ABC):
     """A model, the data it learns from and the data that judges it.
 
     Everything is a function of its arguments: a seed gives the same weights on every rank, and
-    (seed, step, rank, ranks) the same batch in every run, so runs differ in what they do with
-    gradients alone, and one that resumes goes on where it stopped.
+    (seed, step, rank, ranks) the same batch in every run and on every device, so runs differ in
+    what they do with gradients alone, and one that resumes goes on where it stopped.
     """
 
     name: ClassVar[str]
     sizes: ClassVar[dict[str, Any]]
     default_size: ClassVar[str]
-    batch_size: ClassVar[int]  # of one rank
-    steps: ClassVar[int]       # that suffice to learn something
+    batch_size: int          # of one rank
+    steps: ClassVar[int]     # that suffice to learn something
     warm_up: ClassVar[int] = 0
+    examples: int = 0            # in an epoch; 0 where the data has no epochs
+    has_images: ClassVar[bool] = False
 
     def __init__(self, size: str | None = None) -> None:
         size = size or self.default_size
         if size not in self.sizes:
             raise ValueError(f"{self.name} has no size {size}; it has {', '.join(self.sizes)}")
+        self.size_name = size
         self.size = self.sizes[size]
+        self.device = torch.device("cpu")
+        self._order: Shuffle | None = None
+
+    def to(self, device: torch.device) -> "Workload":
+        """Keeps the data there from now on, and makes batches there."""
+        self.device = device
+        return self
 
     def make_model(self, seed: int) -> nn.Module:
         """With weights that the seed alone decides; the caller's generator is left as it was."""
@@ -51,14 +62,22 @@ class Workload(ABC):
         """A rank's batches from step `start` on, without end."""
         step = start
         while True:
-            yield self.draw(np.random.default_rng([seed, step]), ranks)[rank]
+            yield self.draw(seed, step, rank, ranks)
             step += 1
 
+    def order(self, seed: int) -> Shuffle:
+        """The order in which a run of this seed takes the examples."""
+        if self._order is None or self._order.seed != seed:
+            self._order = Shuffle(self.examples, seed)
+        return self._order
+
     def rate(self, step: int, steps: int) -> float:
-        """Factor of the learning rate: up over `warm_up` steps, then down along half a cosine."""
-        if step < self.warm_up:
-            return (step + 1) / self.warm_up
-        done = (step - self.warm_up) / max(1, steps - self.warm_up)
+        """Factor of the learning rate: up over `warm_up` steps, or a quarter of a short run, then down
+        along half a cosine."""
+        warm_up = min(self.warm_up, steps // 4)
+        if step < warm_up:
+            return (step + 1) / warm_up
+        done = (step - warm_up) / max(1, steps - warm_up)
         return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
@@ -70,16 +89,16 @@ class Workload(ABC):
         """Over all data held back. Leaves the model in the mode it was in."""
         was_training = model.training
         model.eval()
-        correct = count = 0
-        loss = 0.0
+        correct = loss = torch.zeros((), dtype=torch.float64)
+        count = 0
         for batch in self.held_back():
             inputs, targets = self.on_device_of(model, batch)
-            scores, targets = model(inputs).flatten(0, -2), targets.flatten()
-            loss += functional.cross_entropy(scores, targets, reduction="sum").item()
-            correct += int((scores.argmax(-1) == targets).sum())
+            scores, targets = model(inputs).flatten(0, -2).float(), targets.flatten()
+            loss = loss + functional.cross_entropy(scores, targets, reduction="sum").double()
+            correct = correct + (scores.argmax(-1) == targets).sum()
             count += len(targets)
         model.train(was_training)
-        return Evaluation(accuracy=correct / count, loss=loss / count)
+        return Evaluation(accuracy=correct.item() / count, loss=loss.item() / count)
 
     @staticmethod
     def on_device_of(model: nn.Module, batch: Batch) -> Batch:
@@ -99,8 +118,8 @@ class Workload(ABC):
         """The one it learns with."""
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, ranks: int) -> list[Batch]:
-        """The batches of one step, one a rank."""
+    def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
+        """One rank's batch of one step."""
 
     @abstractmethod
     def held_back(self) -> Iterator[Batch]:

@@ -1,0 +1,43 @@
+"""Labelled sentences from a user's folder: SST-2 as GLUE gives it away, packed or not."""
+
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+
+from .data import DataError, existing_folder
+
+
+@dataclass(frozen=True)
+class Sentences:
+    texts: list[str]
+    labels: list[int]  # 1 where the sentence praises
+
+
+def read_sentences(folder: str | Path | None, split: str) -> Sentences:
+    """`split` is train or dev. The folder, or SST-2 in it, holds SPLIT.tsv or sst2_SPLIT.tsv, or either
+    with .xz: a line of names, then `sentence TAB label` a line."""
+    root = existing_folder(folder, "sst2", "sentences")
+    for place in (root, root / "SST-2"):
+        for name in (f"{split}.tsv", f"sst2_{split}.tsv"):
+            for path in (place / name, place / f"{name}.xz"):
+                if path.exists():
+                    return _read(path)
+    raise DataError(f"{root} holds no {split} sentences of SST-2: neither {split}.tsv, as GLUE has it, "
+                    f"nor sst2_{split}.tsv, nor either with .xz")
+
+
+def _read(path: Path) -> Sentences:
+    try:
+        data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+        lines = data.decode("utf-8").splitlines()
+    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: {error}") from error
+    if not lines or lines[0].split("\t") != ["sentence", "label"]:
+        raise DataError(f"{path}: its first line is not 'sentence', a tab, 'label'")
+    rows = [line.rsplit("\t", 1) for line in lines[1:] if line]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != 2 or row[1] not in ("0", "1"):
+            raise DataError(f"{path}, line {number}: not a sentence, a tab and 0 or 1")
+    if not rows:
+        raise DataError(f"{path} has no sentences")
+    return Sentences([text for text, _ in rows], [int(label) for _, label in rows])
