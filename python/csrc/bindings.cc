@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "contribution.h"
 #include "ddp_hook.h"
 #include "neuron_fabric/version.h"
 #include "runtime.h"
@@ -181,6 +182,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
                               parameters_of(names, module_types, tensors)))
         .hash();
   });
+  module.def("region_names", [](const std::string& profile, const std::vector<std::string>& names,
+                                const std::vector<std::string>& module_types,
+                                const std::vector<at::Tensor>& tensors) {
+    const Binding binding = take(
+        Binding::make(take(Profile::parse(profile)), parameters_of(names, module_types, tensors)));
+    std::vector<std::string> regions;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      regions.push_back(binding.profile().regions[binding.region_of(i)].name);
+    }
+    return regions;
+  });
+  module.def(
+      "contribution_bytes",
+      [](const std::string& route, const std::vector<std::string>& names,
+         const std::vector<std::string>& module_types, const std::vector<at::Tensor>& tensors) {
+        return take(contribution_bytes(route, parameters_of(names, module_types, tensors)));
+      });
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
 }
 

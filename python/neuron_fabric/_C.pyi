@@ -65,4 +65,14 @@ def default_profile(
 def binding_hash(
     profile: str, names: list[str], module_types: list[str], tensors: list[torch.Tensor], /
 ) -> int: ...
+def region_names(
+    profile: str, names: list[str], module_types: list[str], tensors: list[torch.Tensor], /
+) -> list[str]:
+    """The region of every parameter."""
+
+def contribution_bytes(
+    route: str, names: list[str], module_types: list[str], tensors: list[torch.Tensor], /
+) -> int:
+    """What one rank sends of these along a route, before the sum comes back."""
+
 def parameter_key(name: str, /) -> int: ...

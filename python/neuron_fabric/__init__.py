@@ -12,6 +12,7 @@ import importlib
 
 _HOMES = {
     "attach": "ddp",
+    "Calibrator": "calibration.calibrator",
     "Fabric": "fabric",
     "HookState": "comm_hook",
     "hook": "comm_hook",

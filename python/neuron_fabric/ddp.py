@@ -58,11 +58,11 @@ def attach(
     The environment variable NF_MODE turns it off, or lets it only watch (shadow), without a change
     to the code.
     """
-    ddp = _unwrap(model)
+    ddp = unwrap(model)
 
     def check() -> Settings:
         if mode() != "off":
-            _refuse_what_cannot_work(ddp)
+            refuse_what_cannot_work(ddp)
         if scaler is not None and not hasattr(scaler, "get_scale"):
             raise TypeError(f"scaler is a torch.amp.GradScaler, not a {type(scaler).__name__}")
         return Settings(
@@ -102,7 +102,7 @@ def attach(
     return fabric
 
 
-def _unwrap(model: torch.nn.Module) -> DistributedDataParallel:
+def unwrap(model: torch.nn.Module) -> DistributedDataParallel:
     """The DDP model itself, also of torch.compile(DDP(...))."""
     inner = getattr(model, "_orig_mod", model)
     if isinstance(inner, DistributedDataParallel):
@@ -119,7 +119,7 @@ def _unwrap(model: torch.nn.Module) -> DistributedDataParallel:
     )
 
 
-def _refuse_what_cannot_work(ddp: DistributedDataParallel) -> None:
+def refuse_what_cannot_work(ddp: DistributedDataParallel) -> None:
     if getattr(ddp, "_use_python_reducer", False):
         raise RuntimeError(
             "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "

@@ -1,0 +1,117 @@
+"""Short training runs from a snapshot, each with gradients that travel another way."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from neuron_fabric.calibration.evidence import Assignment, RegionHealth
+from neuron_fabric.calibration.snapshot import Stateful
+from neuron_fabric.telemetry import Reader
+
+TAIL = 4  # the last quarter of a branch judges it where nobody else does
+
+
+@dataclass
+class Training:
+    """A user's training loop, cut into the pieces that a calibration needs.
+
+    step: one step of training with one batch: zero_grad, forward, backward, optimizer.step().
+        Returns the loss.
+    batches: batches of this rank, in an order that the given number alone decides.
+    judge: the loss of the model as it is, the lower the better; the same batches every time. It is
+        called on every rank and the mean counts. Without one, the losses of the last steps do.
+    stateful: what else has to go back to where it was before a branch, a GradScaler for example.
+    """
+
+    ddp: torch.nn.parallel.DistributedDataParallel
+    optimizer: torch.optim.Optimizer
+    step: Callable[[Any], torch.Tensor]
+    batches: Callable[[int], Iterable[Any]]
+    judge: Callable[[], float] | None = None
+    stateful: list[Stateful] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[Stateful]:
+        return [self.ddp.module, self.optimizer, *self.stateful]
+
+    def endless(self, order: int) -> Iterator[Any]:
+        """The batches of an order, over and over."""
+        for _ in itertools.count():
+            empty = True
+            for batch in self.batches(order):
+                empty = False
+                yield batch
+            if empty:
+                raise ValueError(f"batches({order}) has no batch")
+
+    def stepper(self, order: int, rates: Iterable[float]) -> Iterator[torch.Tensor]:
+        """One step each time, along an order of batches, at its factor of the learning rate. Yields
+        this rank's loss."""
+        given = [group["lr"] for group in self.optimizer.param_groups]
+        try:
+            for rate, batch in zip(rates, self.endless(order), strict=False):
+                for group, full in zip(self.optimizer.param_groups, given, strict=True):
+                    group["lr"] = full * rate
+                yield self.step(batch).detach()
+        finally:
+            for group, full in zip(self.optimizer.param_groups, given, strict=True):
+                group["lr"] = full
+
+    def mean(self, losses: list[torch.Tensor]) -> list[float]:
+        """Over ranks; what one rank decides by is what all of them have."""
+        values = torch.stack([loss.float().mean() for loss in losses]).double()
+        dist.all_reduce(values, group=self.ddp.process_group)
+        dist.broadcast(values, group_src=0, group=self.ddp.process_group)
+        return (values / dist.get_world_size(self.ddp.process_group)).tolist()
+
+    def loss(self, losses: list[float]) -> float | None:
+        """What a branch came to; None where it diverged."""
+        if self.judge is not None and math.isfinite(losses[-1]):
+            device = next(self.ddp.module.parameters()).device
+            found = self.mean([torch.tensor(float(self.judge()), device=device)])[0]
+        else:
+            tail = losses[-max(1, len(losses) // TAIL):]
+            found = sum(tail) / len(tail)
+        return found if math.isfinite(found) else None
+
+
+def annealing(steps: int) -> list[float]:
+    """Factors of the learning rate, down to nothing: noise that only a high rate shows would hide
+    what is lost for good."""
+    return [1 - step / steps for step in range(steps)]
+
+
+def warming_up(steps: int, warm_up: int) -> list[float]:
+    return [min(1.0, (step + 1) / max(1, warm_up)) for step in range(steps)]
+
+
+class HealthReader(Reader):
+    """What the monitor would have judged, had it had limits."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, float] = {}
+        self._ratios: dict[str, float] = {}
+        self._norms: dict[str, list[float]] = {}
+
+    def write(self, record: dict[str, Any]) -> None:
+        if record.get("event") != "step":
+            return
+        for region in record["regions"]:
+            name = region["name"]
+            if region["error"] is not None:
+                self._errors[name] = max(self._errors.get(name, 0.0), region["error"])
+            if norm := region["norm"]:
+                before = self._norms.setdefault(name, [])
+                if len(before) >= 10:  # nothing is judged by fewer
+                    ratio = norm / (sum(before) / len(before))
+                    self._ratios[name] = max(self._ratios.get(name, 0.0), ratio)
+                before.append(norm)
+
+    def health(self, assignment: Assignment) -> dict[str, RegionHealth]:
+        return {region: RegionHealth(self._errors.get(region, 0.0), self._ratios.get(region, 0.0))
+                for region, _ in assignment.routes}

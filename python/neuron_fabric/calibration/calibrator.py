@@ -1,0 +1,173 @@
+"""nf.Calibrator: finds out, on a user's own training, which gradients may travel at low bits."""
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from neuron_fabric import _C
+from neuron_fabric.calibration.branch import Training
+from neuron_fabric.calibration.choice import Question, choose, next_question
+from neuron_fabric.calibration.dense_phase import train_densely
+from neuron_fabric.calibration.evidence import CHECKPOINT, FIRST_STEP, Evidence
+from neuron_fabric.calibration.harm import harm_of
+from neuron_fabric.calibration.outcome import Outcome
+from neuron_fabric.calibration.regions import facts_of, find_regions
+from neuron_fabric.calibration.settings import CalibrationSettings, Target
+from neuron_fabric.calibration.snapshot import Snapshot, Stateful
+from neuron_fabric.calibration.store import CalibrationError, Store
+from neuron_fabric.calibration.switch import Switch
+from neuron_fabric.calibration.trials import answer
+from neuron_fabric.calibration.watch import TimeLeft, Watch
+from neuron_fabric.calibration.workbench import TIMEOUT, Workbench
+from neuron_fabric.ddp import refuse_what_cannot_work, unwrap
+from neuron_fabric.meeting import agree, of_rank_0, together
+from neuron_fabric.model import parameters_of
+from neuron_fabric.own_group import own_group
+from neuron_fabric.settings import mode
+
+
+class Calibrator:
+    """Around a training loop of one's own (docs/howto/from_ddp_to_calibrated.md).
+
+        def step(batch):
+            optimizer.zero_grad()
+            loss = criterion(model(batch.x), batch.y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        outcome = nf.Calibrator(model, optimizer, step, batches).run()
+        outcome.save("profile.json")
+
+    Every rank makes one and calls run() at the same time. The model is a DistributedDataParallel
+    that has done no backward pass and has no communication hook; it cannot be attached to
+    afterwards: calibrate in a job of its own.
+
+    step: one step of training with one batch. Returns the loss.
+    batches: of this rank, in an order that the given number alone decides; begun again where they
+        end.
+    judge: the loss of the model as it is, by the same data every time; the mean over ranks counts.
+        Without one, branches are judged by the losses of their last quarter.
+    stateful: what has to go back to where it was before a branch, beside model and optimizer.
+    out, resume: a folder for the work done so far, and whether to go on from what it holds.
+    watch: is told how far it is.
+    target: the most that the loss may be above that of dense branches: 0.02, or "1%" of it.
+    most_bytes: the most of the dense bytes that a rank may contribute.
+    candidates: routes to choose from.
+    dense_steps, warm_up_steps, branch_steps, repeats, measurements, depth, smallest_parameter, seed:
+        docs/calibration.md.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        step: Callable[[Any], torch.Tensor],
+        batches: Callable[[int], Iterable[Any]],
+        *,
+        judge: Callable[[], float] | None = None,
+        stateful: Sequence[Stateful] = (),
+        out: str | os.PathLike | None = None,
+        resume: bool = False,
+        watch: Watch | None = None,
+        target: str | float | Target = "0.02",
+        candidates: Sequence[str] = CalibrationSettings.candidates,
+        **options: Any,
+    ) -> None:
+        self.settings = CalibrationSettings(
+            target=Target.parse(target), candidates=tuple(candidates), **options)
+        ddp = unwrap(model)
+        refuse_what_cannot_work(ddp)
+        if mode() != "on":
+            raise CalibrationError(f"NF_MODE is {mode()}, and calibration needs it on")
+        self._group = own_group(ddp.process_group, TIMEOUT)
+        self._rank = dist.get_rank(ddp.process_group)
+        self._store = Store(Path(out), self._rank) if out is not None else None
+        parameters = parameters_of(ddp.module)
+        self._bench = Workbench(
+            settings=self.settings,
+            training=Training(ddp, optimizer, step, batches, judge, list(stateful)),
+            switch=Switch(ddp),
+            parameters=parameters,
+            regions=find_regions(parameters, self.settings.smallest_parameter, self.settings.depth),
+            watch=watch or Watch())
+        self._evidence = Evidence(
+            ranks=dist.get_world_size(ddp.process_group),
+            regions=tuple(facts_of(region, parameters, list(self.settings.candidates))
+                          for region in self._bench.regions),
+            candidates=self.settings.candidates)
+        agree(self._group, self._facts() | {"out": out is not None, "resume": resume})
+        if self._store is not None:
+            together(self._group, lambda: self._take_up(resume))
+            self._evidence = of_rank_0(self._group, self._evidence)
+
+    def run(self) -> Outcome:
+        """Collective. Raises CalibrationError where the training diverges at full precision."""
+        if not self._evidence.low_bit_regions:
+            raise CalibrationError(
+                f"no parameter has {self.settings.smallest_parameter} values or more: there is "
+                "nothing to send at low bits")
+        if not self._evidence.dense_losses:
+            self._remember(FIRST_STEP)
+            self._evidence = train_densely(self._bench, self._evidence)
+            self._remember(CHECKPOINT)
+            self._keep()
+            losses = self._evidence.dense_losses
+            self._bench.watch.end(f"loss {losses[0]:.3f} to {losses[-1]:.3f}")
+        time_left = TimeLeft()
+        while (question := next_question(self._evidence, self.settings)) is not None:
+            started = time.monotonic()
+            self._evidence = self._evidence.with_branches(
+                answer(self._bench, question, self._evidence))
+            self._keep()
+            time_left.answered(time.monotonic() - started)
+            self._bench.watch.left = time_left.estimate(self._evidence)
+            self._bench.watch.end(self._told(question))
+        return Outcome(self.settings, self._evidence, choose(self._evidence, self.settings),
+                       tuple(region.pattern for region in self._bench.regions))
+
+    # The work of before.
+
+    def _facts(self) -> dict[str, Any]:
+        names, tensors = self._bench.parameters.names, self._bench.parameters.tensors
+        return self.settings.to_dict() | {
+            "version": _C.__version__,
+            "ranks": self._evidence.ranks,
+            "model": [f"{name} {tuple(tensor.shape)}"
+                      for name, tensor in zip(names, tensors, strict=True)],
+        }
+
+    def _take_up(self, resume: bool) -> None:
+        assert self._store is not None
+        kept = self._store.load(self._facts()) if resume else None
+        if kept is None or not kept.dense_losses:
+            self._store.clear()
+            return
+        self._evidence = kept
+        self._bench.snapshots = {name: self._store.load_checkpoint(name)
+                                 for name in (FIRST_STEP, CHECKPOINT)}
+
+    def _keep(self) -> None:
+        if self._store is not None:
+            self._store.save(self._facts(), self._evidence)
+
+    def _remember(self, name: str) -> None:
+        self._bench.snapshots[name] = Snapshot.take(self._bench.training.parts)
+        if self._store is not None:
+            self._store.save_checkpoint(name, self._bench.snapshots[name])
+
+    def _told(self, question: Question) -> str:
+        if not question.assignment.routes:
+            found = self._evidence.find(question.assignment, question.start)
+            assert found is not None
+            return f"loss {sum(found.losses) / len(found.losses):.4f}"
+        harm = harm_of(self._evidence, question.assignment, question.start)
+        assert harm is not None
+        return ("diverged" if math.isinf(harm.mean)
+                else f"{harm.mean:+.4f} ± {harm.standard_error:.4f}")

@@ -1,0 +1,174 @@
+"""Which routes a model should take: a pure function of the evidence and of what is wanted.
+
+The search is written as if every answer were known. Where one is not, what is missing becomes the
+next question, and the search begins again once there is an answer: whoever calibrates has nothing
+to remember but the evidence.
+
+For each candidate route, the cheapest first:
+  1. all regions take it; where that is within the target, go to 3;
+  2. regions go back to dense, the one first whose low bits do most harm for each byte that they
+     save, until the rest is within the target;
+  3. a region that stays must be worth its risk: its own harm, at worst, may be WORTH times its part
+     of the target, in proportion to the bytes that it saves. A region of few bytes is thus dense
+     unless it is shown to do no harm at all;
+  4. a region that went dense takes the next better route, where that saves SMALLEST_GAIN of the
+     dense bytes and stays within the target.
+"""
+
+from dataclasses import dataclass
+
+from neuron_fabric.calibration.evidence import (
+    CHECKPOINT, DENSE, FIRST_STEP, Assignment, Evidence, RegionFacts)
+from neuron_fabric.calibration.harm import Harm, harm_of
+from neuron_fabric.calibration.settings import CalibrationSettings
+
+WORTH = 10
+SMALLEST_GAIN = 0.01
+MOST_REPEATS = 3  # times those of the settings, for what is too close to call
+
+
+@dataclass(frozen=True)
+class Question:
+    """Branches that should be tried next, so that there are `repeats` of them."""
+
+    start: str
+    assignment: Assignment
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    assignment: Assignment
+    harm: Harm
+    most_harm: float     # what the target allows
+    meets_target: bool   # otherwise nothing does, and everything is dense
+    from_first_step: bool  # safe without a warm-up
+
+
+class _Missing(Exception):
+    def __init__(self, question: Question) -> None:
+        super().__init__()
+        self.question = question
+
+
+def next_question(evidence: Evidence, settings: CalibrationSettings) -> Question | None:
+    """None where the evidence suffices."""
+    try:
+        choose(evidence, settings)
+    except _Missing as missing:
+        return missing.question
+    return None
+
+
+def choose(evidence: Evidence, settings: CalibrationSettings) -> Choice:
+    """Precondition: next_question() is None."""
+    search = _Search(evidence, settings)
+    best: Assignment | None = None
+    for route in search.by_cost(list(settings.candidates)):
+        everywhere = search.all_on(route)
+        limit = settings.most_bytes if best is None else evidence.bytes_up_ratio(best)
+        if evidence.bytes_up_ratio(everywhere) >= limit:
+            break
+        found = search.cheapest_on(route)
+        if found.routes and evidence.bytes_up_ratio(found) < limit:
+            best = found
+    if best is None:
+        return Choice(Assignment(), Harm(0.0, 0.0, 0), search.most_harm, meets_target=False,
+                      from_first_step=False)
+    return Choice(best, search.harm(best), search.most_harm, meets_target=True,
+                  from_first_step=search.is_within_target(best, FIRST_STEP))
+
+
+class _Search:
+    def __init__(self, evidence: Evidence, settings: CalibrationSettings) -> None:
+        self.evidence = evidence
+        self.settings = settings
+        self.regions = {region.name: region for region in evidence.low_bit_regions}
+        self.most_harm = self._most_harm(CHECKPOINT)
+
+    def _most_harm(self, start: str) -> float:
+        dense = self.evidence.find(Assignment(), start)
+        if dense is None:
+            raise _Missing(Question(start, Assignment(), self.settings.repeats))
+        losses = [loss for loss in dense.losses if loss is not None]
+        return self.settings.target.most_harm(sum(losses) / max(1, len(losses)))
+
+    # What is known of an assignment.
+
+    def harm(self, assignment: Assignment, start: str = CHECKPOINT, repeats: int = 0) -> Harm:
+        repeats = repeats or self.settings.repeats
+        for needed in (Assignment(), assignment):
+            tried = self.evidence.find(needed, start)
+            if tried is None or len(tried.losses) < repeats:
+                raise _Missing(Question(start, needed, repeats))
+        found = harm_of(self.evidence, assignment, start)
+        assert found is not None
+        return found
+
+    def is_within_target(self, assignment: Assignment, start: str = CHECKPOINT) -> bool:
+        if not assignment.routes:
+            return True
+        limit = self._most_harm(start)
+        most = MOST_REPEATS * self.settings.repeats
+        harm = self.harm(assignment, start)
+        # Too close to call.
+        while abs(harm.mean - limit) < harm.standard_error and harm.pairs < most:
+            harm = self.harm(assignment, start, min(most, harm.pairs + self.settings.repeats))
+        return harm.at_worst <= limit
+
+    # What things cost.
+
+    def by_cost(self, routes: list[str]) -> list[str]:
+        return sorted(routes, key=lambda route: self.evidence.bytes_up(self.all_on(route)))
+
+    def all_on(self, route: str) -> Assignment:
+        return Assignment.of(dict.fromkeys(self.regions, route))
+
+    def saved(self, region: RegionFacts, route: str) -> int:
+        return max(0, region.bytes_up[DENSE] - region.bytes_up[route])
+
+    # The steps above.
+
+    def cheapest_on(self, route: str) -> Assignment:
+        kept = self._within_target(route, [name for name, region in self.regions.items()
+                                           if self.saved(region, route) > 0])
+        kept = self._worth_their_risk(route, kept)
+        if not kept:
+            return Assignment()
+        found = Assignment.of(dict.fromkeys(kept, route))
+        return self._with_better_routes(found, route)
+
+    def _within_target(self, route: str, kept: list[str]) -> list[str]:
+        while kept and not self.is_within_target(Assignment.of(dict.fromkeys(kept, route))):
+            if len(kept) == 1:
+                return []
+            kept = [name for name in kept if name != self._worst(route, kept)]
+        return kept
+
+    def _worst(self, route: str, names: list[str]) -> str:
+        """Whose low bits do most harm, at worst, for each byte that they save."""
+        return max(names, key=lambda name: self.harm(Assignment.of({name: route})).at_worst
+                   / self.saved(self.regions[name], route))
+
+    def _worth_their_risk(self, route: str, kept: list[str]) -> list[str]:
+        if len(kept) < 2:
+            return kept
+        saved = {name: self.saved(self.regions[name], route) for name in kept}
+        total = sum(saved.values())
+        worth = [name for name in kept
+                 if self.harm(Assignment.of({name: route})).at_worst
+                 <= WORTH * self.most_harm * saved[name] / total]
+        return worth if len(worth) == len(kept) else self._within_target(route, worth)
+
+    def _with_better_routes(self, found: Assignment, route: str) -> Assignment:
+        later = self.by_cost(list(self.settings.candidates))
+        later = later[later.index(route) + 1:]
+        dense = [name for name in self.regions if found.route(name) == DENSE]
+        for name in sorted(dense, key=lambda name: -self.regions[name].values):
+            for better in later:
+                gain = self.saved(self.regions[name], better) / self.evidence.dense_bytes
+                tried = Assignment.of(dict(found.routes) | {name: better})
+                if gain >= SMALLEST_GAIN and self.is_within_target(tried):
+                    found = tried
+                    break
+        return found

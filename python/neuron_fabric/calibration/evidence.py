@@ -1,0 +1,152 @@
+"""What a calibration has found out, as values that are written down and read back.
+
+The choice of routes is a pure function of it (choice.py), so a calibration that was interrupted
+goes on from what it had written.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DENSE = "fp32"
+CHECKPOINT = "checkpoint"  # branches that leave from the trained checkpoint
+FIRST_STEP = "first step"  # branches that leave from the untrained model
+
+
+class EvidenceError(ValueError):
+    """Text that is no evidence."""
+
+
+@dataclass(frozen=True)
+class RegionFacts:
+    """A region of the model. What is too small to leave the dense route is not in `values`."""
+
+    name: str
+    parameters: int
+    values: int
+    small_values: int
+    bytes_up: Mapping[str, int]  # by route: what one rank contributes of `values` in a step
+
+    @property
+    def can_be_low_bit(self) -> bool:
+        return self.values > 0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a route makes of the sum of one region's gradients, at one step of dense training."""
+
+    step: int
+    region: str
+    route: str
+    error: float      # ‖sum − exact‖² / ‖exact‖²
+    slope: float      # <sum, exact> / <exact, exact>: below 1 it shrinks
+    agreement: float  # of the values that are not zero, the share that comes back with its sign
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Routes by region; what is not named is dense."""
+
+    routes: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def of(routes: Mapping[str, str]) -> "Assignment":
+        return Assignment(tuple(sorted((region, route) for region, route in routes.items()
+                                       if route != DENSE)))
+
+    def route(self, region: str) -> str:
+        return dict(self.routes).get(region, DENSE)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{region}={route}" for region, route in self.routes) or "all dense"
+
+
+@dataclass(frozen=True)
+class RegionHealth:
+    """What the monitor saw of a region while it travelled at low bits."""
+
+    error: float       # the most of a rank's own contributions, ‖g − Q(g)‖² / ‖g‖²
+    norm_ratio: float  # the most of norm / mean of the norms before
+
+
+@dataclass(frozen=True)
+class Branches:
+    """One assignment tried from one place, once a batch order."""
+
+    start: str
+    assignment: Assignment
+    losses: tuple[float | None, ...]  # by batch order; None where it diverged
+    health: Mapping[str, RegionHealth] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Grows by one Measurement or one Branches at a time."""
+
+    ranks: int
+    regions: tuple[RegionFacts, ...]
+    candidates: tuple[str, ...]
+    dense_losses: tuple[float, ...] = ()  # of every step of dense training
+    measurements: tuple[Measurement, ...] = ()
+    branches: tuple[Branches, ...] = ()
+
+    def find(self, assignment: Assignment, start: str = CHECKPOINT) -> Branches | None:
+        for branches in self.branches:
+            if branches.assignment == assignment and branches.start == start:
+                return branches
+        return None
+
+    def with_branches(self, branches: Branches) -> "Evidence":
+        """Those of the same assignment and start are replaced."""
+        kept = tuple(other for other in self.branches
+                     if (other.assignment, other.start) != (branches.assignment, branches.start))
+        return dataclasses.replace(self, branches=(*kept, branches))
+
+    @property
+    def low_bit_regions(self) -> tuple[RegionFacts, ...]:
+        return tuple(region for region in self.regions if region.can_be_low_bit)
+
+    def bytes_up(self, assignment: Assignment) -> int:
+        """What one rank contributes in a step, all of the model."""
+        return sum(region.bytes_up[assignment.route(region.name)] + 4 * region.small_values
+                   for region in self.regions)
+
+    @property
+    def dense_bytes(self) -> int:
+        return sum(4 * (region.values + region.small_values) for region in self.regions)
+
+    def bytes_up_ratio(self, assignment: Assignment) -> float:
+        return self.bytes_up(assignment) / self.dense_bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        result = dataclasses.asdict(self)
+        for text, branches in zip(result["branches"], self.branches, strict=True):
+            text["assignment"] = dict(branches.assignment.routes)
+        return result
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> "Evidence":
+        """Raises EvidenceError on anything that to_dict() does not make."""
+        try:
+            return Evidence(
+                ranks=int(values["ranks"]),
+                regions=tuple(RegionFacts(**region) for region in values["regions"]),
+                candidates=tuple(map(str, values["candidates"])),
+                dense_losses=tuple(map(float, values["dense_losses"])),
+                measurements=tuple(Measurement(**one) for one in values["measurements"]),
+                branches=tuple(_branches(one) for one in values["branches"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise EvidenceError(f"no evidence of a calibration: {error!r}") from error
+
+
+def _branches(values: Mapping[str, Any]) -> Branches:
+    losses = tuple(None if loss is None else float(loss) for loss in values["losses"])
+    if any(loss is not None and not math.isfinite(loss) for loss in losses):
+        raise ValueError("a loss that is not finite")
+    return Branches(
+        start=values["start"], assignment=Assignment.of(values["assignment"]), losses=losses,
+        health={region: RegionHealth(**seen) for region, seen in values["health"].items()})

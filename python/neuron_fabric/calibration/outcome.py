@@ -1,0 +1,137 @@
+"""What a calibration came to: the routes chosen, and the profile that says so with its evidence."""
+
+import json
+import math
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from neuron_fabric import _C
+from neuron_fabric.calibration.choice import Choice
+from neuron_fabric.calibration.evidence import (
+    CHECKPOINT, DENSE, Assignment, Branches, Evidence, Measurement)
+from neuron_fabric.calibration.harm import Harm, harm_of
+from neuron_fabric.calibration.settings import CalibrationSettings
+from neuron_fabric.profile import Profile
+
+# Above what was seen while nothing was wrong, by how much a limit stands.
+ERROR_MARGIN = 1.5
+NORM_MARGIN = 2.0
+LEAST_NORM_SPIKE = 10.0  # the profile's own default
+
+
+@dataclass(frozen=True)
+class Outcome:
+    settings: CalibrationSettings
+    evidence: Evidence
+    choice: Choice
+    patterns: tuple[dict[str, Any], ...]  # regions as profiles spell them
+
+    @property
+    def meets_target(self) -> bool:
+        """Otherwise nothing does, and the profile is dense."""
+        return self.choice.meets_target
+
+    def profile(self, name: str = "calibrated", **provenance: object) -> Profile:
+        """provenance: what else it should tell of its making."""
+        return Profile.parse(json.dumps(self._profile(name, provenance)), name)
+
+    def save(self, path: str | os.PathLike, name: str = "calibrated", **provenance: object) -> None:
+        part = Path(f"{path}.part")
+        part.write_text(self.profile(name, **provenance).text, encoding="utf-8")
+        os.replace(part, path)
+
+    def _profile(self, name: str, provenance: dict[str, object]) -> dict[str, Any]:
+        chosen = self.choice.assignment
+        tried = self.evidence.find(chosen)
+        health: dict[str, float] = {
+            "warm_up_steps": 0 if self.choice.from_first_step else self.settings.dense_steps}
+        if tried is not None and tried.health:
+            most = max(seen.norm_ratio for seen in tried.health.values())
+            health["norm_spike"] = max(LEAST_NORM_SPIKE, rounded_up(NORM_MARGIN * most))
+        return {
+            "format": "neuron_fabric.profile", "version": 1, "name": name,
+            "regions": [self._region(pattern, tried) for pattern in self.patterns],
+            "phases": [{"from_step": 0, "routes": {
+                pattern["name"]: chosen.route(pattern["name"]) for pattern in self.patterns}}],
+            "health": health,
+            "smallest_parameter": self.settings.smallest_parameter,
+            "provenance": self._provenance() | provenance,
+        }
+
+    def _region(self, pattern: dict[str, Any], tried: Branches | None) -> dict[str, Any]:
+        seen = tried.health.get(pattern["name"]) if tried else None
+        budget = {"error_budget": rounded_up(ERROR_MARGIN * seen.error)} if seen and seen.error else {}
+        return pattern | budget
+
+    def _provenance(self) -> dict[str, Any]:
+        return {
+            "made_by": "nf calibrate",
+            "version": _C.__version__,
+            "torch": torch.__version__,
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {device_name()}",
+            "ranks": self.evidence.ranks,
+            "settings": self.settings.to_dict(),
+            "chosen": dict(self.choice.assignment.routes),
+            "meets_target": self.choice.meets_target,
+            "most_harm": self.choice.most_harm,
+            "bytes_up_ratio": self.evidence.bytes_up_ratio(self.choice.assignment),
+            "table": [self.row(branches) for branches in self.evidence.branches],
+            "routes": self.route_rows(),
+            "evidence": self.evidence.to_dict(),
+        }
+
+    def row(self, branches: Branches) -> dict[str, Any]:
+        """What one assignment did to the loss, for people and for pictures."""
+        harm = harm_of(self.evidence, branches.assignment, branches.start)
+        assert harm is not None
+        return {
+            "start": branches.start, "routes": dict(branches.assignment.routes),
+            "bytes_up_ratio": self.evidence.bytes_up_ratio(branches.assignment),
+        } | _harm(harm) | {
+            "within_target": harm.at_worst <= self.choice.most_harm,
+            "chosen": branches.assignment == self.choice.assignment}
+
+    def route_rows(self) -> list[dict[str, Any]]:
+        """By region and route: its size on the wire, what it makes of sums, and what that did."""
+        rows = []
+        for region in self.evidence.low_bit_regions:
+            for route in self.evidence.candidates:
+                found = [one for one in self.evidence.measurements
+                         if (one.region, one.route) == (region.name, route)]
+                harm = harm_of(self.evidence, Assignment.of({region.name: route}), CHECKPOINT)
+                rows.append({
+                    "region": region.name, "route": route, "bytes_up": region.bytes_up[route],
+                    "dense_bytes": region.bytes_up[DENSE],
+                    "error": _mean(found, "error"), "slope": _mean(found, "slope"),
+                    "agreement": _mean(found, "agreement"),
+                    "chosen": self.choice.assignment.route(region.name) == route,
+                } | (_harm(harm) if harm else {"harm": None, "standard_error": None, "pairs": 0}))
+        return rows
+
+
+def _harm(harm: Harm) -> dict[str, Any]:
+    """A harm of None with pairs has diverged."""
+    return {"harm": harm.mean if math.isfinite(harm.mean) else None,
+            "standard_error": harm.standard_error, "pairs": harm.pairs}
+
+
+def _mean(found: list[Measurement], key: str) -> float | None:
+    values = [value for one in found if math.isfinite(value := getattr(one, key))]
+    return sum(values) / len(values) if values else None
+
+
+def rounded_up(value: float) -> float:
+    """To two digits that count."""
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.12g}")
+
+
+def device_name() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_initialized() else platform.system()

@@ -1,0 +1,103 @@
+"""Keeps the work of a calibration in a folder, so that an interrupted one goes on where it was."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from neuron_fabric.calibration.evidence import Evidence, EvidenceError
+from neuron_fabric.calibration.snapshot import Snapshot
+
+_FORMAT = "neuron_fabric.calibration"
+_VERSION = 1
+EVIDENCE = "evidence.json"
+
+
+class CalibrationError(RuntimeError):
+    """A calibration that cannot begin, or cannot go on; the message says why."""
+
+
+class Store:
+    """Rank 0 writes the evidence, every rank its own checkpoint. Files are replaced as a whole."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self.folder = folder
+        self.rank = rank
+
+    @property
+    def _evidence(self) -> Path:
+        return self.folder / EVIDENCE
+
+    def _checkpoint(self, name: str) -> Path:
+        return self.folder / f"{name}.rank{self.rank}.pt"
+
+    def clear(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in [self._evidence, *self.folder.glob(f"*.rank{self.rank}.pt")]:
+            path.unlink(missing_ok=True)
+
+    def save(self, facts: dict[str, Any], evidence: Evidence) -> None:
+        """facts: what another calibration must share to go on from here."""
+        if self.rank != 0:
+            return
+        text = json.dumps({"format": _FORMAT, "version": _VERSION, "job": facts,
+                           "evidence": evidence.to_dict()}, indent=1, allow_nan=False)
+        _replace(self._evidence, text.encode())
+
+    def load(self, facts: dict[str, Any]) -> Evidence | None:
+        """None where nothing was kept. Raises CalibrationError where it is damaged or of another
+        job."""
+        try:
+            values = json.loads(self._evidence.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise CalibrationError(self._damaged(self._evidence, error)) from error
+        if not isinstance(values, dict) or values.get("format") != _FORMAT:
+            raise CalibrationError(self._damaged(self._evidence, "no work of a calibration"))
+        if values.get("version") != _VERSION:
+            raise CalibrationError(f"{self._evidence} is of version {values.get('version')}, and "
+                                   f"this one reads {_VERSION}; begin without resuming")
+        kept = values.get("job")
+        if not isinstance(kept, dict):
+            raise CalibrationError(self._damaged(self._evidence, "it does not say of which job"))
+        for key in facts:
+            if json.loads(json.dumps(facts[key])) != kept.get(key):
+                raise CalibrationError(
+                    f"{self.folder} holds a calibration with another {key} ({kept.get(key)}, and "
+                    f"now {facts[key]}); ask for the same, or begin without resuming")
+        try:
+            return Evidence.from_dict(values["evidence"])
+        except (KeyError, EvidenceError) as error:
+            raise CalibrationError(self._damaged(self._evidence, error)) from error
+
+    def save_checkpoint(self, name: str, snapshot: Snapshot) -> None:
+        path = self._checkpoint(name)
+        part = path.with_suffix(".part")
+        torch.save(snapshot.state, part)
+        os.replace(part, path)
+
+    def load_checkpoint(self, name: str) -> Snapshot:
+        path = self._checkpoint(name)
+        try:
+            return Snapshot(torch.load(path, map_location="cpu", weights_only=True))
+        except (OSError, RuntimeError, ValueError, KeyError, EOFError,
+                pickle.UnpicklingError) as error:
+            raise CalibrationError(self._damaged(path, error)) from error
+
+    def _damaged(self, path: Path, why: object) -> str:
+        line = str(why).strip().splitlines()[0] if str(why).strip() else type(why).__name__
+        return f"{path} is missing or damaged ({line}); begin without resuming, or in another folder"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    with open(part, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)

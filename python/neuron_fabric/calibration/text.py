@@ -1,0 +1,59 @@
+"""What a calibration came to, in tables for people. Needs no PyTorch."""
+
+from typing import Any
+
+from neuron_fabric import units
+from neuron_fabric.tables import align
+
+
+def tables(outcome: dict[str, Any]) -> str:
+    return f"{_routes(outcome)}\n\n{_branches(outcome)}"
+
+
+def _routes(outcome: dict[str, Any]) -> str:
+    rows = [["region", "route", "of its bytes", "error", "slope", "signs kept", "harm alone", ""]]
+    before = ""
+    for row in outcome["routes"]:
+        rows.append([
+            row["region"] if row["region"] != before else "", row["route"],
+            units.percent(row["bytes_up"] / row["dense_bytes"]), _figure(row["error"], ".2e"),
+            _figure(row["slope"], ".3f"), units.percent(row["agreement"]),
+            harm(row) if row["pairs"] else "", "chosen" if row["chosen"] else ""])
+        before = row["region"]
+    return align(rows, left=2)
+
+
+def _branches(outcome: dict[str, Any]) -> str:
+    rows = [["routes", "from", "bytes", "harm", "pairs", ""]]
+    for row in outcome["branches"]:
+        if not row["routes"]:
+            continue
+        verdict = "within the target" if row["within_target"] else "too much"
+        rows.append([
+            ", ".join(f"{region}={route}" for region, route in row["routes"].items()),
+            row["start"], units.percent(row["bytes_up_ratio"]), harm(row), str(row["pairs"]),
+            verdict + (", chosen" if row["chosen"] else "")])
+    return align(rows, left=2)
+
+
+def conclusion(outcome: dict[str, Any]) -> str:
+    allowed = f"{outcome['most_harm']:.4g} of loss (target {outcome['target']})"
+    if not outcome["meets_target"]:
+        return (f"nothing but full precision stays within {allowed}: stay with plain DDP, allow more "
+                "harm (--target), or offer better routes (--candidates)")
+    chosen = ", ".join(f"{region} {route}" for region, route in outcome["chosen"].items()
+                       if route != "fp32")
+    warm_up = ("from the first step on" if outcome["from_first_step"]
+               else "after a dense warm-up")
+    return (f"{chosen}, the rest dense, {warm_up}: {units.percent(outcome['bytes_up_ratio'])} of the "
+            f"dense bytes up,\nfor {harm(outcome)} of loss; allowed are {allowed}")
+
+
+def harm(row: dict[str, Any]) -> str:
+    if row["harm"] is None:
+        return "diverged"
+    return f"{row['harm']:+.4f} ± {row['standard_error']:.4f}"
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

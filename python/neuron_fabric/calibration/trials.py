@@ -1,0 +1,60 @@
+"""Answers questions of the search: short branches from one place, with the batches of the dense
+ones."""
+
+from neuron_fabric.calibration.branch import HealthReader, annealing, warming_up
+from neuron_fabric.calibration.choice import Question
+from neuron_fabric.calibration.evidence import FIRST_STEP, Branches, Evidence, RegionHealth
+from neuron_fabric.calibration.store import CalibrationError
+from neuron_fabric.calibration.switch import SessionWay
+from neuron_fabric.calibration.workbench import Workbench
+from neuron_fabric.settings import Settings
+
+
+def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches:
+    """The branches that are asked for, after those that there are. Collective."""
+    known = evidence.find(question.assignment, question.start)
+    losses = list(known.losses) if known else []
+    bench.watch.begin(title(question),
+                      bench.settings.branch_steps * (question.repeats - len(losses)))
+    reader = HealthReader()
+    session = None
+    if question.assignment.routes:
+        session = bench.open(Settings(
+            profile=bench.trial_profile(question.assignment), admit="safe",
+            seed=bench.settings.seed + len(losses), readers=[reader]))
+    way = SessionWay(session) if session else bench.switch.way
+    try:
+        with bench.switch.through(way):
+            for order in range(len(losses), question.repeats):
+                losses.append(_branch(bench, question.start, order + 1))
+    finally:
+        if session:
+            session.close()
+    if None in losses and not question.assignment.routes:
+        raise CalibrationError("the training diverges at full precision: the loss of a branch is not "
+                               "finite; lower the learning rate, or clip gradients")
+    health = dict(known.health) if known else {}
+    for region, seen in reader.health(question.assignment).items():
+        before = health.get(region, RegionHealth(0.0, 0.0))
+        health[region] = RegionHealth(max(seen.error, before.error),
+                                      max(seen.norm_ratio, before.norm_ratio))
+    return Branches(question.start, question.assignment, tuple(losses), health)
+
+
+def _branch(bench: Workbench, start: str, order: int) -> float | None:
+    steps, training = bench.settings.branch_steps, bench.training
+    bench.snapshots[start].restore(training.parts)
+    rates = annealing(steps)
+    if start == FIRST_STEP:
+        up = warming_up(steps, bench.settings.warm_up_steps)
+        rates = [down * factor for down, factor in zip(rates, up, strict=True)]
+    losses = []
+    for loss in training.stepper(order, rates):
+        losses.append(loss)
+        bench.watch.step()
+    return training.loss(training.mean(losses))
+
+
+def title(question: Question) -> str:
+    where = " from the first step" if question.start == FIRST_STEP else ""
+    return f"{question.assignment}{where}"

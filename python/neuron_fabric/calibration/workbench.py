@@ -1,0 +1,48 @@
+"""What the parts of a calibration share: a training job, how its gradients travel, its regions."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from neuron_fabric.calibration.branch import Training
+from neuron_fabric.calibration.evidence import Assignment
+from neuron_fabric.calibration.regions import Region
+from neuron_fabric.calibration.settings import CalibrationSettings
+from neuron_fabric.calibration.snapshot import Snapshot
+from neuron_fabric.calibration.switch import Switch
+from neuron_fabric.calibration.watch import Watch
+from neuron_fabric.model import ModelParameters
+from neuron_fabric.session import Session, open_session
+from neuron_fabric.settings import Settings
+
+TIMEOUT = 1800.0  # seconds for ranks to meet
+NEVER = 1e6       # a limit of the profile that nothing meets
+
+
+@dataclass
+class Workbench:
+    settings: CalibrationSettings
+    training: Training
+    switch: Switch
+    parameters: ModelParameters
+    regions: list[Region]
+    watch: Watch
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # by what branches call their start
+
+    def open(self, settings: Settings) -> Session:
+        """Collective."""
+        ddp = self.training.ddp
+        session = open_session(ddp.module, ddp.process_group, lambda: settings, TIMEOUT)
+        assert session is not None  # NF_MODE is on
+        return session
+
+    def trial_profile(self, assignment: Assignment) -> dict[str, Any]:
+        """Without limits: what a route does is to be seen whole."""
+        return {
+            "format": "neuron_fabric.profile", "version": 1, "name": "trial",
+            "regions": [region.pattern for region in self.regions],
+            "phases": [{"from_step": 0, "routes": {
+                region.name: assignment.route(region.name) for region in self.regions}}],
+            "health": {"warm_up_steps": 0, "norm_spike": NEVER, "loss_spike": NEVER,
+                       "error_budget": NEVER},
+            "smallest_parameter": self.settings.smallest_parameter,
+        }

@@ -1,0 +1,122 @@
+"""A calibration of one of the workloads: what every rank of the job does."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric import job
+from neuron_fabric.calibration.calibrator import Calibrator
+from neuron_fabric.calibration.outcome import Outcome
+from neuron_fabric.calibration.watch import Console
+from neuron_fabric.workloads import Workload, make_workload
+
+OUTCOME = "outcome.json"
+PROFILE = "profile.json"
+JUDGES = 8  # batches of every rank that no branch learns from, of the same data
+JUDGES_ORDER = 10**6
+
+# By workload and size: how long it has to be looked at. Sizes that are not named take the first.
+PLANS: dict[str, dict[str, dict[str, Any]]] = {
+    "digits": {"small": {"dense_steps": 30, "branch_steps": 30, "repeats": 3}},
+    "gpt": {"mini": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "1%"},
+            "tiny": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "1%"},
+            "124m": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.5%"},
+            "1b": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "0.5%"}},
+    "cifar100": {"full": {"dense_steps": 150, "branch_steps": 80, "repeats": 3}},
+    "cifar10": {"full": {"dense_steps": 150, "branch_steps": 80, "repeats": 3}},
+    "sst2": {"full": {"dense_steps": 60, "branch_steps": 60, "repeats": 3}},
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `nf calibrate` was asked for."""
+
+    workload: str
+    size: str | None
+    data: str | None
+    device: str
+    seed: int
+    out: Path
+    resume: bool
+    quiet: bool
+    command: str
+    options: dict[str, Any] = field(default_factory=dict)  # of the Calibrator
+
+
+def plan_of(workload: str, size: str | None) -> dict[str, Any]:
+    """How a workload is calibrated unless the user says otherwise."""
+    plans = PLANS.get(workload)
+    if plans is None:
+        return {}
+    return plans.get(size or "") or next(iter(plans.values()))
+
+
+def calibrate(order: Order) -> None:
+    """In every rank of a job. Rank 0 leaves profile and outcome in the folder."""
+    device = job.join(order.device)
+    workload = make_workload(order.workload, order.size, order.data)
+    outcome = _calibrator(order, workload, device).run()
+    if dist.get_rank() == 0:
+        outcome.save(order.out / PROFILE, f"{order.workload}, calibrated", command=order.command,
+                     workload=order.workload, size=order.size or workload.default_size)
+        (order.out / OUTCOME).write_text(json.dumps(_told(order, outcome)), encoding="utf-8")
+    job.leave()
+
+
+def _calibrator(order: Order, workload: Workload, device: torch.device) -> Calibrator:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    if hasattr(workload, "to"):
+        workload.to(device)
+    model = workload.make_model(order.seed).to(device)
+    ddp = DistributedDataParallel(model)
+    optimizer = workload.make_optimizer(model)
+    first_order = order.seed * 10 * JUDGES_ORDER
+
+    def step(batch: Any) -> torch.Tensor:
+        optimizer.zero_grad()
+        with job.arithmetic(device):
+            loss = workload.loss(ddp, batch)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    judges = [batch for _, batch in
+              zip(range(JUDGES), workload.batches(rank, ranks, first_order + JUDGES_ORDER),
+                  strict=False)]
+
+    @torch.no_grad()
+    def judge() -> float:
+        model.eval()
+        with job.arithmetic(device):
+            total = sum(workload.loss(model, batch).float() for batch in judges)
+        model.train()
+        return total.item() / len(judges)
+
+    options = {"warm_up_steps": workload.warm_up} | plan_of(order.workload, order.size)
+    return Calibrator(
+        ddp, optimizer, step,
+        lambda batch_order: workload.batches(rank, ranks, first_order + batch_order),
+        judge=judge, out=order.out, resume=order.resume, seed=order.seed,
+        watch=Console() if rank == 0 and not order.quiet else None, **(options | order.options))
+
+
+def _told(order: Order, outcome: Outcome) -> dict[str, Any]:
+    choice, evidence = outcome.choice, outcome.evidence
+    return {
+        "workload": order.workload, "size": order.size, "ranks": evidence.ranks,
+        "seed": order.seed, "target": str(outcome.settings.target),
+        "most_harm": choice.most_harm, "meets_target": choice.meets_target,
+        "chosen": {region.name: choice.assignment.route(region.name)
+                   for region in evidence.regions},
+        "bytes_up_ratio": evidence.bytes_up_ratio(choice.assignment),
+        "harm": choice.harm.mean, "standard_error": choice.harm.standard_error,
+        "from_first_step": choice.from_first_step,
+        "branches": [outcome.row(branches) for branches in evidence.branches],
+        "routes": outcome.route_rows(),
+    }

@@ -1,0 +1,188 @@
+"""Which routes a calibration chooses, from evidence that is made up."""
+
+import math
+
+import pytest
+from neuron_fabric.calibration.choice import Choice, Question, choose, next_question
+from neuron_fabric.calibration.evidence import (
+    CHECKPOINT, FIRST_STEP, Assignment, Branches, Evidence, EvidenceError, Measurement,
+    RegionFacts, RegionHealth)
+from neuron_fabric.calibration.harm import deviation_of_pairs, harm_of
+from neuron_fabric.calibration.settings import CalibrationSettings, Target
+
+BITS = {"fp32": 32, "g_binary": 1, "g_ternary": 1.6, "waterfill:4": 4}
+SETTINGS = CalibrationSettings(
+    target=Target(0.02), candidates=("waterfill:4", "g_ternary", "g_binary"), repeats=2)
+
+
+def region(name: str, values: int, small_values: int = 0) -> RegionFacts:
+    return RegionFacts(name=name, parameters=1, values=values, small_values=small_values,
+                       bytes_up={route: int(values * bits / 8) for route, bits in BITS.items()})
+
+
+# A ResNet-18 with 100 classes: its head is half a percent of it, its norms are too small.
+RESNET = (region("norm", 0, 9_600), region("head", 51_200), region("backbone", 11_159_232))
+
+
+def evidence_of(regions: tuple[RegionFacts, ...]) -> Evidence:
+    return Evidence(ranks=4, regions=regions, candidates=SETTINGS.candidates)
+
+
+class World:
+    """Answers questions: harms add up over regions, and every pair is off by some noise."""
+
+    def __init__(self, harms: dict[tuple[str, str], float], noise: float = 0.0,
+                 first_step: float = 0.0) -> None:
+        self.harms = harms
+        self.noise = noise
+        self.first_step = first_step  # harm of any low bits there
+        self.asked: list[Question] = []
+
+    def answer(self, question: Question) -> Branches:
+        harm = sum(self.harms.get(pair, 0.0) for pair in question.assignment.routes)
+        if question.start == FIRST_STEP and question.assignment.routes:
+            harm += self.first_step
+        dense = [2.0 + 0.1 * order for order in range(question.repeats)]
+        signs = [1 if (order + len(question.assignment.routes)) % 2 else -1
+                 for order in range(question.repeats)]
+        noise = self.noise if question.assignment.routes else 0.0
+        losses = tuple(None if math.isinf(harm) else base + harm + noise * sign
+                       for base, sign in zip(dense, signs, strict=True))
+        return Branches(question.start, question.assignment, losses)
+
+    def calibrate(self, regions: tuple[RegionFacts, ...] = RESNET,
+                  settings: CalibrationSettings = SETTINGS) -> Choice:
+        evidence = evidence_of(regions)
+        while (question := next_question(evidence, settings)) is not None:
+            assert question not in self.asked, "a question that was answered comes again"
+            self.asked.append(question)
+            assert len(self.asked) < 100
+            evidence = evidence.with_branches(self.answer(question))
+        return choose(evidence, settings)
+
+
+def test_a_small_head_that_hurts_is_left_dense_and_the_backbone_takes_what_it_bears():
+    world = World({("head", "g_binary"): 0.1, ("head", "g_ternary"): 0.05,
+                   ("backbone", "g_binary"): 0.04, ("backbone", "g_ternary"): 0.004})
+    choice = world.calibrate()
+    assert dict(choice.assignment.routes) == {"backbone": "g_ternary"}
+    assert choice.meets_target
+    assert evidence_of(RESNET).bytes_up_ratio(choice.assignment) == pytest.approx(0.0553, abs=2e-4)
+
+
+def test_the_sensitive_region_is_found_by_what_it_does_not_by_its_name():
+    regions = (region("head", 11_159_232), region("backbone", 51_200))
+    world = World({("backbone", "g_binary"): 0.1, ("backbone", "g_ternary"): 0.05,
+                   ("head", "g_binary"): 0.04, ("head", "g_ternary"): 0.004})
+    assert dict(world.calibrate(regions).assignment.routes) == {"head": "g_ternary"}
+
+
+def test_low_bits_that_do_no_harm_are_used_everywhere():
+    assert dict(World({}).calibrate().assignment.routes) == {
+        "backbone": "g_binary", "head": "g_binary"}
+
+
+def test_a_region_of_few_bytes_must_be_shown_to_do_no_harm_at_all():
+    # Together they are within the target, and the head has most of the harm.
+    world = World({("head", "g_binary"): 0.01, ("backbone", "g_binary"): 0.004})
+    assert dict(world.calibrate().assignment.routes) == {"backbone": "g_binary"}
+
+
+def test_a_large_region_that_went_dense_takes_a_better_route():
+    regions = (region("embedding", 10_000_000), region("backbone", 10_000_000))
+    world = World({("embedding", "g_binary"): 0.5, ("embedding", "g_ternary"): 0.1})
+    assert dict(world.calibrate(regions).assignment.routes) == {
+        "backbone": "g_binary", "embedding": "waterfill:4"}
+
+
+def test_a_branch_that_diverges_is_never_chosen():
+    world = World({("backbone", "g_binary"): math.inf, ("backbone", "g_ternary"): math.inf})
+    assert dict(world.calibrate().assignment.routes)["backbone"] == "waterfill:4"
+
+
+def test_a_target_that_nothing_meets_leaves_everything_dense():
+    harms = {(name, route): 0.5 for name in ("head", "backbone") for route in BITS}
+    choice = World(harms).calibrate()
+    assert choice.assignment == Assignment()
+    assert not choice.meets_target
+
+
+def test_what_costs_more_than_allowed_is_not_even_tried():
+    settings = CalibrationSettings(
+        target=Target(0.02), candidates=SETTINGS.candidates, repeats=2, most_bytes=0.06)
+    world = World({("backbone", "g_binary"): 0.5, ("backbone", "g_ternary"): 0.5})
+    assert not world.calibrate(settings=settings).meets_target
+    everywhere = Assignment.of({"head": "waterfill:4", "backbone": "waterfill:4"})
+    assert everywhere not in [question.assignment for question in world.asked]
+
+
+def test_what_is_too_close_to_call_is_tried_again():
+    world = World({("backbone", "g_binary"): 0.019}, noise=0.01)
+    world.calibrate()
+    assert max(question.repeats for question in world.asked) > SETTINGS.repeats
+
+
+def test_noise_above_the_target_is_no_evidence_for_low_bits():
+    assert not World({}, noise=0.2).calibrate().meets_target
+
+
+def test_low_bits_from_the_first_step_are_judged_on_their_own():
+    assert World({}).calibrate().from_first_step
+    assert not World({}, first_step=0.5).calibrate().from_first_step
+
+
+def test_a_target_may_be_a_share_of_the_loss():
+    harms = {("backbone", "g_binary"): 0.03, ("head", "g_binary"): 0.5}
+    for text, expected in (("1%", "g_ternary"), ("2%", "g_binary")):  # of about 2.05
+        settings = CalibrationSettings(
+            target=Target.parse(text), candidates=SETTINGS.candidates, repeats=2)
+        assert World(harms).calibrate(settings=settings).assignment.route("backbone") == expected
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan", "inf", "%"])
+def test_targets_that_are_none_are_refused(text):
+    with pytest.raises(ValueError, match="a target is an increase of the loss"):
+        Target.parse(text)
+
+
+def test_harm_is_the_mean_of_pairs_and_its_error_is_pooled():
+    low, other = Assignment.of({"head": "g_binary"}), Assignment.of({"head": "g_ternary"})
+    evidence = evidence_of(RESNET)
+    for assignment, losses in ((Assignment(), (1.0, 2.0)), (low, (1.1, 2.3)), (other, (1.0, 2.1))):
+        evidence = evidence.with_branches(Branches(CHECKPOINT, assignment, losses))
+    # Differences 0.1, 0.3 and 0.0, 0.1: squares 0.02 + 0.005, with two degrees of freedom.
+    assert deviation_of_pairs(evidence) == pytest.approx(math.sqrt(0.0125))
+    harm = harm_of(evidence, low)
+    assert harm.mean == pytest.approx(0.2)
+    assert harm.standard_error == pytest.approx(math.sqrt(0.0125 / 2))
+
+
+def test_evidence_reads_back_as_it_was():
+    evidence = Evidence(
+        ranks=4, regions=RESNET, candidates=SETTINGS.candidates, dense_losses=(2.5, 2.25),
+        measurements=(Measurement(9, "head", "g_binary", 0.5, 0.75, 0.9),),
+        branches=(Branches(CHECKPOINT, Assignment(), (1.0, 1.5)),
+                  Branches(FIRST_STEP, Assignment.of({"head": "g_binary"}), (1.0, None),
+                           {"head": RegionHealth(0.5, 1.5)})))
+    assert Evidence.from_dict(evidence.to_dict()) == evidence
+
+
+def test_text_that_is_no_evidence_is_refused():
+    good = evidence_of(RESNET).to_dict()
+    for broken in ({}, good | {"regions": [{"name": "head"}]}, good | {"branches": [1]},
+                   good | {"dense_losses": ["low"]}):
+        with pytest.raises(EvidenceError):
+            Evidence.from_dict(broken)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"candidates": ("g_binar",)}, "did you mean 'g_binary'"),
+    ({"candidates": ()}, "no candidate"),
+    ({"candidates": ("g_binary", "g_binary")}, "named twice"),
+    ({"candidates": ("fp32",)}, "leave it out"),
+    ({"most_bytes": 2.0}, "most_bytes"),
+    ({"repeats": 1}, "repeats"),
+    ({"branch_steps": 0}, "branch_steps")])
+def test_settings_that_cannot_be_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        CalibrationSettings(**options)
