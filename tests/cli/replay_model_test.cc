@@ -17,7 +17,8 @@ ReplayCase case_of(ReplayReducer reducer, std::uint32_t workers, double gbps) {
   one.workers = workers;
   one.link = {.gbps = gbps, .latency_us = 5};
   one.times = {.encode = 1e-10, .hop = 1e-10, .merge = 1e-11, .decode = 1e-10};
-  one.shared = {.seconds = 1e-4, .seconds_per_value = 1e-9};
+  one.shared = {.whole = {.seconds = 2e-4, .seconds_per_value = 3e-9},
+                .reduce = {.seconds = 1e-4, .seconds_per_value = 1e-9}};
   one.capacity = capacity_of(one.timing, one.codec, workers);
   return one;
 }
@@ -86,6 +87,14 @@ TEST(ReplayModel, FallsBackWhereTheReducerHasNoRoom) {
   ASSERT_TRUE(lines);
   EXPECT_FALSE(lines->pays);
   EXPECT_THAT(lines->reason, StartsWith("capacity: 16777216 lines, room for 8388608"));
+}
+
+TEST(ReplayModel, ReadsASharedSumFromItsLines) {
+  const auto cost = cost_of(case_of(ReplayReducer::kShared, 4, 8), kBucket);
+  ASSERT_TRUE(cost);
+  EXPECT_NEAR(cost->low_bit_us, 3200, 1e-6);
+  EXPECT_NEAR(cost->reduce_us, 1100, 1e-6);
+  EXPECT_EQ(cost->reason, "slower than bf16: most is the codec's time");
 }
 
 TEST(ReplayModel, KnowsWhatADeviceTakes) {

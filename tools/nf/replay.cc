@@ -23,6 +23,7 @@ namespace {
 constexpr std::uint32_t kMostWorkers = 65'535;
 constexpr std::uint32_t kMostSharedWorkers = 64;
 constexpr std::uint32_t kUsualWorkers = 8;
+constexpr int kRepeat = 9;  // of what --measure sums
 
 struct Options {
   std::string trace;
@@ -147,7 +148,8 @@ Expected<ReplayReducer> reducer_of(const std::string& name) {
 }
 
 // The case of so many workers, with what has to be measured for it.
-Expected<ReplayCase> case_of(const Options& options, std::uint32_t workers) {
+Expected<ReplayCase> case_of(const Options& options, const BucketTrace& trace,
+                             std::uint32_t workers) {
   const Expected<ReplayReducer> reducer = reducer_of(options.reducer);
   if (!reducer) return reducer.status();
   ReplayCase one{.reducer = *reducer,
@@ -161,7 +163,7 @@ Expected<ReplayCase> case_of(const Options& options, std::uint32_t workers) {
   if (options.order == "apart") one.order = cxl::WriteOrder::kApart;
   one.capacity = capacity_of(one.timing, options.codec, workers);
   if (one.reducer == ReplayReducer::kShared) {
-    const Expected<SharedTimes> shared = measure_shared_times(options.codec, workers);
+    const Expected<SharedTimes> shared = measure_shared_times(options.codec, workers, trace);
     if (!shared) return shared.status();
     one.shared = *shared;
   }
@@ -185,7 +187,7 @@ Status run(const Options& options) {
   for (const std::uint32_t count : workers) {
     progress.step();
     progress.show(fmt::format("measuring {} for {} workers", options.codec, count));
-    Expected<ReplayCase> one = case_of(options, count);
+    Expected<ReplayCase> one = case_of(options, *trace, count);
     if (!one) return one.status();
     for (const double gbps : options.gbps) {
       one->link.gbps = gbps;
@@ -193,11 +195,11 @@ Status run(const Options& options) {
         const Expected<ReplayCost> cost = cost_of(*one, kind.bucket);
         if (!cost) return cost.status();
         Row row{.one = *one, .kind = kind, .cost = *cost};
-        if (options.is_measured && kind.bucket.low_bit_values > 0) {
-          const Expected<double> measured =
-              measure_shared_sum(options.codec, count, kind.bucket.low_bit_values, 9);
+        if (options.is_measured && kind.bucket.low_bit_values > 0 && count > 1) {
+          const Expected<SharedSum> measured =
+              measure_shared_sum(options.codec, count, kind.bucket, kRepeat);
           if (!measured) return measured.status();
-          row.measured_us = 1e6 * *measured;
+          row.measured_us = 1e6 * measured->reduce;
         }
         progress.clear();
         if (options.as_json) {
@@ -272,7 +274,7 @@ void add_replay(CLI::App& parent, Action& action) {
       ->check(CLI::IsMember({"in_step", "apart"}).description(""))
       ->capture_default_str();
   command->add_flag("--measure", options->is_measured,
-                    "of shared: also sum the buckets really, in threads");
+                    "of shared: also sum the buckets really, a process a rank");
   command->add_option("--profile", options->profile, "a profile to take")->type_name("FILE");
   command
       ->add_option("--write-profile", options->write_profile,
@@ -284,7 +286,7 @@ void add_replay(CLI::App& parent, Action& action) {
       "its\n"
       "closed formula, one device of CXL 2.0 x8 for all workers; shared is its functional model "
       "in\n"
-      "the shared memory of this machine, measured at two sizes.\n"
+      "the shared memory of this machine, measured at two sizes by a process a rank.\n"
       "\n"
       "In step, workers write the same line at about the same time, and cxl keeps its counters at "
       "hand;\n"

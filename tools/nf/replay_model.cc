@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <thread>
 
 #include "collective/traffic_model.h"
 #include "cxl/formula.h"
@@ -84,13 +83,11 @@ Reduction cxl_seconds(const ReplayCase& one, std::size_t values) {
   return {.codec = count * (one.times.encode + one.times.decode), .reduce = reduce};
 }
 
-// Ranks of one machine share its cores.
+// Ranks of one machine share its cores: codec and reducer are measured together.
 Reduction shared_seconds(const ReplayCase& one, std::size_t values) {
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
-  const double share = std::max(1.0, one.workers / cores);
   const auto count = static_cast<double>(values);
-  return {.codec = share * count * (one.times.encode + one.times.decode),
-          .reduce = one.shared.seconds + count * one.shared.seconds_per_value};
+  const double reduce = one.shared.reduce.at(count);
+  return {.codec = std::max(0.0, one.shared.whole.at(count) - reduce), .reduce = reduce};
 }
 
 Expected<Reduction> reduction_seconds(const ReplayCase& one, std::size_t values) {

@@ -30,10 +30,18 @@ struct CodecTimes {
 };
 Expected<CodecTimes> measure_codec_times(const std::string& codec, std::uint32_t workers);
 
-// What a shared-memory reducer takes: measured at two sizes.
+// A time that grows with the values of a sum.
+struct TimeLine {
+  double seconds = 0;  // of next to nothing
+  double seconds_per_value = 0;
+
+  double at(double values) const { return seconds + values * seconds_per_value; }
+};
+
+// What a sum at a shared-memory reducer takes.
 struct SharedTimes {
-  double seconds = 0;            // of a call with next to nothing
-  double seconds_per_value = 0;  // of every rank's message
+  TimeLine whole = {};   // encode, reduce, decode
+  TimeLine reduce = {};  // of it
 };
 
 struct ReplayCase {

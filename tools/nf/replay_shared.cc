@@ -5,84 +5,159 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <ctime>
 #include <vector>
 
 #include "neuron_fabric/shared_reducer.h"
+#include "nf/dense_ring.h"
+#include "nf/rank_processes.h"
 #include "nf/timing.h"
 
 namespace nf::cli {
 namespace {
 
-constexpr std::uint64_t kSmall = std::uint64_t{1} << 14;
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 14;  // values of a bucket
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 22;
-constexpr int kRepeat = 15;
+constexpr int kRepeat = 25;
 constexpr int kWarmUps = 2;
+// Of a rank's processor, between two sums: enough for ranks that share cores to come one after the
+// other, as from a backward pass, and for those that wait to fall asleep.
+constexpr double kComputeSeconds = 0.01;
 
-struct Rank {
-  Status status;
-  std::vector<double> samples;
-};
-
-void work(const std::string& spelling, const SharedReducerOptions& options, std::uint64_t values,
-          int repeat, Rank& rank) {
-  const Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
-  const Expected<std::unique_ptr<SharedReducer>> reducer = SharedReducer::join(options);
-  if (!codec || !reducer) {
-    rank.status = codec ? reducer.status() : codec.status();
-    return;
-  }
-  const Slice slice{.count = values, .ranks = options.ranks};
-  std::vector<float> gradients(values);
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    gradients[i] = static_cast<float>((i * 2654435761u + options.rank) % 1009) - 504.5f;
-  }
-  std::vector<std::byte> own((*codec)->encoded_size(slice, 1));
-  std::vector<std::byte> sum((*codec)->encoded_size(slice, options.ranks));
-  rank.status =
-      (*codec)->encode(slice, {.encoder = options.rank}, std::span(std::as_const(gradients)), own);
-  const SharedMessage message{.slice = slice, .own = own, .sum = sum};
-  for (int i = 0; i < kWarmUps + repeat && rank.status.ok(); ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    rank.status = (*reducer)->sum(**codec, std::span(&message, 1));
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    if (i >= kWarmUps) rank.samples.push_back(taken.count());
-  }
+double processor_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
+
+// As a backward pass does, writes all gradients last of all.
+void compute(std::vector<float>& gradients) {
+  const double end = processor_seconds() + kComputeSeconds;
+  do {
+    for (float& gradient : gradients) gradient *= 0.9999f;
+  } while (processor_seconds() < end);
+}
+
+// One process of the job.
+class Rank {
+ public:
+  Rank(const SharedReducerOptions& options, const BucketTraffic& bucket,
+       const DenseSockets& sockets)
+      : options_(options),
+        slice_{.count = bucket.low_bit_values, .ranks = options.ranks},
+        gradients_(bucket.low_bit_values),
+        dense_(sockets, options.rank, options.ranks, bucket.values - bucket.low_bit_values) {
+    for (std::size_t i = 0; i < gradients_.size(); ++i) {
+      gradients_[i] = static_cast<float>((i * 2654435761u + options.rank) % 1009) - 504.5f;
+    }
+  }
+
+  // Two samples a sum: the whole, and reduce.
+  Status run(const std::string& spelling, std::span<double> samples) {
+    const Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
+    if (!codec) return codec.status();
+    const Expected<std::unique_ptr<SharedReducer>> reducer = SharedReducer::join(options_);
+    if (!reducer) return reducer.status();
+    own_.resize((*codec)->encoded_size(slice_, 1));
+    sum_.resize((*codec)->encoded_size(slice_, options_.ranks));
+    for (std::size_t i = 0; i < samples.size(); i += 2) {
+      compute(gradients_);
+      dense_.start();
+      const Expected<SharedSum> taken = sum(**codec, **reducer);
+      dense_.finish();
+      if (!taken) return taken.status();
+      samples[i] = taken->whole;
+      samples[i + 1] = taken->reduce;
+    }
+    return {};
+  }
+
+ private:
+  Expected<SharedSum> sum(const Codec& codec, SharedReducer& reducer) {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    const std::span<const float> values = gradients_;
+    Status status = codec.encode(slice_, {.encoder = options_.rank}, values, own_);
+    const auto encoded = Clock::now();
+    const SharedMessage message{.slice = slice_, .own = own_, .sum = sum_};
+    if (status.ok()) status = reducer.sum(codec, std::span(&message, 1));
+    const auto reduced = Clock::now();
+    const Origin all{.encoder = 0, .contributions = options_.ranks};
+    if (status.ok()) status = codec.decode(slice_, all, sum_, std::span(gradients_));
+    if (!status.ok()) return status;
+    return SharedSum{.whole = std::chrono::duration<double>(Clock::now() - begin).count(),
+                     .reduce = std::chrono::duration<double>(reduced - encoded).count()};
+  }
+
+  const SharedReducerOptions options_;
+  const Slice slice_;
+  std::vector<float> gradients_;
+  std::vector<std::byte> own_;
+  std::vector<std::byte> sum_;
+  DenseRing dense_;
+};
 
 }  // namespace
 
-Expected<double> measure_shared_sum(const std::string& codec, std::uint32_t workers,
-                                    std::uint64_t values, int repeat) {
-  const std::uint64_t bytes = values / 4 + 65'536;  // more than either codec's message
-  std::vector<Rank> ranks(workers);
-  {
-    std::vector<std::jthread> threads;
-    for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      const SharedReducerOptions options{.name = fmt::format("replay_{}", getpid()),
-                                         .rank = rank,
-                                         .ranks = workers,
-                                         .capacity = bytes};
-      threads.emplace_back(
-          [&, options] { work(codec, options, values, repeat, ranks[options.rank]); });
-    }
+Expected<SharedSum> measure_shared_sum(const std::string& codec, std::uint32_t workers,
+                                       const BucketTraffic& bucket, int repeat) {
+  Expected<DenseSockets> sockets = DenseSockets::create(workers);
+  if (!sockets) return sockets.status();
+  const std::string name = fmt::format("replay_{}", getpid());
+  const auto sums = static_cast<std::size_t>(kWarmUps + repeat);
+  const auto samples =
+      run_rank_processes(workers, 2 * sums, [&](std::uint32_t rank, std::span<double> own) {
+        sockets->keep(rank);
+        const SharedReducerOptions options{
+            .name = name,
+            .rank = rank,
+            .ranks = workers,
+            .capacity = bucket.low_bit_values / 4 + 65'536};  // more than either codec's message
+        return Rank(options, bucket, *sockets).run(codec, own);
+      });
+  if (!samples) return samples.status();
+  std::vector<double> whole;
+  std::vector<double> reduce;
+  for (std::size_t i = 2 * kWarmUps; i < 2 * sums; i += 2) {
+    const auto& last =
+        *std::min_element(samples->begin(), samples->end(),
+                          [i](const auto& one, const auto& other) { return one[i] < other[i]; });
+    whole.push_back(last[i]);
+    reduce.push_back(last[i + 1]);
   }
-  for (const Rank& rank : ranks) {
-    if (!rank.status.ok()) return rank.status;
-  }
-  return summarise(ranks[0].samples).seconds;
+  return SharedSum{.whole = summarise(whole).seconds, .reduce = summarise(reduce).seconds};
 }
 
-Expected<SharedTimes> measure_shared_times(const std::string& codec, std::uint32_t workers) {
-  if (workers == 1) return SharedTimes{};
-  const Expected<double> small = measure_shared_sum(codec, workers, kSmall, kRepeat);
-  if (!small) return small.status();
-  const Expected<double> large = measure_shared_sum(codec, workers, kLarge, kRepeat);
-  if (!large) return large.status();
-  SharedTimes times;
-  times.seconds_per_value = std::max(0.0, *large - *small) / static_cast<double>(kLarge - kSmall);
-  times.seconds = std::max(0.0, *small - times.seconds_per_value * static_cast<double>(kSmall));
-  return times;
+Expected<SharedTimes> measure_shared_times(const std::string& codec, std::uint32_t workers,
+                                           const BucketTrace& trace) {
+  double values = 0;
+  double low_bit_values = 0;
+  for (const BucketTraffic& bucket : trace.buckets) {
+    values += static_cast<double>(bucket.values);
+    low_bit_values += static_cast<double>(bucket.low_bit_values);
+  }
+  if (workers == 1 || low_bit_values == 0) return SharedTimes{};
+  const auto bucket_of = [&](std::uint64_t size) {
+    const double low_bit = low_bit_values / values * static_cast<double>(size);
+    return BucketTraffic{
+        .values = size,
+        .low_bit_values = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(low_bit))};
+  };
+  const BucketTraffic small = bucket_of(kSmall);
+  const BucketTraffic large = bucket_of(kLarge);
+  const Expected<SharedSum> low = measure_shared_sum(codec, workers, small, kRepeat);
+  if (!low) return low.status();
+  const Expected<SharedSum> high = measure_shared_sum(codec, workers, large, kRepeat);
+  if (!high) return high.status();
+  const auto line = [&](double at_small, double at_large) {
+    const auto from = static_cast<double>(small.low_bit_values);
+    const auto to = static_cast<double>(large.low_bit_values);
+    const double per_value = std::max(0.0, at_large - at_small) / (to - from);
+    return TimeLine{.seconds = std::max(0.0, at_small - per_value * from),
+                    .seconds_per_value = per_value};
+  };
+  return SharedTimes{.whole = line(low->whole, high->whole),
+                     .reduce = line(low->reduce, high->reduce)};
 }
 
 }  // namespace nf::cli

@@ -1,0 +1,36 @@
+// What is measured at a shared-memory reducer, but not how long it takes.
+#include "nf/replay_shared.h"
+
+#include <gtest/gtest.h>
+
+namespace nf::cli {
+namespace {
+
+TEST(ReplayShared, TimesTheWholeSumAndItsReduction) {
+  for (const char* codec : {"g_binary", "g_ternary"}) {
+    for (const std::uint64_t low_bit_values : {1u, 900u, 1000u}) {
+      const BucketTraffic bucket{.step = 0, .values = 1000, .low_bit_values = low_bit_values};
+      const auto sum = measure_shared_sum(codec, 3, bucket, 1);
+      ASSERT_TRUE(sum) << sum.status().message();
+      EXPECT_GT(sum->reduce, 0);
+      EXPECT_GT(sum->whole, sum->reduce);
+    }
+  }
+}
+
+TEST(ReplayShared, FailsOnWhatNoReducerKnows) {
+  const BucketTraffic bucket{.step = 0, .values = 1000, .low_bit_values = 900};
+  const auto sum = measure_shared_sum("g_binary+majority", 2, bucket, 1);
+  ASSERT_FALSE(sum);
+  EXPECT_EQ(sum.status().code(), ErrorCode::kUnsupported);
+}
+
+TEST(ReplayShared, MeasuresNothingWhereNothingIsSummed) {
+  const BucketTrace dense{.name = "", .workers = 2, .buckets = {{.step = 0, .values = 9}}};
+  const auto times = measure_shared_times("g_binary", 2, dense);
+  ASSERT_TRUE(times);
+  EXPECT_EQ(times->whole.at(1e6), 0);
+}
+
+}  // namespace
+}  // namespace nf::cli
