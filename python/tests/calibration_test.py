@@ -1,0 +1,205 @@
+"""nf.Calibrator around a training loop of one's own, on real ranks."""
+
+import json
+from pathlib import Path
+
+import neuron_fabric as nf
+import pytest
+import small_job
+import torch
+import torch.distributed as dist
+from neuron_fabric.calibration.evidence import Evidence
+from neuron_fabric.calibration.store import EVIDENCE, CalibrationError
+from ranks import on_ranks
+
+OPTIONS = {"dense_steps": 8, "warm_up_steps": 2, "branch_steps": 6, "repeats": 2, "measurements": 2,
+           "smallest_parameter": 0, "target": "0.5", "candidates": ("g_binary", "waterfill:4")}
+
+
+class _Killed(Exception):
+    pass
+
+
+def make_calibrator(rate: float = 0.05, die_after: int | None = None,
+                    **options: object) -> nf.Calibrator:
+    """die_after: steps, as if somebody had ended the job there."""
+    model = small_job.wrap(small_job.make())
+    optimizer = small_job.sgd(model, rate)
+    done = 0
+
+    def step(batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        nonlocal done
+        if done == die_after:
+            raise _Killed
+        done += 1
+        optimizer.zero_grad()
+        loss = small_job.loss_of(model, batch)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return nf.Calibrator(model, optimizer, step, lambda order: small_job.batches(seed=order),
+                         **(OPTIONS | options))
+
+
+def calibrate(**options: object) -> dict:
+    return make_calibrator(**options).run().profile().to_dict()
+
+
+@pytest.fixture(scope="module")
+def profile() -> dict:
+    first, second = on_ranks(2, calibrate)
+    assert first == second
+    return first
+
+
+def test_a_loop_of_ones_own_gets_a_profile_with_the_evidence(profile):
+    routes = profile["phases"][0]["routes"]
+    assert set(routes) == {"norm", "bias", "head", "backbone"}
+    assert routes["backbone"] == "g_binary"  # the target is loose
+    evidence = Evidence.from_dict(profile["provenance"]["evidence"])
+    assert len(evidence.dense_losses) == OPTIONS["dense_steps"]
+    # Two points, four regions, two routes.
+    assert len(evidence.measurements) == 16
+    by_route = {(one.region, one.route): one for one in evidence.measurements}
+    low, better = by_route["backbone", "g_binary"], by_route["backbone", "waterfill:4"]
+    assert 0 < better.error < low.error < 1
+    assert better.slope == pytest.approx(1, abs=0.1)
+    assert 0.5 < low.agreement <= 1
+    # What was seen in branches is within the limits.
+    budgets = {region["name"]: region["error_budget"] for region in profile["regions"]}
+    seen = [row for row in evidence.branches if "backbone" in row.health]
+    assert max(row.health["backbone"].error for row in seen) < budgets["backbone"] < 2
+
+
+def admitted(profile: dict) -> dict:
+    """What a run with the profile did after some steps."""
+    model = small_job.wrap(small_job.make())
+    fabric = nf.attach(model, profile=profile, admit="safe")
+    optimizer = small_job.sgd(model)
+    for _, batch in zip(range(12), small_job.batches()):
+        optimizer.zero_grad()
+        small_job.loss_of(model, batch).backward()
+        optimizer.step()
+    summary = fabric.summary().to_dict()
+    fabric.close()
+    return {region["name"]: region["route_now"] for region in summary["regions"]}
+
+
+def test_the_profile_is_admitted_by_the_runtime(profile):
+    routes = on_ranks(2, admitted, profile)[0]
+    assert routes["backbone"] == profile["phases"][0]["routes"]["backbone"] != "fp32"
+
+
+def leave_alone(**options: object) -> str:
+    """Bits of the model after dense steps under the calibrator's hook, and under none."""
+    digests = []
+    for calibrated in (True, False):
+        model = small_job.wrap(small_job.make())
+        optimizer = small_job.sgd(model)
+        if calibrated:
+            nf.Calibrator(model, optimizer, lambda batch: None, lambda order: [])
+        for _, batch in zip(range(3), small_job.batches()):
+            optimizer.zero_grad()
+            small_job.loss_of(model, batch).backward()
+            optimizer.step()
+        digests.append(small_job.digest(model))
+    return digests
+
+
+def test_dense_steps_have_the_bits_of_plain_ddp():
+    for own, plain in on_ranks(2, leave_alone):
+        assert own == plain
+
+
+def interrupted(folder: str, die_after: int) -> None:
+    with pytest.raises(_Killed):
+        make_calibrator(die_after=die_after, out=folder).run()
+
+
+def resumed(folder: str) -> dict:
+    return make_calibrator(out=folder, resume=True).run().profile().to_dict()
+
+
+@pytest.mark.parametrize("die_after", [3, 8 + 2 * 6, 8 + 4 * 6 + 1])
+def test_one_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, profile, die_after):
+    """In dense training, between two questions, and within one."""
+    on_ranks(2, interrupted, str(tmp_path), die_after)
+    assert on_ranks(2, resumed, str(tmp_path))[0] == profile
+
+
+def refused(folder: str, **options: object) -> str:
+    with pytest.raises((CalibrationError, RuntimeError)) as error:
+        make_calibrator(out=folder, resume=True, **options)
+    return str(error.value)
+
+
+def test_work_that_is_damaged_or_of_another_job_is_refused(tmp_path):
+    folder = str(tmp_path)
+    on_ranks(2, interrupted, folder, 8 + 2 * 6)
+    assert "another target" in on_ranks(2, refused, folder, target="0.1")[0]
+    (tmp_path / "checkpoint.rank1.pt").write_bytes(b"no checkpoint")
+    for told in on_ranks(2, refused, folder):
+        assert "checkpoint.rank1.pt is missing or damaged" in told
+    text = (tmp_path / EVIDENCE).read_text()
+    for broken in (text[:100], json.dumps({"format": "something"}),
+                   text.replace('"losses"', '"loses"')):
+        (tmp_path / EVIDENCE).write_text(broken)
+        assert "is missing or damaged" in on_ranks(2, refused, folder)[0]
+
+
+def diverging() -> str:
+    with pytest.raises(CalibrationError) as error:
+        make_calibrator(rate=1e9).run()
+    return str(error.value)
+
+
+def test_training_that_diverges_at_full_precision_is_told():
+    assert "diverges at full precision" in on_ranks(2, diverging)[0]
+
+
+def unmeetable() -> tuple[bool, dict]:
+    outcome = make_calibrator(target="1e-9", candidates=("g_binary",)).run()
+    return outcome.meets_target, outcome.profile().to_dict()
+
+
+def test_a_target_that_nothing_meets_gives_a_dense_profile():
+    meets, profile = on_ranks(2, unmeetable)[0]
+    assert not meets
+    assert set(profile["phases"][0]["routes"].values()) == {"fp32"}
+    assert profile["provenance"]["table"]
+
+
+def calibrate_in_parts() -> list[str]:
+    return [region["name"] for region in calibrate(depth=2)["regions"]]
+
+
+def test_the_backbone_can_be_cut_by_depth():
+    assert on_ranks(2, calibrate_in_parts)[0] == ["norm", "bias", "head", "backbone1", "backbone2"]
+
+
+def not_attachable() -> str:
+    model = small_job.wrap(small_job.make())
+    nf.attach(model)
+    with pytest.raises(RuntimeError) as error:
+        nf.Calibrator(model, small_job.sgd(model), lambda batch: None, lambda order: [])
+    dist.barrier()
+    return str(error.value)
+
+
+def test_a_model_with_a_hook_is_refused():
+    assert "already has a communication hook" in on_ranks(2, not_attachable)[0]
+
+
+def test_saving_replaces_the_file_as_a_whole(tmp_path):
+    path = tmp_path / "profile.json"
+    on_ranks(2, save, str(path))
+    assert nf.Profile.load(path).to_dict()["name"] == "mine"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def save(path: str) -> None:
+    outcome = make_calibrator().run()
+    if dist.get_rank() == 0:
+        outcome.save(Path(path), "mine")
+    dist.barrier()
