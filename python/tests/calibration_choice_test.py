@@ -32,16 +32,16 @@ class World:
     """Answers questions: harms add up over regions, and every pair is off by some noise."""
 
     def __init__(self, harms: dict[tuple[str, str], float], noise: float = 0.0,
-                 first_step: float = 0.0) -> None:
+                 first_step: dict[str, float] | None = None) -> None:
         self.harms = harms
         self.noise = noise
-        self.first_step = first_step  # harm of any low bits there
+        self.first_step = first_step or {}  # further harm there, by route
         self.asked: list[Question] = []
 
     def answer(self, question: Question) -> Branches:
         harm = sum(self.harms.get(pair, 0.0) for pair in question.assignment.routes)
-        if question.start == FIRST_STEP and question.assignment.routes:
-            harm += self.first_step
+        if question.start == FIRST_STEP:
+            harm += sum(self.first_step.get(route, 0.0) for _, route in question.assignment.routes)
         dense = [2.0 + 0.1 * order for order in range(question.repeats)]
         signs = [1 if (order + len(question.assignment.routes)) % 2 else -1
                  for order in range(question.repeats)]
@@ -127,8 +127,14 @@ def test_noise_above_the_target_is_no_evidence_for_low_bits():
 
 
 def test_low_bits_from_the_first_step_are_judged_on_their_own():
-    assert World({}).calibrate().from_first_step
-    assert not World({}, first_step=0.5).calibrate().from_first_step
+    everywhere = Assignment.of({"backbone": "g_binary", "head": "g_binary"})
+    assert World({}).calibrate().at_first == everywhere
+    assert World({}, first_step={"g_binary": 0.5}).calibrate().at_first == Assignment.of(
+        {"backbone": "g_ternary", "head": "g_ternary"})
+    all_bad = dict.fromkeys(SETTINGS.candidates, 0.5)
+    choice = World({}, first_step=all_bad).calibrate()
+    assert choice.at_first is None
+    assert choice.assignment == everywhere
 
 
 def test_a_target_may_be_a_share_of_the_loss():

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from neuron_fabric.calibration.evidence import Evidence
 from neuron_fabric.calibration.store import EVIDENCE, CalibrationError
+from neuron_fabric.calibration.watch import Watch
 from ranks import on_ranks
 
 OPTIONS = {"dense_steps": 8, "warm_up_steps": 2, "branch_steps": 6, "repeats": 2, "measurements": 2,
@@ -128,6 +129,29 @@ def test_one_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, profile, 
     assert on_ranks(2, resumed, str(tmp_path))[0] == profile
 
 
+def resumed_with(folder: str, **options: object) -> tuple[dict, int]:
+    """The profile, and how many steps it took."""
+    steps = 0
+
+    class Counter(Watch):
+        def step(self) -> None:
+            nonlocal steps
+            steps += 1
+
+    calibrator = make_calibrator(out=folder, resume=True, watch=Counter(), **options)
+    return calibrator.run().profile().to_dict(), steps
+
+
+def test_another_target_needs_only_what_is_missing(tmp_path):
+    on_ranks(2, resumed, str(tmp_path))
+    (profile, steps), _ = on_ranks(2, resumed_with, str(tmp_path), target="0.6")
+    assert steps == 0
+    assert profile["provenance"]["settings"]["target"] == "0.6"
+    (profile, steps), _ = on_ranks(2, resumed_with, str(tmp_path), target="1e-9")
+    assert steps > 0
+    assert not profile["provenance"]["meets_target"]
+
+
 def refused(folder: str, **options: object) -> str:
     with pytest.raises((CalibrationError, RuntimeError)) as error:
         make_calibrator(out=folder, resume=True, **options)
@@ -137,7 +161,7 @@ def refused(folder: str, **options: object) -> str:
 def test_work_that_is_damaged_or_of_another_job_is_refused(tmp_path):
     folder = str(tmp_path)
     on_ranks(2, interrupted, folder, 8 + 2 * 6)
-    assert "another target" in on_ranks(2, refused, folder, target="0.1")[0]
+    assert "another branch_steps" in on_ranks(2, refused, folder, branch_steps=7)[0]
     (tmp_path / "checkpoint.rank1.pt").write_bytes(b"no checkpoint")
     for told in on_ranks(2, refused, folder):
         assert "checkpoint.rank1.pt is missing or damaged" in told

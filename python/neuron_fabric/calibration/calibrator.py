@@ -55,7 +55,8 @@ class Calibrator:
     judge: the loss of the model as it is, by the same data every time; the mean over ranks counts.
         Without one, branches are judged by the losses of their last quarter.
     stateful: what has to go back to where it was before a branch, beside model and optimizer.
-    out, resume: a folder for the work done so far, and whether to go on from what it holds.
+    out, resume: a folder for the work done so far, and whether to go on from what it holds. Another
+        target, most_bytes or repeats may be asked for then: only what is missing is done.
     watch: is told how far it is.
     target: the most that the loss may be above that of dense branches: 0.02, or "1%" of it.
     most_bytes: the most of the dense bytes that a rank may contribute.
@@ -102,7 +103,8 @@ class Calibrator:
             regions=tuple(facts_of(region, parameters, list(self.settings.candidates))
                           for region in self._bench.regions),
             candidates=self.settings.candidates)
-        agree(self._group, self._facts() | {"out": out is not None, "resume": resume})
+        agree(self._group, self._facts() | self.settings.to_dict()
+              | {"out": out is not None, "resume": resume})
         if self._store is not None:
             together(self._group, lambda: self._take_up(resume))
             self._evidence = of_rank_0(self._group, self._evidence)
@@ -136,7 +138,7 @@ class Calibrator:
 
     def _facts(self) -> dict[str, Any]:
         names, tensors = self._bench.parameters.names, self._bench.parameters.tensors
-        return self.settings.to_dict() | {
+        return self.settings.of_evidence() | {
             "version": _C.__version__,
             "ranks": self._evidence.ranks,
             "model": [f"{name} {tuple(tensor.shape)}"

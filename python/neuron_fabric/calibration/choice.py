@@ -13,6 +13,9 @@ For each candidate route, the cheapest first:
      unless it is shown to do no harm at all;
   4. a region that went dense takes the next better route, where that saves SMALLEST_GAIN of the
      dense bytes and stays within the target.
+
+What was chosen is then tried from the first step on. Where it does too much harm there, the first
+steps take the cheapest better route that does not, or stay dense.
 """
 
 from dataclasses import dataclass
@@ -42,7 +45,8 @@ class Choice:
     harm: Harm
     most_harm: float     # what the target allows
     meets_target: bool   # otherwise nothing does, and everything is dense
-    from_first_step: bool  # safe without a warm-up
+    # In the first steps, up to where branches started; None where those are better left dense.
+    at_first: Assignment | None
 
 
 class _Missing(Exception):
@@ -74,9 +78,16 @@ def choose(evidence: Evidence, settings: CalibrationSettings) -> Choice:
             best = found
     if best is None:
         return Choice(Assignment(), Harm(0.0, 0.0, 0), search.most_harm, meets_target=False,
-                      from_first_step=False)
+                      at_first=None)
     return Choice(best, search.harm(best), search.most_harm, meets_target=True,
-                  from_first_step=search.is_within_target(best, FIRST_STEP))
+                  at_first=search.at_first(best))
+
+
+def most_harm(evidence: Evidence, settings: CalibrationSettings, start: str) -> float:
+    """What the target allows. Precondition: there are dense branches."""
+    dense = evidence.find(Assignment(), start)
+    losses = [loss for loss in dense.losses if loss is not None] if dense else []
+    return settings.target.most_harm(sum(losses) / max(1, len(losses)))
 
 
 class _Search:
@@ -87,11 +98,9 @@ class _Search:
         self.most_harm = self._most_harm(CHECKPOINT)
 
     def _most_harm(self, start: str) -> float:
-        dense = self.evidence.find(Assignment(), start)
-        if dense is None:
+        if self.evidence.find(Assignment(), start) is None:
             raise _Missing(Question(start, Assignment(), self.settings.repeats))
-        losses = [loss for loss in dense.losses if loss is not None]
-        return self.settings.target.most_harm(sum(losses) / max(1, len(losses)))
+        return most_harm(self.evidence, self.settings, start)
 
     # What is known of an assignment.
 
@@ -128,6 +137,16 @@ class _Search:
         return max(0, region.bytes_up[DENSE] - region.bytes_up[route])
 
     # The steps above.
+
+    def at_first(self, chosen: Assignment) -> Assignment | None:
+        tried = [chosen]
+        for route in self.by_cost(list(self.settings.candidates)):
+            cost = {name: self.regions[name].bytes_up for name, _ in chosen.routes}
+            better = Assignment.of({name: max(old, route, key=lambda one: cost[name][one])
+                                                    for name, old in chosen.routes})
+            if better not in tried:
+                tried.append(better)
+        return next((one for one in tried if self.is_within_target(one, FIRST_STEP)), None)
 
     def cheapest_on(self, route: str) -> Assignment:
         kept = self._within_target(route, [name for name, region in self.regions.items()

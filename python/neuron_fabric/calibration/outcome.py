@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from neuron_fabric import _C
-from neuron_fabric.calibration.choice import Choice
+from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
     CHECKPOINT, DENSE, Assignment, Branches, Evidence, Measurement)
 from neuron_fabric.calibration.harm import Harm, harm_of
@@ -49,19 +49,27 @@ class Outcome:
         chosen = self.choice.assignment
         tried = self.evidence.find(chosen)
         health: dict[str, float] = {
-            "warm_up_steps": 0 if self.choice.from_first_step else self.settings.dense_steps}
+            "warm_up_steps": self.settings.dense_steps if self.choice.at_first is None else 0}
         if tried is not None and tried.health:
             most = max(seen.norm_ratio for seen in tried.health.values())
             health["norm_spike"] = max(LEAST_NORM_SPIKE, rounded_up(NORM_MARGIN * most))
         return {
             "format": "neuron_fabric.profile", "version": 1, "name": name,
             "regions": [self._region(pattern, tried) for pattern in self.patterns],
-            "phases": [{"from_step": 0, "routes": {
-                pattern["name"]: chosen.route(pattern["name"]) for pattern in self.patterns}}],
+            "phases": self._phases(),
             "health": health,
             "smallest_parameter": self.settings.smallest_parameter,
             "provenance": self._provenance() | provenance,
         }
+
+    def _phases(self) -> list[dict[str, Any]]:
+        chosen, at_first = self.choice.assignment, self.choice.at_first
+        phases = [(0, chosen)]
+        if at_first is not None and at_first != chosen:
+            phases = [(0, at_first), (self.settings.dense_steps, chosen)]
+        return [{"from_step": step, "routes": {
+            pattern["name"]: routes.route(pattern["name"]) for pattern in self.patterns}}
+            for step, routes in phases]
 
     def _region(self, pattern: dict[str, Any], tried: Branches | None) -> dict[str, Any]:
         seen = tried.health.get(pattern["name"]) if tried else None
@@ -93,8 +101,10 @@ class Outcome:
             "start": branches.start, "routes": dict(branches.assignment.routes),
             "bytes_up_ratio": self.evidence.bytes_up_ratio(branches.assignment),
         } | _harm(harm) | {
-            "within_target": harm.at_worst <= self.choice.most_harm,
-            "chosen": branches.assignment == self.choice.assignment}
+            "within_target": harm.at_worst <= most_harm(
+                self.evidence, self.settings, branches.start),
+            "chosen": branches.assignment == (
+                self.choice.assignment if branches.start == CHECKPOINT else self.choice.at_first)}
 
     def route_rows(self) -> list[dict[str, Any]]:
         """By region and route: its size on the wire, what it makes of sums, and what that did."""

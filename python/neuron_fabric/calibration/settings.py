@@ -73,5 +73,10 @@ class CalibrationSettings:
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} is a number from {least} on, not {value!r}")
 
+    def of_evidence(self) -> dict[str, Any]:
+        """What evidence depends on: with other wishes, it still holds."""
+        wishes = ("target", "most_bytes", "repeats")
+        return {name: value for name, value in self.to_dict().items() if name not in wishes}
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"target": str(self.target), "candidates": list(self.candidates)}

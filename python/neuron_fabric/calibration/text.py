@@ -30,8 +30,7 @@ def _branches(outcome: dict[str, Any]) -> str:
             continue
         verdict = "within the target" if row["within_target"] else "too much"
         rows.append([
-            ", ".join(f"{region}={route}" for region, route in row["routes"].items()),
-            row["start"], units.percent(row["bytes_up_ratio"]), harm(row), str(row["pairs"]),
+            _spelled(row["routes"]), row["start"], units.percent(row["bytes_up_ratio"]), harm(row), str(row["pairs"]),
             verdict + (", chosen" if row["chosen"] else "")])
     return align(rows, left=2)
 
@@ -41,12 +40,19 @@ def conclusion(outcome: dict[str, Any]) -> str:
     if not outcome["meets_target"]:
         return (f"nothing but full precision stays within {allowed}: stay with plain DDP, allow more "
                 "harm (--target), or offer better routes (--candidates)")
-    chosen = ", ".join(f"{region} {route}" for region, route in outcome["chosen"].items()
-                       if route != "fp32")
-    warm_up = ("from the first step on" if outcome["from_first_step"]
-               else "after a dense warm-up")
-    return (f"{chosen}, the rest dense, {warm_up}: {units.percent(outcome['bytes_up_ratio'])} of the "
-            f"dense bytes up,\nfor {harm(outcome)} of loss; allowed are {allowed}")
+    chosen = {region: route for region, route in outcome["chosen"].items() if route != "fp32"}
+    if outcome["at_first"] is None:
+        when = "after dense first steps"
+    elif outcome["at_first"] == chosen:
+        when = "from the first step on"
+    else:
+        when = f"after first steps with {_spelled(outcome['at_first'])}"
+    return (f"{_spelled(chosen)}, the rest dense, {when}: {units.percent(outcome['bytes_up_ratio'])} "
+            f"of the dense bytes up,\nfor {harm(outcome)} of loss; allowed are {allowed}")
+
+
+def _spelled(routes: dict[str, str]) -> str:
+    return ", ".join(f"{region}={route}" for region, route in routes.items())
 
 
 def harm(row: dict[str, Any]) -> str:

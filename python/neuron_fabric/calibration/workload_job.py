@@ -23,8 +23,7 @@ JUDGES_ORDER = 10**6
 # By workload and size: how long it has to be looked at. Sizes that are not named take the first.
 PLANS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {"small": {"dense_steps": 30, "branch_steps": 30, "repeats": 3}},
-    "gpt": {"mini": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "1%"},
-            "tiny": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "1%"},
+    "gpt": {"mini": {"dense_steps": 40, "branch_steps": 40, "repeats": 2, "target": "0.5%"},
             "124m": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.5%"},
             "1b": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "0.5%"}},
     "cifar100": {"full": {"dense_steps": 150, "branch_steps": 80, "repeats": 3}},
@@ -116,7 +115,7 @@ def _told(order: Order, outcome: Outcome) -> dict[str, Any]:
                    for region in evidence.regions},
         "bytes_up_ratio": evidence.bytes_up_ratio(choice.assignment),
         "harm": choice.harm.mean, "standard_error": choice.harm.standard_error,
-        "from_first_step": choice.from_first_step,
+        "at_first": None if choice.at_first is None else dict(choice.at_first.routes),
         "branches": [outcome.row(branches) for branches in evidence.branches],
         "routes": outcome.route_rows(),
     }
