@@ -12,15 +12,28 @@ namespace nf::cuda {
 namespace {
 
 constexpr std::size_t kMostSampleBytes = Sampler::kMostValues * sizeof(float);
+
+DeviceAllocator& or_pool(DeviceAllocator* allocator) {
+  return allocator != nullptr ? *allocator : pool_allocator();
+}
+
+Status wait_for(const Event& event, cudaStream_t stream) {
+  if (event.get() == nullptr) return {};  // it has never been recorded
+  return to_status(cudaStreamWaitEvent(stream, event.get()), "wait");
+}
+
 }  // namespace
 
 DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request)
     : surroundings_(surroundings),
-      allocator_(surroundings.allocator != nullptr ? *surroundings.allocator : pool_allocator()),
+      allocator_(or_pool(surroundings.allocator)),
       binding_(request.binding),
       topology_(request.topology),
       seed_(request.options.seed),
-      route_errors_(request.binding, request.options.seed, surroundings.transport.rank()) {
+      route_errors_(request.binding, request.options.seed, surroundings.rank()) {
+  for (const Lane& lane : surroundings_.lanes) {
+    lanes_.push_back(std::make_unique<LaneState>(lane, or_pool(lane.allocator)));
+  }
   for (const ModelParameter& parameter : binding_.parameters()) {
     keys_.push_back(parameter_key(parameter.name));
   }
@@ -33,21 +46,26 @@ Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceSurrounding
   for (const TrainingPhase& phase : request.binding.profile().phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
-      if (const auto sum = path->find(route); !sum) return sum.status();
+      for (const auto& lane : path->lanes_) {
+        if (const auto sum = path->find(*lane, route); !sum) return sum.status();
+      }
     }
   }
   return std::unique_ptr<BucketPath>(std::move(path));
 }
 
-// What is on the stream still uses what goes now.
-DevicePath::~DevicePath() { static_cast<void>(cudaStreamSynchronize(surroundings_.stream)); }
+// What is on the streams still uses what goes now.
+DevicePath::~DevicePath() {
+  for (const auto& lane : lanes_) static_cast<void>(cudaStreamSynchronize(lane->stream));
+  static_cast<void>(cudaStreamSynchronize(surroundings_.stream));
+}
 
-Expected<DeviceAllReduce*> DevicePath::find(const std::string& route) {
-  std::unique_ptr<DeviceAllReduce>& sum = sums_[route];
+Expected<DeviceAllReduce*> DevicePath::find(LaneState& lane, const std::string& route) {
+  std::unique_ptr<DeviceAllReduce>& sum = lane.sums[route];
   if (sum == nullptr) {
     Expected<std::unique_ptr<DeviceAllReduce>> made = DeviceAllReduce::create(
-        surroundings_.transport,
-        {.codec = route, .topology = topology_, .seed = seed_, .allocator = &allocator_});
+        lane.transport,
+        {.codec = route, .topology = topology_, .seed = seed_, .allocator = &lane.allocator});
     if (!made) return made.status();
     sum = std::move(*made);
   }
@@ -71,20 +89,23 @@ Expected<StepReading*> DevicePath::begin_reading(const TrainingStep& step) {
 }
 
 Status DevicePath::begin(PlannedSum& sum) {
-  const cudaStream_t stream = surroundings_.stream;
   if (sum.bucket().index == 0) {
     const Expected<StepReading*> reading = begin_reading(sum.step());
     if (!reading) return reading.status();
     reading_ = *reading;
   }
   events_ = &reading_->add_bucket();
-  NF_RETURN_IF_ERROR(
-      events_->ready.record(surroundings_.producer ? surroundings_.producer() : stream));
-  NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(stream, events_->ready.get()), "wait"));
+  lane_ = lanes_[sum.bucket().index % lanes_.size()].get();
+  NF_RETURN_IF_ERROR(events_->ready.record(surroundings_.producer ? surroundings_.producer()
+                                                                  : surroundings_.stream));
+  NF_RETURN_IF_ERROR(wait_for(events_->ready, lane_->stream));
+  NF_RETURN_IF_ERROR(wait_for(lane_->finished, lane_->stream));
   if (sum.step().is_watched) NF_RETURN_IF_ERROR(sample(sum, *reading_));
-  NF_RETURN_IF_ERROR(scale(sum.bucket().values,
-                           static_cast<float>(1.0 / surroundings_.transport.ranks()), stream));
-  return gather(sum);
+  NF_RETURN_IF_ERROR(
+      scale(sum.bucket().values, static_cast<float>(1.0 / surroundings_.ranks()), lane_->stream));
+  NF_RETURN_IF_ERROR(gather(sum));
+  NF_RETURN_IF_ERROR(lane_->begun.record(lane_->stream));
+  return wait_for(lane_->begun, surroundings_.stream);
 }
 
 Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
@@ -94,7 +115,7 @@ Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
     const Piece piece = route_errors_.sample(step.statistics.step, slot.parameter, route);
     if (piece.count == 0 || piece.first + piece.count > slot.count) continue;
     NF_RETURN_IF_ERROR(reading.add_sample(
-        slot.parameter, sum.values(slot.offset + piece.first, piece.count), surroundings_.stream));
+        slot.parameter, sum.values(slot.offset + piece.first, piece.count), lane_->stream));
   }
   return {};
 }
@@ -103,12 +124,12 @@ Status DevicePath::gather(PlannedSum& sum) {
   const std::size_t count = sum.gathered_count();
   if (count == 0) return {};
   const DataType type = sum.bucket().values.type;
-  auto room = std::make_shared<DeviceBuffer>(allocator_);
-  NF_RETURN_IF_ERROR(room->reserve(count * size_of(type), surroundings_.stream));
-  NF_RETURN_IF_ERROR(sum.for_each_run(room->data(), [&](auto* own, auto* gathered, auto size) {
-    return copy_on_device(gathered, own, size, surroundings_.stream);
+  DeviceBuffer& room = lane_->gathered;
+  NF_RETURN_IF_ERROR(room.reserve(count * size_of(type), lane_->stream));
+  NF_RETURN_IF_ERROR(sum.for_each_run(room.data(), [&](auto* own, auto* gathered, auto size) {
+    return copy_on_device(gathered, own, size, lane_->stream);
   }));
-  sum.set_gathered({room->data(), count, type}, room);
+  sum.set_gathered({room.data(), count, type}, nullptr);
   return {};
 }
 
@@ -123,11 +144,11 @@ Status DevicePath::sum_low_bit(PlannedSum& sum) {
   for (const RoutedSegments& routed : sum.plan().low_bit) {
     NF_RETURN_IF_ERROR(sum_route(sum, routed));
   }
-  return {};
+  return lane_->summed.record(lane_->stream);
 }
 
 Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
-  const Expected<DeviceAllReduce*> found = find(routed.route);
+  const Expected<DeviceAllReduce*> found = find(*lane_, routed.route);
   if (!found) return found.status();
   DeviceAllReduce& all_reduce = **found;
   gradients_.clear();
@@ -137,11 +158,11 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
   }
   SumTimes& times = reading_->add_sum();
   const std::uint64_t sent = all_reduce.traffic().total();
-  NF_RETURN_IF_ERROR(times.begin.record(surroundings_.stream));
+  NF_RETURN_IF_ERROR(times.begin.record(lane_->stream));
   NF_RETURN_IF_ERROR(all_reduce.enqueue(
       {.step = sum.step().statistics.step, .epoch = sum.step().epoch, .gradients = gradients_},
-      surroundings_.stream));
-  NF_RETURN_IF_ERROR(times.end.record(surroundings_.stream));
+      lane_->stream));
+  NF_RETURN_IF_ERROR(times.end.record(lane_->stream));
   const auto bytes = static_cast<double>(all_reduce.traffic().total() - sent);
   const auto values = static_cast<double>(routed.values());
   for (const Segment& segment : routed.segments) {
@@ -153,17 +174,21 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
 }
 
 Status DevicePath::finish(PlannedSum& sum) {
+  if (sum.has_low_bit()) NF_RETURN_IF_ERROR(wait_for(lane_->summed, surroundings_.stream));
   NF_RETURN_IF_ERROR(scatter(sum));
+  NF_RETURN_IF_ERROR(lane_->finished.record(surroundings_.stream));
   NF_RETURN_IF_ERROR(events_->done.record(surroundings_.stream));
   if (sum.step().is_watched) NF_RETURN_IF_ERROR(add_norms_of(sum));
-  most_gathered_ = std::max(most_gathered_, sum.gathered_count() * sizeof(float));
   return sum.bucket().is_last ? end_reading() : Status();
 }
 
 Status DevicePath::end_reading() {
   NF_RETURN_IF_ERROR(reading_->end(surroundings_.stream));
-  std::size_t held = most_gathered_;
-  for (const auto& [route, all_reduce] : sums_) held += all_reduce->memory();
+  std::size_t held = 0;
+  for (const auto& lane : lanes_) {
+    held += lane->gathered.size();
+    for (const auto& [route, all_reduce] : lane->sums) held += all_reduce->memory();
+  }
   for (const auto& table : norm_tables_) held += table == nullptr ? 0 : table->room.size();
   const std::lock_guard lock(mutex_);
   held_bytes_ = std::max(held_bytes_, held);
@@ -248,8 +273,9 @@ void DevicePath::take(const StepReading& reading, TrainingStep& step) {
 }
 
 std::unique_ptr<Probe> DevicePath::probe() {
-  return std::make_unique<DeviceProbe>(surroundings_, allocator_,
-                                       [this](const std::string& route) { return find(route); });
+  return std::make_unique<DeviceProbe>(surroundings_, allocator_, [this](const std::string& route) {
+    return find(*lanes_.front(), route);
+  });
 }
 
 Status DevicePath::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t) {

@@ -1,8 +1,13 @@
-// Gradients in device memory: the runtime's BucketPath on a stream. Everything about a bucket is
-// put on the stream when it comes, and nobody waits; what it shows is read when its step ends.
+// Gradients in device memory: the runtime's BucketPath on streams. Everything about a bucket is put
+// on them when it comes, and nobody waits; what it shows is read when its step ends.
 //
-// begin(), sum_low_bit() and finish() come from one thread, bucket after bucket, and the engine's
-// sum of a bucket's dense values is put on the same stream in between.
+// begin(), sum_low_bit() and finish() come from one thread, bucket after bucket. A bucket begins
+// and is summed at low bits in its lane; the engine's sum of its dense values is put on the common
+// stream in between, where the bucket is then finished:
+//
+//   lane 0   begin 0 | sum 0 ....... | begin 2 | sum 2 .......
+//   lane 1        begin 1 | sum 1 ....... | begin 3 | ...
+//   stream      dense 0         finish 0, dense 1   finish 1, dense 2 ...
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -38,6 +43,19 @@ class DevicePath final : public BucketPath {
   std::size_t held_bytes() const override;
 
  private:
+  struct LaneState {
+    LaneState(const Lane& lane, DeviceAllocator& memory)
+        : transport(lane.transport), stream(lane.stream), allocator(memory), gathered(memory) {}
+
+    StreamTransport& transport;
+    const cudaStream_t stream;
+    DeviceAllocator& allocator;
+    std::map<std::string, std::unique_ptr<DeviceAllReduce>> sums;  // by route
+    DeviceBuffer gathered;                                         // dense values of its bucket
+    Event begun;
+    Event summed;
+    Event finished;  // its last bucket, on the common stream
+  };
   // Of one bucket, as DDP last built it.
   struct NormTable {
     explicit NormTable(DeviceAllocator& allocator) : room(allocator) {}
@@ -48,7 +66,7 @@ class DevicePath final : public BucketPath {
 
   DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request);
 
-  Expected<DeviceAllReduce*> find(const std::string& route);
+  Expected<DeviceAllReduce*> find(LaneState& lane, const std::string& route);
   Expected<StepReading*> begin_reading(const TrainingStep& step);
   Status end_reading();
   Status sample(PlannedSum& sum, StepReading& reading);
@@ -71,10 +89,10 @@ class DevicePath final : public BucketPath {
   RouteErrors route_errors_;  // measured on the thread that ends steps
 
   // Of the thread that sums.
-  std::map<std::string, std::unique_ptr<DeviceAllReduce>> sums_;
+  std::vector<std::unique_ptr<LaneState>> lanes_;
+  LaneState* lane_ = nullptr;                            // of the bucket under way
   std::vector<std::unique_ptr<NormTable>> norm_tables_;  // by bucket
   std::vector<Gradient> gradients_;
-  std::size_t most_gathered_ = 0;   // bytes
   StepReading* reading_ = nullptr;  // of the step under way
   BucketEvents* events_ = nullptr;  // of the bucket under way
 

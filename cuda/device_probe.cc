@@ -32,7 +32,7 @@ Status DeviceProbe::wait_for_stream() {
 Status DeviceProbe::pass_on(std::size_t bytes) {
   NF_RETURN_IF_ERROR(sent_.reserve(bytes, surroundings_.stream));
   NF_RETURN_IF_ERROR(received_.reserve(bytes, surroundings_.stream));
-  StreamTransport& transport = surroundings_.transport;
+  StreamTransport& transport = surroundings_.lanes.front().transport;
   const std::uint32_t ranks = transport.ranks();
   const StreamTransfer send{(transport.rank() + 1) % ranks, sent_.data(), bytes};
   const StreamTransfer receive{(transport.rank() + ranks - 1) % ranks, received_.data(), bytes};
@@ -53,7 +53,7 @@ Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
   const Expected<DeviceAllReduce*> sum = find_(route);
   if (!sum) return sum.status();
   if (values_.size() == 0) {
-    const std::vector<float> made = probe_values(kCodecValues, surroundings_.transport.rank());
+    const std::vector<float> made = probe_values(kCodecValues, surroundings_.rank());
     NF_RETURN_IF_ERROR(values_.reserve(made.size() * sizeof(float), surroundings_.stream));
     NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(values_.data(), made.data(), values_.size(),
                                                  cudaMemcpyHostToDevice, surroundings_.stream),

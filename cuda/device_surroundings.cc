@@ -13,6 +13,11 @@ constexpr std::chrono::microseconds kNap{100};
 constexpr std::chrono::milliseconds kLookAround{200};
 constexpr std::chrono::seconds kNaming{2};
 
+Status health(const DeviceSurroundings& surroundings) {
+  for (const Lane& lane : surroundings.lanes) NF_RETURN_IF_ERROR(lane.transport.health());
+  return {};
+}
+
 }  // namespace
 
 Status wait(const DeviceSurroundings& surroundings, std::uint64_t step,
@@ -23,7 +28,7 @@ Status wait(const DeviceSurroundings& surroundings, std::uint64_t step,
   for (;;) {
     const cudaError_t asked = ask();
     // A transfer that was broken off ends, too, with rubbish.
-    if (asked == cudaSuccess) return surroundings.transport.health();
+    if (asked == cudaSuccess) return health(surroundings);
     if (asked != cudaErrorNotReady) return to_status(asked, "work on the device");
     static_cast<void>(cudaGetLastError());  // it is no error
     std::this_thread::sleep_for(kNap);
@@ -35,7 +40,7 @@ Status wait(const DeviceSurroundings& surroundings, std::uint64_t step,
     };
     Status trouble = look_around();
     if (trouble.ok()) {
-      trouble = surroundings.transport.health();
+      trouble = health(surroundings);
       // It does not say which peer is lost. Whoever watches the ranks does, if somewhat later.
       for (Duration waited{}; !trouble.ok() && waited < kNaming; waited += kLookAround) {
         std::this_thread::sleep_for(kLookAround);
@@ -46,7 +51,7 @@ Status wait(const DeviceSurroundings& surroundings, std::uint64_t step,
       }
     }
     if (trouble.ok()) continue;
-    surroundings.transport.abort(trouble);
+    for (const Lane& lane : surroundings.lanes) lane.transport.abort(trouble);
     return trouble;
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "cuda/device_memory.h"
 #include "cuda/stream_transport.h"
@@ -12,21 +13,32 @@
 
 namespace nf::cuda {
 
+// Low-bit sums happen in lanes, which buckets take in turn: while messages of one bucket are on the
+// wire, the kernels of the next run.
+struct Lane {
+  StreamTransport& transport;  // this lane's alone
+  cudaStream_t stream = nullptr;
+  DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() where null
+};
+
 // All of it is borrowed.
 struct DeviceSurroundings {
-  StreamTransport& transport;
+  std::vector<Lane> lanes;               // at least one, and as many on every rank
   DenseSum& engine;                      // puts its sum on `stream`
-  cudaStream_t stream = nullptr;         // for sums alone
-  DeviceAllocator* allocator = nullptr;  // pool_allocator() where null
+  cudaStream_t stream = nullptr;         // where buckets are complete, one after the other
+  DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() where null
   // The stream on which the gradients of the bucket that begins now are made; `stream` where null.
   std::function<cudaStream_t()> producer = {};
   // Asked every now and then by whoever has waited so long for a step: an error where there is no
   // use in waiting any longer.
   std::function<Status(std::uint64_t step, Duration waited)> look_around = {};
+
+  std::uint32_t rank() const { return lanes.front().transport.rank(); }
+  std::uint32_t ranks() const { return lanes.front().transport.ranks(); }
 };
 
-// Until `ask` no longer says cudaErrorNotReady. Where a peer is lost the transport is aborted, so
-// that the device does not wait for it either.
+// Until `ask` no longer says cudaErrorNotReady. Where a peer is lost all transports are aborted,
+// so that the device does not wait for it either.
 Status wait(const DeviceSurroundings& surroundings, std::uint64_t step,
             const std::function<cudaError_t()>& ask);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 namespace nf::cuda {
 namespace {
@@ -38,6 +39,7 @@ Expected<std::unique_ptr<NcclTransport>> NcclTransport::create(const ncclUniqueI
 }
 
 NcclTransport::~NcclTransport() {
+  if (ending_.joinable()) ending_.join();
   if (communicator_ != nullptr) static_cast<void>(ncclCommDestroy(communicator_));
 }
 
@@ -76,12 +78,15 @@ Status NcclTransport::health() {
 }
 
 // Kernels that wait for a peer end, so that nobody hangs; what they received is rubbish. A thread
-// that is itself stuck within NCCL, waiting for a peer to connect, goes on, too.
+// that is itself stuck within NCCL, waiting for a peer to connect, goes on, too. NCCL frees memory
+// here, and for that waits for all that is on the device: kernels of other communicators, too, which
+// somebody must be free to abort.
 void NcclTransport::abort(const Status& why) {
   const std::unique_lock lock(mutex_, kPatience);
   if (failure_.ok()) failure_ = why;
-  if (communicator_ != nullptr) static_cast<void>(ncclCommAbort(communicator_));
-  communicator_ = nullptr;
+  if (communicator_ == nullptr) return;
+  ncclComm_t communicator = std::exchange(communicator_, nullptr);
+  ending_ = std::thread([communicator] { static_cast<void>(ncclCommAbort(communicator)); });
 }
 
 }  // namespace nf::cuda

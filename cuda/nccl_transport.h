@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "cuda/stream_transport.h"
 
@@ -43,6 +44,7 @@ class NcclTransport final : public StreamTransport {
   std::timed_mutex mutex_;
   ncclComm_t communicator_ = nullptr;
   Status failure_;
+  std::thread ending_;  // of a communicator that was aborted
 };
 
 }  // namespace nf::cuda

@@ -1,4 +1,4 @@
-// Sums on CUDA devices over NCCL: a communicator and a stream of our own, memory from torch's
+// Sums on CUDA devices over NCCL: lanes with a communicator and a stream each, memory from torch's
 // caching allocator.
 #include <ATen/ATen.h>
 #include <c10/core/Allocator.h>
@@ -7,6 +7,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/StringUtil.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
@@ -55,23 +56,74 @@ class CachingAllocator final : public cuda::DeviceAllocator {
   std::unordered_map<void*, c10::DataPtr> blocks_;
 };
 
-// Rank 0 makes the identity, the others find it in the store.
-Expected<ncclUniqueId> agree_on_identity(const Surroundings& surroundings) {
+constexpr std::size_t kLanes = 2;
+constexpr std::size_t kMostLanes = 8;
+
+// NF_LANES where it is set: 1 holds half the memory, 2 keep the wire busy.
+std::size_t wanted_lanes() {
+  const char* text = std::getenv("NF_LANES");
+  if (text == nullptr) return kLanes;
+  char* end = nullptr;
+  const unsigned long lanes = std::strtoul(text, &end, 10);
+  if (end == text || *end != '\0' || lanes < 1 || lanes > kMostLanes) {
+    throw std::runtime_error(
+        c10::str("NF_LANES is '", text, "'; it is a number from 1 to ", kMostLanes));
+  }
+  return lanes;
+}
+
+// One a lane. Rank 0 makes them, and so says how many there are; the others find them in the store.
+std::vector<ncclUniqueId> agree_on_identities(const Surroundings& surroundings) {
   const std::string key = surroundings.prefix + "/nccl";
+  const std::size_t lanes = wanted_lanes();  // on all ranks: what cannot be read, all refuse
+  std::vector<ncclUniqueId> identities;
   if (surroundings.own->getRank() == 0) {
-    const Expected<ncclUniqueId> made = cuda::NcclTransport::make_identity();
-    if (!made) return made.status();
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(&*made);
-    surroundings.store->set(key, std::vector<std::uint8_t>(bytes, bytes + sizeof *made));
-    return made;
+    std::vector<std::uint8_t> bytes;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const Expected<ncclUniqueId> made = cuda::NcclTransport::make_identity();
+      if (!made) throw std::runtime_error(made.status().message());
+      identities.push_back(*made);
+      const auto* begin = reinterpret_cast<const std::uint8_t*>(&identities.back());
+      bytes.insert(bytes.end(), begin, begin + sizeof(ncclUniqueId));
+    }
+    surroundings.store->set(key, bytes);
+    return identities;
   }
   const std::vector<std::uint8_t> bytes = surroundings.store->get(key);
-  ncclUniqueId identity;
-  if (bytes.size() != sizeof identity) {
-    return Status(ErrorCode::kDisagreement, "rank 0 has another version of NCCL");
+  if (bytes.empty() || bytes.size() % sizeof(ncclUniqueId) != 0) {
+    throw std::runtime_error("rank 0 has another version of NCCL");
   }
-  std::memcpy(&identity, bytes.data(), sizeof identity);
-  return identity;
+  identities.resize(bytes.size() / sizeof(ncclUniqueId));
+  std::memcpy(identities.data(), bytes.data(), bytes.size());
+  return identities;
+}
+
+// What a cuda::Lane borrows.
+struct OwnLane {
+  OwnLane(c10::Stream own, std::unique_ptr<cuda::NcclTransport> made)
+      : stream(own), allocator(own), transport(std::move(made)) {}
+
+  const c10::Stream stream;
+  CachingAllocator allocator;
+  const std::unique_ptr<cuda::NcclTransport> transport;
+};
+using OwnLanes = std::vector<std::unique_ptr<OwnLane>>;
+
+c10::Stream make_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type())
+      .getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
+
+OwnLanes make_lanes(c10::Device device, const Surroundings& surroundings) {
+  OwnLanes lanes;
+  for (const ncclUniqueId& identity : agree_on_identities(surroundings)) {
+    Expected<std::unique_ptr<cuda::NcclTransport>> transport = cuda::NcclTransport::create(
+        identity, static_cast<std::uint32_t>(surroundings.own->getRank()),
+        static_cast<std::uint32_t>(surroundings.own->getSize()));
+    if (!transport) throw std::runtime_error(transport.status().message());
+    lanes.push_back(std::make_unique<OwnLane>(make_stream(device), std::move(*transport)));
+  }
+  return lanes;
 }
 
 Status check(const FabricOptions& options, Topology topology, std::uint32_t ranks) {
@@ -88,23 +140,28 @@ Status check(const FabricOptions& options, Topology topology, std::uint32_t rank
 class CudaSums final : public DeviceSums {
  public:
   CudaSums(c10::Device device, const Surroundings& surroundings, const FabricOptions& options,
-           Topology topology, LookAround look_around,
-           std::unique_ptr<cuda::NcclTransport> transport)
+           Topology topology, LookAround look_around, OwnLanes lanes)
       : device_(device),
         streams_(device.type()),
-        stream_(streams_.getStreamFromGlobalPool(device, /*isHighPriority=*/true)),
+        stream_(make_stream(device)),
         topology_(topology),
         look_around_(std::move(look_around)),
         allocator_(stream_),
         engine_(surroundings.training, options.timeout, stream_),
-        transport_(std::move(transport)) {}
+        lanes_(std::move(lanes)) {}
 
   Expected<std::unique_ptr<Fabric>> make_fabric(Transport& control,
                                                 FabricOptions options) override {
     const c10::DeviceGuard guard(device_);
     options.topology = topology_;
+    std::vector<cuda::Lane> lanes;
+    for (const auto& lane : lanes_) {
+      lanes.push_back({.transport = *lane->transport,
+                       .stream = native(lane->stream),
+                       .allocator = &lane->allocator});
+    }
     return cuda::create_fabric(control,
-                               {.transport = *transport_,
+                               {.lanes = std::move(lanes),
                                 .engine = engine_,
                                 .stream = native(stream_),
                                 .allocator = &allocator_,
@@ -116,7 +173,9 @@ class CudaSums final : public DeviceSums {
   DenseSum& engine() override { return engine_; }
   c10::Stream stream() const override { return stream_; }
   void abort() override {
-    transport_->abort({ErrorCode::kAborted, "this rank has given up"});
+    for (const auto& lane : lanes_) {
+      lane->transport->abort({ErrorCode::kAborted, "this rank has given up"});
+    }
     engine_.abort();
   }
 
@@ -128,7 +187,7 @@ class CudaSums final : public DeviceSums {
   const LookAround look_around_;
   CachingAllocator allocator_;
   Engine engine_;
-  const std::unique_ptr<cuda::NcclTransport> transport_;
+  const OwnLanes lanes_;
 };
 
 }  // namespace
@@ -151,13 +210,8 @@ std::unique_ptr<DeviceSums> DeviceSums::create(const Model& model, const Surroun
     return nullptr;
   }
   const c10::DeviceGuard guard(device);
-  const Expected<ncclUniqueId> identity = agree_on_identity(surroundings);
-  if (!identity) throw std::runtime_error(identity.status().message());
-  Expected<std::unique_ptr<cuda::NcclTransport>> transport = cuda::NcclTransport::create(
-      *identity, static_cast<std::uint32_t>(surroundings.own->getRank()), ranks);
-  if (!transport) throw std::runtime_error(transport.status().message());
   return std::make_unique<CudaSums>(device, surroundings, options, topology, std::move(look_around),
-                                    std::move(*transport));
+                                    make_lanes(device, surroundings));
 }
 
 }  // namespace nf::torch_front

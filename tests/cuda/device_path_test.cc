@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -46,16 +47,36 @@ class DeviceDenseSum final : public DenseSum {
   std::unique_ptr<cuda::DeviceAllReduce> all_reduce_;
 };
 
+// Between the ranks of a job.
+struct Networks {
+  explicit Networks(std::uint32_t ranks) : engine(ranks) {
+    for (int lane = 0; lane < 2; ++lane) lanes.emplace_back(ranks);
+  }
+  test::LoopbackNetwork engine;
+  std::deque<test::LoopbackNetwork> lanes;
+};
+
+cudaStream_t make_stream() {
+  cudaStream_t stream = nullptr;
+  EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  return stream;
+}
+
 // One rank of a job on the device. Its buckets stay where they are, as DDP's do.
 class DeviceRank {
  public:
-  DeviceRank(Transport& control, test::LoopbackNetwork& network, FabricOptions options)
-      : transport_(network.endpoint(control.rank())) {
-    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
-    engine_ = std::make_unique<DeviceDenseSum>(*transport_, stream_);
+  DeviceRank(Transport& control, Networks& networks, FabricOptions options)
+      : engine_transport_(networks.engine.endpoint(control.rank())) {
+    stream_ = make_stream();
+    engine_ = std::make_unique<DeviceDenseSum>(*engine_transport_, stream_);
+    std::vector<cuda::Lane> lanes;
+    for (test::LoopbackNetwork& network : networks.lanes) {
+      transports_.push_back(network.endpoint(control.rank()));
+      lane_streams_.push_back(make_stream());
+      lanes.push_back({.transport = *transports_.back(), .stream = lane_streams_.back()});
+    }
     const auto make = [&](FabricOptions own) {
-      return cuda::create_fabric(control,
-                                 {.transport = *transport_, .engine = *engine_, .stream = stream_},
+      return cuda::create_fabric(control, {.lanes = lanes, .engine = *engine_, .stream = stream_},
                                  std::move(own));
     };
     rank_ = std::make_unique<FabricRank>(
@@ -66,6 +87,7 @@ class DeviceRank {
     rank_.reset();
     engine_.reset();
     for (const auto& [index, memory] : buckets_) static_cast<void>(cudaFree(memory));
+    for (const cudaStream_t stream : lane_streams_) static_cast<void>(cudaStreamDestroy(stream));
     static_cast<void>(cudaStreamDestroy(stream_));
   }
 
@@ -87,7 +109,9 @@ class DeviceRank {
     return cuda::to_status(cudaStreamSynchronize(stream_), "wait");
   }
 
-  std::unique_ptr<cuda::StreamTransport> transport_;
+  std::unique_ptr<cuda::StreamTransport> engine_transport_;
+  std::vector<std::unique_ptr<cuda::StreamTransport>> transports_;  // by lane
+  std::vector<cudaStream_t> lane_streams_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<DeviceDenseSum> engine_;
   std::unique_ptr<FabricRank> rank_;
@@ -138,9 +162,9 @@ void expect_same(std::uint32_t ranks, int steps, const FabricOptions& of, const 
     expected[transport.rank()] = watch(rank, transport.rank(), steps, spoil);
   });
   std::vector<std::vector<Seen>> got(ranks);
-  test::LoopbackNetwork network(ranks);
+  Networks networks(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
-    DeviceRank rank(transport, network, of);
+    DeviceRank rank(transport, networks, of);
     got[transport.rank()] = watch(*rank, transport.rank(), steps, spoil);
     EXPECT_EQ(rank->fabric().held_bytes() > 0, ranks > 1);
   });
