@@ -5,7 +5,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 program=$root/build/release/tools/nf/nf
 targets=(nf)
 case ${1:-} in
-  calibrate | demo) targets+=(nf_python) ;;  # helpers that need the extension
+  calibrate | compare | demo | train) targets+=(nf_python) ;;  # helpers that need the extension
 esac
 if [[ ! -x $program ]]; then echo "nf: building, once" >&2; fi
 if ! log=$("$root/scripts/build.sh" release "${targets[@]}" 2>&1); then

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the losses that bench/train.py kept: the curves, and how far each is from the first.
+"""Draws the losses that nf train kept: the curves, and how far each is from the first.
 
     bench/plot_losses.py -o losses.png bench/results/gpt_124m/*.json
 """
@@ -28,7 +28,7 @@ def read(path: Path) -> tuple[str, np.ndarray]:
         run = json.loads(path.read_text())
         return run.get("label", run.get("route", path.stem)), np.array(run["losses"], dtype=float)
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: no result of bench/train.py") from error
+        raise ValueError(f"{path}: no result of nf train") from error
 
 
 def draw(runs: list[tuple[str, np.ndarray]], steps: int) -> plt.Figure:

@@ -18,8 +18,10 @@ namespace {
 // One line each; ./nf names those that it builds the extension for.
 constexpr std::array kHelpers{
     Helper{"calibrate", "find out which gradients of a workload may travel at low bits"},
+    Helper{"compare", "train a workload along several routes, and tell which is as good"},
     Helper{"demo", "train a small model with and without low-bit gradients"},
     Helper{"report", "make a page of what a training run recorded", /*needs_torch=*/false},
+    Helper{"train", "train a workload along one route"},
 };
 
 constexpr std::string_view kInstall =

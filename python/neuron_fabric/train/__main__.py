@@ -1,0 +1,87 @@
+"""`nf train WORKLOAD`: in a process of a job a rank of it, elsewhere whoever starts the ranks."""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from neuron_fabric import units
+from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
+
+
+def told(result: dict[str, Any]) -> str:
+    """A few lines for people."""
+    lines = [f"accuracy {100 * result['accuracy']:.2f} %, loss {units.number(result['loss'])} after "
+             f"{result['steps']:,} steps, {units.seconds(result['seconds'])} of training",
+             f"sent {units.byte_count(result['bytes'])} a step, {units.percent(result['bytes_ratio'])} of "
+             f"FP32 both ways, {units.percent(result['bytes_up_ratio'])} of its contributions",
+             f"step {units.seconds(result['step_seconds'])}, exposed "
+             f"{units.seconds(result['exposed_seconds'])}"]
+    if result["target"] is not None:
+        reached = result["seconds_to_target"]
+        lines.append(f"{100 * result['target']:.2f} % "
+                     + (f"after {units.seconds(reached)}" if reached is not None else "not reached"))
+    if result["fallbacks"]:
+        lines.append(f"fallbacks: {len(result['fallbacks'])}, the first at step "
+                     f"{result['fallbacks'][0]['step']}: {result['fallbacks'][0]['reason']}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        require_packages()
+    except LaunchError as error:
+        print(f"nf train: {error}", file=sys.stderr)
+        return 1
+    from neuron_fabric.train import checkpoint, result, routes, run
+    from neuron_fabric.train.options import parse
+    from neuron_fabric.workloads import WORKLOADS
+
+    options = parse(arguments, list(WORKLOADS))
+    sizes = WORKLOADS[options.workload].sizes
+    try:
+        routes.check_route(options)
+        if options.size is not None and options.size not in sizes:
+            raise ValueError(f"{options.workload} has no size {options.size}; it has {', '.join(sizes)}")
+    except ValueError as error:
+        print(f"nf train: {error}", file=sys.stderr)
+        return 2
+    if "RANK" in os.environ:
+        return run_rank(lambda: run.work(options))
+    try:
+        if not run.is_done(options):
+            checkpoint.check_same(options.out, options.identity())
+            launch("neuron_fabric.train", arguments, options.ranks, options.out)
+    except (LaunchError, checkpoint.OtherRun, OSError) as error:
+        print(f"nf train: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, Interrupt) as error:
+        print(f"\nnf train: interrupted; {checkpoint.kept_steps(options.out)} steps are kept in "
+              f"{options.out}, and the same command goes on from there", file=sys.stderr)
+        return 128 + getattr(error, "number", signal.SIGINT)
+    return show(options, result.read_result(options.out))
+
+
+def show(options: Any, result: dict[str, Any] | None) -> int:
+    if result is None:
+        print(f"nf train: the ranks left no result in {options.out}", file=sys.stderr)
+        return 1
+    if options.json:
+        import json
+
+        print(json.dumps(result))
+    elif result["finished"]:
+        print(told(result))
+    if result["diverged"]:
+        print(f"nf train: the loss is not finite at step {result['steps']}: this diverges along "
+              f"{options.route}", file=sys.stderr)
+        return 1
+    if not result["finished"]:
+        print(f"nf train: {result['steps']} of {result['wanted_steps']} steps done; the same command "
+              "goes on from there", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""What is kept of a run that stops. Every rank has a file of its own, and a last word of rank 0 says which
+of them belong together, so that an interruption never leaves ranks at different steps."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+WORD = "state.json"
+
+
+class OtherRun(RuntimeError):
+    """The folder belongs to a run with other options."""
+
+
+def kept_steps(out: Path) -> int:
+    """Of the run in this folder; 0 where there is none."""
+    try:
+        return int(json.loads((out / WORD).read_text())["step"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def check_same(out: Path, identity: dict[str, Any]) -> None:
+    """Raises OtherRun where the folder holds another one than this."""
+    if kept_steps(out) == 0:
+        return
+    kept, wanted = json.loads((out / WORD).read_text())["options"], plain(identity)
+    if differs := [key for key in wanted if kept.get(key) != wanted[key]]:
+        raise OtherRun(f"{out} holds a run with another {' and '.join(differs)}; remove the folder, or "
+                       "give this run another --out")
+
+
+def plain(identity: dict[str, Any]) -> dict[str, Any]:
+    """As it comes back from a file."""
+    return json.loads(json.dumps(identity, default=str))
+
+
+def remove(out: Path) -> None:
+    (out / WORD).unlink(missing_ok=True)
+    shutil.rmtree(out / "state", ignore_errors=True)
+
+
+class Checkpoint:
+    """In all ranks together."""
+
+    def __init__(self, out: Path, identity: dict[str, Any]) -> None:
+        self.out = out
+        self.folder = out / "state"
+        self.identity = plain(identity)
+        self.rank = dist.get_rank()
+
+    def save(self, step: int, state: dict[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        torch.save(state, self._file(step))
+        dist.barrier()
+        if self.rank == 0:
+            half = self.out / f"{WORD}.half"
+            half.write_text(json.dumps({"step": step, "ranks": dist.get_world_size(),
+                                        "options": self.identity}))
+            half.replace(self.out / WORD)
+        dist.barrier()
+        for file in self.folder.glob(f"rank{self.rank}.*.pt"):
+            if file != self._file(step):
+                file.unlink()
+
+    def load(self, device: torch.device) -> dict[str, Any] | None:
+        """None where there is nothing to go on from."""
+        step = kept_steps(self.out)
+        return torch.load(self._file(step), map_location=device) if step else None
+
+    def _file(self, step: int) -> Path:
+        return self.folder / f"rank{self.rank}.{step}.pt"

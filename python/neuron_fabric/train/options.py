@@ -1,0 +1,151 @@
+"""What can be asked of a training run, and which runs are the same."""
+
+import argparse
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.settings import ADMITS, REDUCERS, TOPOLOGIES
+
+# A run that differs in one of these is another run.
+_IDENTITY = ("workload", "size", "route", "admit", "topology", "reducer", "ranks", "batch", "seed",
+             "device", "steps", "epochs", "breach_at")
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    workload: str
+    route: str
+    admit: str
+    size: str | None
+    data: Path | None
+    ranks: int
+    steps: int | None
+    epochs: float | None
+    batch: int | None
+    seed: int
+    device: str
+    eval_every: int | None
+    target: float | None
+    seconds: float | None
+    topology: str
+    reducer: str
+    run_dir: Path | None
+    record: Path | None
+    breach_at: int | None
+    out: Path
+    json: bool
+
+    def identity(self) -> dict[str, Any]:
+        """Of a profile its content counts, not its name."""
+        identity = {name: getattr(self, name) for name in _IDENTITY}
+        if (profile := self.profile) is not None:
+            identity["profile"] = hashlib.sha256(profile.read_bytes()).hexdigest()
+        return identity
+
+    @property
+    def profile(self) -> Path | None:
+        kind, _, file = self.route.partition(":")
+        return Path(file) if kind == "profile" and file else None
+
+    @property
+    def is_attached(self) -> bool:
+        return not self.route.startswith("plain")
+
+
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+    return int(text)
+
+
+def above_zero(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+    return value
+
+
+def fraction(text: str) -> float:
+    value = above_zero(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"an accuracy is a fraction, not {text}")
+    return value
+
+
+def natural(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 on")
+    return int(text)
+
+
+def add_job_options(parser: argparse.ArgumentParser, workloads: list[str]) -> None:
+    """Those that say what is trained, which `nf compare` has, too."""
+    parser.add_argument("workload", choices=workloads, metavar="WORKLOAD",
+                        help=f"one of {', '.join(workloads)}")
+    parser.add_argument("--size", help="of its model")
+    parser.add_argument("--data", type=Path, metavar="FOLDER",
+                        help="with the images of cifar100 and cifar10 or the sentences of sst2")
+    parser.add_argument("--ranks", type=positive, default=4, help="processes (4)")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=positive, help="(what the workload needs to learn)")
+    length.add_argument("--epochs", type=above_zero, help="instead of steps")
+    parser.add_argument("--batch", type=positive, help="examples a rank and step (the workload's)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
+                        help="cuda: NCCL, matrices in BF16; ranks may share a card (cpu)")
+    parser.add_argument("--admit", choices=ADMITS, default="safe",
+                        help="of profiles: wherever safe, or only where it pays (safe)")
+    parser.add_argument("--eval-every", type=positive, metavar="STEPS",
+                        help="(an epoch, or a tenth of the run)")
+    parser.add_argument("--target", type=fraction, metavar="ACCURACY",
+                        help="a fraction: how long it took to get there is reported")
+
+
+def parse(arguments: list[str], workloads: list[str]) -> TrainOptions:
+    parser = argparse.ArgumentParser(
+        prog="nf train",
+        description="Trains a workload along one route, in ranks of this machine, and keeps what came "
+                    "of it in DIR/result.json. A run that was stopped goes on when the same command "
+                    "is given again.")
+    add_job_options(parser, workloads)
+    parser.add_argument("--route", default="default",
+                        help="plain: DDP alone; plain_bf16: with PyTorch's BF16 hook; profile:FILE; "
+                        "default: the profile of nf.attach(model); any other: a codec for "
+                        "everything, as fp32, bf16, waterfill:4 (default)")
+    parser.add_argument("--seed", type=natural, default=1, help="of weights and batches (1)")
+    parser.add_argument("--seconds", type=above_zero,
+                        help="stop after so many, to be resumed (never)")
+    parser.add_argument("--topology", choices=TOPOLOGIES, default="auto",
+                        help="of low-bit sums (auto)")
+    parser.add_argument("--reducer", choices=REDUCERS, default="ranks",
+                        help="who adds: nf.attach(reducer=...) (ranks)")
+    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="telemetry, for nf report")
+    parser.add_argument("--record", type=Path, metavar="FILE",
+                        help="keep the sizes of buckets, for nf replay")
+    parser.add_argument("--breach-at", type=natural, metavar="STEP",
+                        help="at this step a reducer outside the ranks refuses work: all fall back")
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="(nf-train/WORKLOAD-ROUTE-seedN)")
+    parser.add_argument("--json", action="store_true", help="print the result, and no progress")
+    values = vars(parser.parse_args(arguments))
+    values["out"] = values["out"] or default_folder(values)
+    options = TrainOptions(**values)
+    if options.profile is not None and not options.profile.is_file():
+        parser.error(f"argument --route: there is no profile {options.profile}")
+    return options
+
+
+def default_folder(values: dict[str, Any]) -> Path:
+    return Path("nf-train") / f"{values['workload']}-{file_name(values['route'])}-seed{values['seed']}"
+
+
+def file_name(route: str) -> str:
+    """Of a route, for files: profile:a/b.json is profile_b."""
+    kind, _, rest = route.partition(":")
+    if kind == "profile":
+        return f"profile_{Path(rest).stem}"
+    return route.replace(":", "_").replace("+", "_").replace("=", "")

@@ -1,0 +1,160 @@
+"""nf train: what it leaves, that it goes on where it was, and what it says of bad input."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from neuron_fabric.train.__main__ import main
+from neuron_fabric.train.options import file_name, parse
+from neuron_fabric.train.traffic import Traffic
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
+                                reason="the extension neuron_fabric._C is not built")
+STEPS = 50
+COMMON = ("--steps", str(STEPS), "--route", "fp32")
+
+
+def words(out, *options):
+    return ["hostile", "--ranks", "2", "--out", str(out), *options]
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def train():
+    """Runs it in this process; its ranks are processes of their own."""
+    def call(*arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = main(list(arguments))
+            except SystemExit as end:
+                code = end.code
+        return Done(code, out.getvalue(), err.getvalue())
+    return call
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ranks_find_the_package():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(train, tmp_path_factory):
+    """A run that was never stopped. Sums of two ranks at full precision do not depend on buckets, which
+    DDP builds anew."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert train(*words(folder, *COMMON, "--json")).code == 0
+    return folder
+
+
+def result(folder):
+    return json.loads((folder / "result.json").read_text())
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path):
+    stopped = train(*words(tmp_path, *COMMON, "--seconds", "0.001", "--json"))
+    assert stopped.code == 0
+    assert f"of {STEPS} steps done; the same command goes on" in stopped.err
+    assert 0 < json.loads(stopped.out)["steps"] < STEPS
+    other = train(*words(tmp_path, *COMMON, "--seed", "2", "--json"))
+    assert other.code == 1
+    assert "holds a run with another seed; remove the folder" in other.err
+    assert train(*words(tmp_path, *COMMON, "--json")).code == 0
+
+    at_once, parts = result(whole), result(tmp_path)
+    assert len(at_once["losses"]) == STEPS
+    assert parts["losses"] == at_once["losses"]
+    assert parts["accuracy"] == at_once["accuracy"]
+    assert parts["bytes"] == at_once["bytes"]
+    assert [point["step"] for point in parts["curve"]] == [point["step"] for point in at_once["curve"]]
+    assert not (tmp_path / "state").exists(), "a finished run needs no checkpoint"
+
+
+def test_a_result_says_what_came_of_it_and_how_to_make_it_again(whole):
+    whole = result(whole)
+    assert whole["accuracy"] > 2 / 32
+    assert whole["losses"][-1] < whole["losses"][0]
+    assert whole["curve"][-1]["step"] == STEPS
+    assert whole["curve"][-1]["seconds"] == pytest.approx(whole["seconds"])
+    assert whole["bytes_ratio"] == pytest.approx(1)
+    assert whole["bytes"] == pytest.approx(4 * whole["parameters"])  # of two ranks
+    assert whole["exposed_seconds"] <= whole["step_seconds"]
+    assert "nf train hostile --ranks 2" in whole["command"]
+    assert {"processor", "cores"} <= whole["machine"].keys()
+    assert whole["versions"]["torch"]
+
+
+def test_a_finished_run_is_not_done_again(train, whole):
+    file = whole / "result.json"
+    before = file.stat().st_mtime_ns
+    again = train(*words(whole, *COMMON))
+    assert again.code == 0
+    assert "of its contributions" in again.out
+    assert file.stat().st_mtime_ns == before
+
+
+def test_an_interrupted_run_says_what_is_kept(tmp_path):
+    running = subprocess.Popen([sys.executable, "-m", "neuron_fabric.train",
+                                *words(tmp_path, "--steps", "100000", "--route", "plain")],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running.stdout.readline()  # the ranks have begun
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 128 + signal.SIGINT
+    assert "interrupted; 0 steps are kept" in told
+
+
+@pytest.mark.parametrize(("options", "told"), [
+    (["--route", "waterfal:4"], "waterfal"), (["--route", "profile:nowhere.json"], "no profile"),
+    (["--size", "huge"], "hostile has no size huge; it has tiny"), (["--steps", "0"], "above 0"),
+    (["--steps", "1", "--epochs", "2"], "not allowed with"), (["--device", "tpu"], "invalid choice")])
+def test_bad_options_are_told(train, tmp_path, options, told):
+    done = train(*words(tmp_path, *options))
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_missing_data_is_told(train, tmp_path):
+    done = train("cifar10", "--data", str(tmp_path), "--ranks", "1", "--out", str(tmp_path / "out"))
+    assert done.code == 1
+    assert "holds no train images of cifar10" in done.err
+
+
+def test_traffic_adds_up_over_the_parts_of_a_run():
+    region = {"name": "all", "steps": 2, "low_bit_steps": 1, "bytes": 10, "dense_bytes": 40,
+              "up_bytes": 4, "fallbacks": 0}
+    part = Traffic(2, 10, 40, 4, [region], [{"step": 1}])
+    both = part.after(part)
+    assert (both.steps, both.bytes, both.dense_bytes, both.up_bytes) == (4, 20, 80, 8)
+    assert both.bytes_ratio == 0.25
+    assert both.bytes_up_ratio == 0.2
+    assert both.regions[0]["low_bit_steps"] == 2
+    assert len(both.fallbacks) == 2
+    assert part.after(Traffic()).bytes_up_ratio == 0.2
+
+
+def test_routes_have_file_names_and_profiles_an_identity(tmp_path):
+    assert file_name("waterfill:3+ef") == "waterfill_3_ef"
+    assert file_name("profile:a/b.json") == "profile_b"
+    profile = tmp_path / "b.json"
+    identities = []
+    for text in ("{}", "{} "):
+        profile.write_text(text)
+        options = parse(["digits", "--route", f"profile:{profile}"], ["digits"])
+        identities.append(options.identity())
+    assert identities[0] != identities[1]
