@@ -3,8 +3,8 @@ training."""
 
 import argparse
 import json
+import os
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -37,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Finds out which gradients of a workload may travel at low bits, and writes a "
                     "profile.")
-    parser.add_argument("workload", help="what to train, as `nf train` names it")
+    parser.add_argument("workload", nargs="?", help="what to train, as `nf train` names it")
     parser.add_argument("-o", "--profile", type=Path, metavar="FILE", help="where the profile goes")
     parser.add_argument("--ranks", type=number_from(2), default=4, help="processes (4)")
     parser.add_argument("--size", help="of its model")
@@ -57,6 +57,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("nf-calibration"), metavar="DIR",
                         help="for the work so far (nf-calibration)")
     parser.add_argument("--resume", action="store_true", help="go on from what --out holds")
+    parser.add_argument("--update", type=Path, metavar="RUN_DIR",
+                        help="no training: refine the profile -o by what a run with it recorded")
     parser.add_argument("--json", action="store_true", help="one JSON object, no tables")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -73,6 +75,8 @@ def options_of(asked: argparse.Namespace) -> dict[str, Any]:
 
 def check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """Ends with status 2 where no rank could do what was asked for."""
+    if asked.workload is None:
+        parser.error("name a workload, or give --update")
     launch.require_packages()
     from neuron_fabric.calibration.settings import CalibrationSettings, Target
     from neuron_fabric.workloads import WORKLOADS
@@ -106,8 +110,7 @@ def show(asked: argparse.Namespace, seconds: float) -> int:
     outcome = json.loads((asked.out / OUTCOME).read_text(encoding="utf-8"))
     outcome["seconds"] = seconds
     if asked.profile is not None:
-        asked.profile.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(asked.out / PROFILE, asked.profile)
+        replace(asked.profile, (asked.out / PROFILE).read_text(encoding="utf-8"))
         outcome["profile"] = str(asked.profile)
     if asked.json:
         print(json.dumps(outcome))
@@ -116,12 +119,40 @@ def show(asked: argparse.Namespace, seconds: float) -> int:
     return 0 if outcome["meets_target"] else NO_ROUTE
 
 
+def refine(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
+    """--update."""
+    from neuron_fabric.calibration.update import UpdateError, read_records, update
+
+    if asked.profile is None:
+        parser.error("--update needs the profile that it should refine: -o FILE")
+    try:
+        profile = json.loads(asked.profile.read_text(encoding="utf-8"))
+        refined = update(profile, read_records(asked.update), str(asked.update))
+    except (UpdateError, OSError, ValueError, KeyError, TypeError) as error:
+        print(f"nf calibrate: {asked.profile}: {error}", file=sys.stderr)
+        return 1
+    replace(asked.profile, json.dumps(refined, indent=1))
+    told = refined["provenance"]["updates"][-1]
+    print(json.dumps(told) if asked.json else text.changes(told))
+    return 0
+
+
+def replace(path: Path, content: str) -> None:
+    """In one piece."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(content, encoding="utf-8")
+    os.replace(part, path)
+
+
 def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = make_parser()
     asked = parser.parse_args(arguments)
     if asked.worker:
         return launch.run_rank(lambda: work(asked, [word for word in arguments if word != "--worker"]))
+    if asked.update is not None:
+        return refine(parser, asked)
     started = time.monotonic()
     try:
         check(parser, asked)

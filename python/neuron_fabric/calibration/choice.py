@@ -27,7 +27,7 @@ from neuron_fabric.calibration.settings import CalibrationSettings
 
 WORTH = 10
 SMALLEST_GAIN = 0.01
-MOST_REPEATS = 3  # times those of the settings, for what is too close to call
+MOST_REPEATS = 2  # times those of the settings, for what is too close to call
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,9 @@ class _Search:
         limit = self._most_harm(start)
         most = MOST_REPEATS * self.settings.repeats
         harm = self.harm(assignment, start)
-        # Too close to call.
-        while abs(harm.mean - limit) < harm.standard_error and harm.pairs < most:
+        # Too close to call. First steps scatter more, and there are better routes for them.
+        while (start == CHECKPOINT and abs(harm.mean - limit) < harm.standard_error
+               and harm.pairs < most):
             harm = self.harm(assignment, start, min(most, harm.pairs + self.settings.repeats))
         return harm.at_worst <= limit
 

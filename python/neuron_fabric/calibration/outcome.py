@@ -15,13 +15,10 @@ from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
     CHECKPOINT, DENSE, Assignment, Branches, Evidence, Measurement)
 from neuron_fabric.calibration.harm import Harm, harm_of
+from neuron_fabric.calibration.limits import (
+    ERROR_MARGIN, LEAST_NORM_SPIKE, NORM_MARGIN, rounded_up)
 from neuron_fabric.calibration.settings import CalibrationSettings
 from neuron_fabric.profile import Profile
-
-# Above what was seen while nothing was wrong, by how much a limit stands.
-ERROR_MARGIN = 1.5
-NORM_MARGIN = 2.0
-LEAST_NORM_SPIKE = 10.0  # the profile's own default
 
 
 @dataclass(frozen=True)
@@ -133,14 +130,6 @@ def _harm(harm: Harm) -> dict[str, Any]:
 def _mean(found: list[Measurement], key: str) -> float | None:
     values = [value for one in found if math.isfinite(value := getattr(one, key))]
     return sum(values) / len(values) if values else None
-
-
-def rounded_up(value: float) -> float:
-    """To two digits that count."""
-    if value <= 0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return float(f"{math.ceil(value / unit - 1e-9) * unit:.12g}")
 
 
 def device_name() -> str:

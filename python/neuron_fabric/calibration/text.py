@@ -51,6 +51,16 @@ def conclusion(outcome: dict[str, Any]) -> str:
             f"of the dense bytes up,\nfor {harm(outcome)} of loss; allowed are {allowed}")
 
 
+def changes(told: dict[str, Any]) -> str:
+    """What an update did to a profile."""
+    rows = [["region", "low-bit steps", "most error", "fallbacks", "change"]]
+    for row in told["regions"]:
+        fell = ", ".join(f"{count} {reason}" for reason, count in row["fallbacks"].items())
+        rows.append([row["region"], f"{row['low_bit_steps']:,}", units.number(row["most_error"]),
+                     fell or "none", "; ".join(row["changes"]) or "none"])
+    return align(rows, left=1)
+
+
 def _spelled(routes: dict[str, str]) -> str:
     return ", ".join(f"{region}={route}" for region, route in routes.items())
 

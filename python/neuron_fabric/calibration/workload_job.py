@@ -23,7 +23,7 @@ JUDGES_ORDER = 10**6
 # By workload and size: how long it has to be looked at. Sizes that are not named take the first.
 PLANS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {"small": {"dense_steps": 30, "branch_steps": 30, "repeats": 3}},
-    "gpt": {"mini": {"dense_steps": 40, "branch_steps": 40, "repeats": 2, "target": "0.5%"},
+    "gpt": {"mini": {"dense_steps": 40, "branch_steps": 30, "repeats": 2, "target": "0.5%"},
             "124m": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.5%"},
             "1b": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "0.5%"}},
     "cifar100": {"full": {"dense_steps": 150, "branch_steps": 80, "repeats": 3}},

@@ -1,0 +1,119 @@
+"""Refines a profile by what real training with it recorded. Needs no PyTorch.
+
+A calibration sees some hundred steps, a run all of them. What a run shows:
+  - how much error a route makes at low bits: the region's error budget stands above that;
+  - which regions fell back, again and again: they take the next better route of the calibration, or
+    go dense where there is none.
+"""
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.calibration.limits import ERROR_MARGIN, rounded_up
+from neuron_fabric.telemetry.records import (
+    CHOSEN_REASONS, DENSE_ROUTE, Decision, RecordError, Step, parse)
+
+DEFAULT_MOST_FALLBACKS = 3  # of a profile that does not say
+
+
+class UpdateError(ValueError):
+    """A run or a profile that cannot be used; the message says why."""
+
+
+@dataclass
+class Seen:
+    """Of one region in a run."""
+
+    low_bit_steps: int = 0
+    most_error: float = 0.0
+    fallbacks: Counter[str] = field(default_factory=Counter)  # by reason
+    is_locked_out: bool = False
+
+
+def read_records(run_dir: Path) -> dict[str, Seen]:
+    """By region. Raises UpdateError where there are none."""
+    files = sorted(run_dir.glob("rank*.jsonl")) if run_dir.is_dir() else []
+    if not files:
+        raise UpdateError(f"{run_dir} holds no records of a run (rank0.jsonl): give the folder that "
+                          "attach() had as run_dir")
+    seen: dict[str, Seen] = {}
+    try:
+        with open(files[0], encoding="utf-8") as lines:
+            _read(lines, seen)
+    except OSError as error:
+        raise UpdateError(f"cannot read {files[0]}: {error.strerror}") from error
+    if not seen:
+        raise UpdateError(f"{files[0]} has no steps")
+    return seen
+
+
+def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
+    for line in lines:
+        try:
+            event = parse(json.loads(line))
+        except (ValueError, RecordError):  # the last line of a job that was killed
+            continue
+        if isinstance(event, Step):
+            for region in event.regions:
+                known = seen.setdefault(region.name, Seen())
+                if region.reason in CHOSEN_REASONS and region.route != DENSE_ROUTE:
+                    known.low_bit_steps += 1
+                    known.most_error = max(known.most_error, region.error or 0.0)
+        elif isinstance(event, Decision):
+            known = seen.setdefault(event.region, Seen())
+            known.is_locked_out |= event.after == "locked_out"
+            if event.is_fallback:
+                known.fallbacks[event.after] += 1
+
+
+def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str, Any]:
+    """The profile as the run suggests it, with what changed among its provenance's `updates`."""
+    names = [region["name"] for region in profile["regions"]]
+    if strangers := sorted(set(seen) - set(names)):
+        raise UpdateError(f"{run} is of another profile: it has regions {', '.join(strangers)}, "
+                          f"which this one ({', '.join(names)}) does not have")
+    result = copy.deepcopy(profile)
+    most = result.get("health", {}).get("most_fallbacks", DEFAULT_MOST_FALLBACKS)
+    rows = []
+    for region in result["regions"]:
+        found = seen.get(region["name"], Seen())
+        changes = []
+        if found.is_locked_out or found.fallbacks.total() > most:
+            changes = _better_routes(result, region["name"])
+        if not changes and found.most_error > 0:
+            budget = rounded_up(ERROR_MARGIN * found.most_error)
+            if budget != region.get("error_budget"):
+                changes.append(f"error budget {region.get('error_budget', 'default')} to {budget}")
+                region["error_budget"] = budget
+        rows.append({"region": region["name"], "low_bit_steps": found.low_bit_steps,
+                     "most_error": found.most_error, "fallbacks": dict(found.fallbacks),
+                     "locked_out": found.is_locked_out, "changes": changes})
+    provenance = result.setdefault("provenance", {})
+    provenance["updates"] = [*provenance.get("updates", []), {"run": run, "regions": rows}]
+    return result
+
+
+def _better_routes(profile: dict[str, Any], region: str) -> list[str]:
+    """In every phase where the region is at low bits."""
+    changes = []
+    for phase in profile["phases"]:
+        before = phase["routes"][region]
+        if before == DENSE_ROUTE:
+            continue
+        after = _next_better(profile, region, before)
+        phase["routes"][region] = after
+        changes.append(f"{before} to {after} from step {phase['from_step']}")
+    return changes
+
+
+def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
+    """By the bytes that the calibration counted; fp32 where it knows of none."""
+    rows = profile.get("provenance", {}).get("routes", [])
+    cost = {row["route"]: row["bytes_up"] for row in rows if row["region"] == region}
+    dearer = [other for other in cost if cost[other] > cost.get(route, float("inf"))]
+    return min(dearer, key=lambda other: cost[other], default=DENSE_ROUTE)

@@ -1,0 +1,85 @@
+"""nf calibrate --update: what records of a run do to a profile."""
+
+import json
+from pathlib import Path
+
+import fake_run
+import pytest
+from neuron_fabric import calibrate
+from neuron_fabric.calibration.update import UpdateError, read_records, update
+
+
+def profile_of_the_run() -> dict:
+    """With what a calibration would have said of `mlp`, which the run locks out."""
+    rows = [{"region": "mlp", "route": route, "bytes_up": size}
+            for route, size in (("waterfill:5", 50), ("g_binary", 10), ("waterfill:4", 40),
+                                ("bf16", 160))]
+    return {
+        "format": "neuron_fabric.profile", "version": 1, "name": "made_up",
+        "regions": [{"name": name} for name in fake_run.REGIONS],
+        "phases": [{"from_step": 0, "routes": dict(fake_run.ROUTES)}],
+        "provenance": {"routes": rows}}
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    folder = tmp_path / "run"
+    fake_run.write(folder, steps=1000)
+    return folder
+
+
+def test_regions_that_were_locked_out_take_the_next_better_route(run):
+    refined = update(profile_of_the_run(), read_records(run), "run")
+    routes = refined["phases"][0]["routes"]
+    assert routes["mlp"] == "waterfill:5"
+    assert routes["attention"] == "waterfill:5"  # fell back twice, which is allowed
+
+
+def test_without_a_better_route_they_go_dense(run):
+    profile = profile_of_the_run()
+    del profile["provenance"]
+    assert update(profile, read_records(run), "run")["phases"][0]["routes"]["mlp"] == "fp32"
+
+
+def test_error_budgets_stand_above_what_was_seen(run):
+    seen = read_records(run)
+    refined = update(profile_of_the_run(), seen, "run")
+    budgets = {region["name"]: region.get("error_budget") for region in refined["regions"]}
+    most = seen["attention"].most_error
+    assert 1.5 * most <= budgets["attention"] <= 1.7 * most
+    assert budgets["embedding"] is None  # always dense
+
+
+def test_every_update_is_told_in_the_profile(run):
+    once = update(profile_of_the_run(), read_records(run), "first")
+    twice = update(once, read_records(run), "second")
+    assert [told["run"] for told in twice["provenance"]["updates"]] == ["first", "second"]
+    row = next(row for row in twice["provenance"]["updates"][0]["regions"]
+               if row["region"] == "mlp")
+    assert row["locked_out"]
+    assert row["changes"] == ["waterfill:4 to waterfill:5 from step 0"]
+
+
+def test_runs_that_do_not_fit_are_refused(run, tmp_path):
+    profile = profile_of_the_run()
+    profile["regions"].pop()
+    with pytest.raises(UpdateError, match="of another profile: it has regions head"):
+        update(profile, read_records(run), "run")
+    with pytest.raises(UpdateError, match="holds no records"):
+        read_records(tmp_path / "nowhere")
+    (tmp_path / "rank0.jsonl").write_text('{"event": "notice"\n')
+    with pytest.raises(UpdateError, match="has no steps"):
+        read_records(tmp_path)
+
+
+def test_the_command_rewrites_the_profile(run, tmp_path, capsys):
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(profile_of_the_run()))
+    assert calibrate.main(["--update", str(run), "-o", str(path)]) == 0
+    assert "waterfill:4 to waterfill:5" in capsys.readouterr().out
+    assert json.loads(path.read_text())["phases"][0]["routes"]["mlp"] == "waterfill:5"
+    assert calibrate.main(["--update", str(tmp_path), "-o", str(path)]) == 1
+    assert "holds no records" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        calibrate.main(["--update", str(run)])
+    assert end.value.code == 2
