@@ -1,4 +1,4 @@
-"""`nf report RUN_DIR -o FILE`, also `python -m neuron_fabric.report`."""
+"""`nf report RUN_DIR|PROFILE -o FILE`, also `python -m neuron_fabric.report`."""
 
 import argparse
 import os
@@ -6,18 +6,21 @@ import sys
 from pathlib import Path
 
 from .. import units
-from .page import page
+from .calibration import ProfileError, body, read_profile
+from .page import frame, page
 from .run import RunError, read_run
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nf report",
                                      description="Makes one HTML page of a run: bytes, time, "
-                                     "admissions and fallbacks with their reasons.")
+                                     "admissions and fallbacks with their reasons; or of a "
+                                     "calibrated profile: its evidence.")
     parser.add_argument("run_dir", metavar="RUN_DIR", type=Path,
-                        help="the folder that attach() had as run_dir")
+                        help="the folder that attach() had as run_dir, or a profile that "
+                             "`nf calibrate` wrote")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,
-                        help="where the page goes (RUN_DIR/report.html)")
+                        help="where the page goes (RUN_DIR/report.html, or beside the profile)")
     return parser.parse_args(arguments)
 
 
@@ -39,8 +42,22 @@ def write(path: Path, text: str) -> int:
     return len(data)
 
 
+def report_profile(path: Path, output: Path | None) -> int:
+    output = output or path.with_suffix(".html")
+    try:
+        profile = read_profile(path)
+        size = write(output, frame(str(profile["name"]), body(profile)))
+    except (ProfileError, RunError) as error:
+        print(f"nf report: {error}", file=sys.stderr)
+        return 2
+    print(f"wrote {output}: {units.byte_count(size)}")
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
+    if options.run_dir.suffix == ".json":
+        return report_profile(options.run_dir, options.output)
     folder = options.run_dir if options.run_dir.is_dir() else options.run_dir.parent
     output = options.output or folder / "report.html"
     try:

@@ -17,12 +17,16 @@ MOST_ROWS = 1000  # of a table of decisions
 
 
 def page(run: Run) -> str:
-    title = f"{run.name} · NEURON-Fabric"
+    return frame(run.name, f"{_header(run)}{_notices(run)}{_tiles(run)}{_body(run)}{_footer(run)}")
+
+
+def frame(name: str, inside: str) -> str:
+    """A whole page around what it says."""
+    title = f"{name} · NEURON-Fabric"
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(title)}</title><style>{_resource('style.css')}</style></head>\n"
-            f"<body><main>{_header(run)}{_notices(run)}{_tiles(run)}{_body(run)}{_footer(run)}"
-            f"</main><script>{_resource('sort.js')}</script></body></html>\n")
+            f"<body><main>{inside}</main><script>{_resource('sort.js')}</script></body></html>\n")
 
 
 def _resource(name: str) -> str:
