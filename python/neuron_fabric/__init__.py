@@ -12,6 +12,7 @@ import importlib
 
 _HOMES = {
     "attach": "ddp",
+    "CalibrationConsole": "calibration.watch",
     "Calibrator": "calibration.calibrator",
     "Fabric": "fabric",
     "HookState": "comm_hook",

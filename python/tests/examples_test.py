@@ -35,3 +35,11 @@ def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path
 
 def test_the_two_lines_are_all_it_takes() -> None:
     assert "waterfill" in torchrun("--nproc-per-node", 2, EXAMPLES / "train_ddp.py", STEPS="40")
+
+
+def test_a_model_is_calibrated_and_trained_with_its_profile(tmp_path: Path) -> None:
+    command = ["--nproc-per-node", 2, EXAMPLES / "calibrate.py", tmp_path / "profile.json"]
+    told = torchrun(*command, STEPS="64")
+    chosen = re.search(r"^(\S*backbone=\S+?), the rest dense", told, re.M)
+    assert chosen, told
+    assert "admitted" in torchrun(*command, "--train", STEPS="40")

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from neuron_fabric import _C
+from neuron_fabric.calibration import text
 from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
     CHECKPOINT, DENSE, Assignment, Branches, Evidence, Measurement)
@@ -41,6 +42,24 @@ class Outcome:
         part = Path(f"{path}.part")
         part.write_text(self.profile(name, **provenance).text, encoding="utf-8")
         os.replace(part, path)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What came of it, for programs and for text.py."""
+        choice, evidence = self.choice, self.evidence
+        return {
+            "ranks": evidence.ranks, "target": str(self.settings.target),
+            "most_harm": choice.most_harm, "meets_target": choice.meets_target,
+            "chosen": {region.name: choice.assignment.route(region.name)
+                       for region in evidence.regions},
+            "at_first": None if choice.at_first is None else dict(choice.at_first.routes),
+            "bytes_up_ratio": evidence.bytes_up_ratio(choice.assignment),
+        } | _harm(choice.harm) | {
+            "branches": [self.row(branches) for branches in evidence.branches],
+            "routes": self.route_rows()}
+
+    def __str__(self) -> str:
+        told = self.to_dict()
+        return f"{text.tables(told)}\n\n{text.conclusion(told)}"
 
     def _profile(self, name: str, provenance: dict[str, object]) -> dict[str, Any]:
         chosen = self.choice.assignment

@@ -21,7 +21,7 @@ class Watch:
         """The piece is done, and this came of it."""
 
 
-class Console(Watch):
+class CalibrationConsole(Watch):
     """A line a piece of work, written over on a terminal while it lasts."""
 
     def __init__(self) -> None:

@@ -11,8 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import job
 from neuron_fabric.calibration.calibrator import Calibrator
-from neuron_fabric.calibration.outcome import Outcome
-from neuron_fabric.calibration.watch import Console
+from neuron_fabric.calibration.watch import CalibrationConsole
 from neuron_fabric.workloads import Workload, make_workload
 
 OUTCOME = "outcome.json"
@@ -64,7 +63,9 @@ def calibrate(order: Order) -> None:
     if dist.get_rank() == 0:
         outcome.save(order.out / PROFILE, f"{order.workload}, calibrated", command=order.command,
                      workload=order.workload, size=order.size or workload.default_size)
-        (order.out / OUTCOME).write_text(json.dumps(_told(order, outcome)), encoding="utf-8")
+        (order.out / OUTCOME).write_text(json.dumps(
+            {"workload": order.workload, "size": order.size, "seed": order.seed}
+            | outcome.to_dict()), encoding="utf-8")
     job.leave()
 
 
@@ -102,20 +103,4 @@ def _calibrator(order: Order, workload: Workload, device: torch.device) -> Calib
         ddp, optimizer, step,
         lambda batch_order: workload.batches(rank, ranks, first_order + batch_order),
         judge=judge, out=order.out, resume=order.resume, seed=order.seed,
-        watch=Console() if rank == 0 and not order.quiet else None, **(options | order.options))
-
-
-def _told(order: Order, outcome: Outcome) -> dict[str, Any]:
-    choice, evidence = outcome.choice, outcome.evidence
-    return {
-        "workload": order.workload, "size": order.size, "ranks": evidence.ranks,
-        "seed": order.seed, "target": str(outcome.settings.target),
-        "most_harm": choice.most_harm, "meets_target": choice.meets_target,
-        "chosen": {region.name: choice.assignment.route(region.name)
-                   for region in evidence.regions},
-        "bytes_up_ratio": evidence.bytes_up_ratio(choice.assignment),
-        "harm": choice.harm.mean, "standard_error": choice.harm.standard_error,
-        "at_first": None if choice.at_first is None else dict(choice.at_first.routes),
-        "branches": [outcome.row(branches) for branches in evidence.branches],
-        "routes": outcome.route_rows(),
-    }
+        watch=CalibrationConsole() if rank == 0 and not order.quiet else None, **(options | order.options))
