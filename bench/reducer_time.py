@@ -3,7 +3,7 @@
 
     torchrun --standalone --nproc-per-node 4 bench/reducer_time.py
 
-A GPT with its blocks at g_binary trains over attach(reducer="cxl"), all of it in one bucket, so that
+A GPT with its blocks at --route trains over attach(reducer="cxl"), all of it in one bucket, so that
 its sum does not share cores with backward. Ranks come to a sum at different times, and whoever comes
 first waits: the time of a step's sum is that of the rank that waited least.
 """
@@ -27,13 +27,15 @@ from neuron_fabric.job import JobError, join  # noqa: E402
 from neuron_fabric.telemetry import Reader  # noqa: E402
 from neuron_fabric.workloads import make_workload  # noqa: E402
 
-PROFILE = {
-    "format": "neuron_fabric.profile", "version": 1, "name": "signs",
-    "regions": [{"name": "blocks", "names": ["blocks.*.weight"], "error_budget": 100.0},
-                {"name": "rest"}],
-    "phases": [{"from_step": 0, "routes": {"blocks": "g_binary", "rest": "fp32"}}],
-    "health": {"warm_up_steps": 0},
-}
+
+def profile(route: str) -> dict[str, object]:
+    return {
+        "format": "neuron_fabric.profile", "version": 1, "name": "signs",
+        "regions": [{"name": "blocks", "names": ["blocks.*.weight"], "error_budget": 100.0},
+                    {"name": "rest"}],
+        "phases": [{"from_step": 0, "routes": {"blocks": route, "rest": "fp32"}}],
+        "health": {"warm_up_steps": 0},
+    }
 
 
 class Seconds(Reader):
@@ -48,16 +50,17 @@ class Seconds(Reader):
                              if region["name"] == "blocks"]
 
 
-def train(size: str, steps: int, trace: Path) -> list[float]:
+def train(options: argparse.Namespace, trace: Path) -> list[float]:
     """Seconds of each step's sums, on the rank that waited least. Collective."""
-    workload = make_workload("gpt", size)
+    workload = make_workload("gpt", options.size)
     workload.batch_size = 1
     ddp = DistributedDataParallel(workload.make_model(1), bucket_cap_mb=1000)
     seconds = Seconds()
-    fabric = nf.attach(ddp, PROFILE, admit="safe", reducer="cxl", record=trace, readers=[seconds])
+    fabric = nf.attach(ddp, profile(options.route), admit="safe", reducer="cxl", record=trace,
+                       record_lines=options.record_lines, readers=[seconds])
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
     batches = workload.batches(dist.get_rank(), dist.get_world_size(), 1)
-    for _, batch in zip(range(steps), batches):
+    for _, batch in zip(range(options.steps), batches):
         optimizer.zero_grad()
         workload.loss(ddp, batch).backward()
         optimizer.step()
@@ -67,7 +70,7 @@ def train(size: str, steps: int, trace: Path) -> list[float]:
     return least.tolist()[1:]  # DDP has built its buckets anew after the first
 
 
-def predict(trace: Path) -> float:
+def predict(trace: Path, route: str) -> float:
     """Seconds of one step's sums: encode, reduce and decode of all its buckets."""
     head, *lines = trace.read_text().splitlines()
     one = trace.with_suffix(".step.jsonl")
@@ -75,8 +78,8 @@ def predict(trace: Path) -> float:
     kept = [line for line in lines if json.loads(line)["step"] == last_step]
     one.write_text("\n".join([head, *kept]) + "\n")
     # One dense byte a bucket would count as time on a link: a fast one hides it.
-    told = subprocess.run([ROOT / "nf", "replay", one, "--reducer", "shared", "--link-gbps", "1e6",
-                           "--latency-us", "0", "--json"], check=True, capture_output=True, text=True)
+    told = subprocess.run([ROOT / "nf", "replay", one, "--reducer", "shared", "--codec", route,
+                           "--link-gbps", "1e6", "--latency-us", "0", "--json"], check=True, capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     return sum(row["low_bit_us"] * row.get("buckets", 1) for row in rows) * 1e-6
 
@@ -85,6 +88,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="small", help="of the GPT (small)")
     parser.add_argument("--steps", type=int, default=40, help="(40)")
+    parser.add_argument("--route", default="g_binary", help="g_binary (the default) or g_ternary")
+    parser.add_argument("--record-lines", type=Path, metavar="FILE",
+                        help="keep the cache lines of gradients, for rtl/run.sh replay")
     options = parser.parse_args()
     try:
         join("cpu")
@@ -92,9 +98,9 @@ def main() -> int:
         sys.exit(f"reducer_time: {error}")
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "buckets.jsonl"
-        measured = train(options.size, options.steps, trace)
+        measured = train(options, trace)
         if dist.get_rank() == 0:
-            predicted, median = predict(trace), statistics.median(measured)
+            predicted, median = predict(trace, options.route), statistics.median(measured)
             print(f"{dist.get_world_size()} ranks, {len(measured)} steps: measured "
                   f"{1e3 * median:.2f} ms a step (least {1e3 * min(measured):.2f}), predicted "
                   f"{1e3 * predicted:.2f} ms, {predicted / median - 1:+.0%}")

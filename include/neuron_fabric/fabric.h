@@ -75,6 +75,8 @@ struct FabricOptions {
   // Where not empty, g_binary and g_ternary are summed by the memory-side reducer that the ranks,
   // all of one machine, play in shared memory of this name (docs/cxl.md).
   std::string shared_reducer = {};
+  // Where not empty, rank 0 writes the first lines of that reducer's gradients to this file.
+  std::string record_lines = {};
 };
 
 // One bucket on its way, between begin() and finish(). Borrows the bucket's values.

@@ -26,9 +26,6 @@ struct SharedReducerOptions {
   // 2 * (ranks + bits of a count + 1) times as much.
   std::size_t capacity = std::size_t{1} << 20;
   std::chrono::milliseconds timeout{30'000};  // of every wait for the others
-  // Rank 0 writes down what all ranks write, as a trace for the RTL, up to so many lines.
-  std::string record = {};
-  std::uint64_t record_lines = 100'000;
 };
 
 // One message of a rank, and where the sum of all ranks' goes.
@@ -57,6 +54,11 @@ class SharedReducer {
   // does not is told so (kDisagreement), as is everybody else. Fails with kPeerLost where a rank is
   // gone, kCorruptFrame on bytes that no encode() could have written.
   virtual Status sum(const Codec& codec, std::span<const SharedMessage> messages) = 0;
+
+  // From now on rank 0 writes down what all ranks write, as a trace for the RTL
+  // (docs/cxl.md#traces), up to so many lines of all ranks together; other ranks do nothing. Fails
+  // with kBadConfig where the file cannot be written.
+  virtual Status record(const std::string& path, std::uint64_t most_lines) = 0;
 
   // Bytes that a rank has written to the reducer, and read from it, in lines.
   virtual std::uint64_t bytes_written() const = 0;

@@ -44,6 +44,7 @@ FabricOptions options_from(const py::dict& options) {
     result.topology = take(find_topology(topology));
   }
   result.shared_reducer = options["shared_reducer"].cast<std::string>();
+  result.record_lines = options["record_lines"].cast<std::string>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
   result.seed = options["seed"].cast<std::uint64_t>();
   result.timeout = std::chrono::duration_cast<Duration>(

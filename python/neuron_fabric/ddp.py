@@ -31,6 +31,7 @@ def attach(
     tensorboard: str | os.PathLike | None = None,
     prometheus: int | str | None = None,
     record: str | os.PathLike | None = None,
+    record_lines: str | os.PathLike | None = None,
     readers: Sequence[Reader] = (),
 ) -> Fabric:
     """Attaches the runtime to a DistributedDataParallel model, before its first backward pass.
@@ -52,6 +53,8 @@ def attach(
     scaler: a GradScaler whose scale error feedback and norms are to be free of.
     tensorboard, prometheus: a folder for TensorBoard; a port, host:port or file for Prometheus.
     record: a file in which rank 0 keeps the sizes of all buckets, for `nf replay`.
+    record_lines: with reducer="cxl", a file in which rank 0 keeps the first 100,000 cache lines of
+        gradients, for the RTL (docs/rtl.md).
     readers: of your own, on this rank: neuron_fabric.telemetry.Reader, with write(record), flush() and
         close() (docs/telemetry.md).
 
@@ -78,6 +81,7 @@ def attach(
             tensorboard=tensorboard,
             prometheus=prometheus,
             record=record,
+            record_lines=record_lines,
             readers=readers,
         )
 

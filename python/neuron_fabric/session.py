@@ -7,6 +7,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -103,6 +104,10 @@ class Session:
         }
 
     def _make_runtime(self) -> _C.Runtime:
+        if self.rank == 0 and self.settings.record_lines is not None:
+            path = Path(self.settings.record_lines).absolute()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")  # where that fails, it does before the first step
         return _C.Runtime(
             names=self.parameters.names,
             module_types=self.parameters.module_types,

@@ -38,6 +38,7 @@ class Settings:
     tensorboard: str | os.PathLike | None = None
     prometheus: int | str | None = None
     record: str | os.PathLike | None = None
+    record_lines: str | os.PathLike | None = None
     readers: Sequence[Reader] = ()
 
     def __post_init__(self) -> None:
@@ -56,6 +57,12 @@ class Settings:
             raise TypeError(f"run_dir is a folder, not {self.run_dir!r}")
         if self.record is not None and not isinstance(self.record, (str, os.PathLike)):
             raise TypeError(f"record is a file, not {self.record!r}")
+        if self.record_lines is not None:
+            if not isinstance(self.record_lines, (str, os.PathLike)):
+                raise TypeError(f"record_lines is a file, not {self.record_lines!r}")
+            if self.reducer != "cxl":
+                raise ValueError("record_lines keeps the lines of a memory-side reducer: attach with "
+                                 "reducer='cxl', or leave it out")
         for reader in self.readers:
             if not isinstance(reader, Reader):
                 raise TypeError(f"readers are neuron_fabric.telemetry.Reader, not {reader!r}")
@@ -70,6 +77,7 @@ class Settings:
             "admit": "forced" if self.route is not None else self.admit,
             "topology": self.topology,
             "shared_reducer": shared_reducer,
+            "record_lines": os.fspath(self.record_lines) if self.record_lines else "",
             "link_gbps": self.link_gbps,
             "seed": self.seed,
             "timeout": timeout,

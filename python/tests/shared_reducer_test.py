@@ -62,6 +62,34 @@ def test_every_rank_can_read_its_own_records():
         assert min(seconds) > 0
 
 
+def test_lines_are_of_a_memory_side_reducer():
+    with pytest.raises(ValueError, match="attach with reducer='cxl'"):
+        nf.HookState(None, record_lines="lines.trace")
+
+
+def keeping_lines(route: str, path: str) -> int:
+    return over(route, reducer="cxl", record_lines=path).steps
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_records_the_lines_of_all_gradients(tmp_path, route):
+    path = tmp_path / "traces" / "lines.trace"
+    assert on_ranks(4, keeping_lines, route, str(path)) == [STEPS] * 4
+    head, *items = [line.split() for line in path.read_text().splitlines()]
+    assert head == ["nf_cxl_trace", "1"]
+    enabled = [item for item in items if item[0] == "enable"]
+    lines = {mode: sum(int(item[5]) for item in enabled if item[2] == mode)
+             for mode in ("fp32", route)}  # of scales, of digits
+    assert {item[3] for item in enabled} == {"4"}
+    assert sum(item[0] == "w" for item in items) == 4 * sum(lines.values())
+    assert all(len(item[3]) == 128 for item in items if item[0] == "w")
+    # Pieces of four chunks end in lines that are not full. What attach() probes with would be more.
+    in_a_line = {"g_binary": 512, "g_ternary": 320}[route]
+    sizes = [p.numel() for name, p in make().named_parameters() if not name.startswith("head.")]
+    assert STEPS * sum(sizes) / in_a_line <= lines[route]
+    assert lines[route] <= STEPS * (sum(sizes) / in_a_line + len(sizes) + 4)
+
+
 def recorded(path: str) -> int:
     run = over("g_binary", reducer="cxl", record=path)
     return run.steps

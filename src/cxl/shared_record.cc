@@ -21,7 +21,7 @@ constexpr char kReady[] = "1101111011010111100111110110";  // in 8 of 28 cycles 
 
 Status SharedRecord::open(const std::string& path, std::uint32_t workers,
                           std::uint64_t most_lines) {
-  file_.open(path, std::ios::trunc);
+  file_ = std::ofstream(path);
   if (!file_) {
     return {ErrorCode::kBadConfig, fmt::format("{}: cannot write it: {}", path, strerror(errno))};
   }

@@ -42,9 +42,6 @@ class Shared : public SharedReducer {
         results_(window_ * result_factor(options.ranks)) {}
 
   Status join() {
-    if (!options_.record.empty() && options_.rank == 0) {
-      NF_RETURN_IF_ERROR(record_.open(options_.record, options_.ranks, options_.record_lines));
-    }
     return segment_.join({.name = "nf_" + options_.name,
                           .rank = options_.rank,
                           .ranks = options_.ranks,
@@ -69,12 +66,16 @@ class Shared : public SharedReducer {
     write(plan, messages);
     NF_RETURN_IF_ERROR(segment_.barrier());
     if (const Status same = check_agreement(); !same.ok()) return segment_.fail(same);
-    if (record_.is_open()) record(plan, messages);
+    if (record_.is_open()) write_down(plan, messages);
     const Status reduced = reduce(plan, messages);
     if (!reduced.ok()) return segment_.fail(reduced);
     NF_RETURN_IF_ERROR(segment_.barrier());
     read(mode, messages);
     return {};
+  }
+
+  Status record(const std::string& path, std::uint64_t most_lines) override {
+    return options_.rank == 0 ? record_.open(path, options_.ranks, most_lines) : Status();
   }
 
   std::uint64_t bytes_written() const override { return written_; }
@@ -145,7 +146,7 @@ class Shared : public SharedReducer {
     written_ += plan.lines * kLineBytes;
   }
 
-  void record(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
+  void write_down(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     std::vector<const std::byte*> workers(options_.ranks);
     for (const cxl::SharedPart& part : plan.parts) {
       for (std::uint32_t worker = 0; worker < options_.ranks; ++worker) {

@@ -17,7 +17,7 @@ HostPath::HostPath(Transport& transport, DenseSum& engine, const PathRequest& re
              .seed = request.options.seed,
              .timeout = request.options.timeout,
              .checksum = request.options.checksum},
-            request.options.shared_reducer),
+            request.options.shared_reducer, request.options.record_lines),
       route_errors_(request.binding, request.options.seed, transport.rank()) {}
 
 Status HostPath::begin(PlannedSum& sum) {

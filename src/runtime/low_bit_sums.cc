@@ -7,13 +7,20 @@
 #include "runtime/shared_all_reduce.h"
 
 namespace nf {
+namespace {
+
+constexpr std::uint64_t kRecordedLines = 100'000;  // 20 MB as text
+
+}  // namespace
 
 LowBitSums::LowBitSums(Transport& transport, const Binding& binding,
-                       const AllReduceOptions& options, std::string shared_reducer)
+                       const AllReduceOptions& options, std::string shared_reducer,
+                       std::string record_lines)
     : transport_(transport),
       binding_(binding),
       options_(options),
-      shared_name_(std::move(shared_reducer)) {
+      shared_name_(std::move(shared_reducer)),
+      to_record_(std::move(record_lines)) {
   for (const ModelParameter& parameter : binding.parameters()) {
     keys_.push_back(parameter_key(parameter.name));
   }
@@ -86,6 +93,10 @@ Status LowBitSums::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
     gradients_.push_back({.parameter = key,
                           .values = bucket.values(slot.offset, slot.count),
                           .rows = binding_.parameters()[slot.parameter].rows});
+  }
+  // Only now: what a probe sums are no gradients.
+  if (shared_ != nullptr && !to_record_.empty()) {
+    NF_RETURN_IF_ERROR(shared_->record(std::exchange(to_record_, {}), kRecordedLines));
   }
   const std::uint64_t sent = route.all_reduce->traffic().total();
   const Duration begin = transport_.now();

@@ -19,9 +19,9 @@ namespace nf {
 
 class LowBitSums {
  public:
-  // Borrows transport and binding. `shared_reducer` as FabricOptions has it.
+  // Borrows transport and binding. `shared_reducer` and `record_lines` as FabricOptions has them.
   LowBitSums(Transport& transport, const Binding& binding, const AllReduceOptions& options,
-             std::string shared_reducer);
+             std::string shared_reducer, std::string record_lines);
 
   // The all-reduce of a route, for whoever measures it.
   Expected<AllReduce*> find(const std::string& route);
@@ -50,6 +50,7 @@ class LowBitSums {
   const Binding& binding_;
   const AllReduceOptions options_;
   const std::string shared_name_;
+  std::string to_record_;                  // empty once it is being written
   std::unique_ptr<SharedReducer> shared_;  // outlives the routes that use it
   std::vector<std::uint64_t> keys_;        // by parameter
   std::map<std::string, Route> routes_;

@@ -61,11 +61,13 @@ void run_threads(std::uint32_t ranks, const std::function<void(SharedReducerOpti
 
 constexpr std::size_t kCounts[] = {1, 5, 320, 512, 5121, 20'000};
 
-void sum_like_the_codec(const std::string& spelling, SharedReducerOptions options) {
+void sum_like_the_codec(const std::string& spelling, SharedReducerOptions options,
+                        const std::string& record = {}) {
   const auto codec = make_codec(spelling);
   ASSERT_TRUE(codec);
   const auto reducer = SharedReducer::join(options);
   ASSERT_TRUE(reducer) << reducer.status().message();
+  ASSERT_TRUE(record.empty() || (*reducer)->record(record, 300).ok());
   for (std::uint64_t step = 0; step < 4; ++step) {
     std::vector<SharedMessage> messages;
     std::vector<Message> owns;
@@ -129,10 +131,8 @@ TEST(SharedReducer, AddsFp32InRankOrder) {
 
 TEST(SharedReducer, WritesDownWhatThePipelineAnswersAlike) {
   const std::string path = testing::TempDir() + unique_name() + ".trace";
-  run_threads(4, [&](SharedReducerOptions options) {
-    options.record = path;
-    options.record_lines = 300;
-    sum_like_the_codec("g_ternary", options);
+  run_threads(4, [&](const SharedReducerOptions& options) {
+    sum_like_the_codec("g_ternary", options, path);
   });
   std::ifstream file(path);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
