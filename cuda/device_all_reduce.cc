@@ -314,6 +314,7 @@ Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t ti
     sends_.push_back(
         transfer(step, gathers ? layout.finished(step.chunk) : layout.partial(step.chunk)));
     traffic_.payload += sends_.back().size;
+    if (gathers) traffic_.sums += sends_.back().size;
   }
   for (const auto& [step, index] : rounds_[round].receives) {
     receives_.push_back(

@@ -157,17 +157,17 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
                           .values = sum.values(segment.slot.offset, segment.slot.count)});
   }
   SumTimes& times = reading_->add_sum();
-  const std::uint64_t sent = all_reduce.traffic().total();
+  const Traffic before = all_reduce.traffic();
   NF_RETURN_IF_ERROR(times.begin.record(lane_->stream));
   NF_RETURN_IF_ERROR(all_reduce.enqueue(
       {.step = sum.step().statistics.step, .epoch = sum.step().epoch, .gradients = gradients_},
       lane_->stream));
   NF_RETURN_IF_ERROR(times.end.record(lane_->stream));
-  const auto bytes = static_cast<double>(all_reduce.traffic().total() - sent);
+  const Traffic after = all_reduce.traffic();
   const auto values = static_cast<double>(routed.values());
   for (const Segment& segment : routed.segments) {
     const double part = static_cast<double>(segment.slot.count) / values;
-    sum.traffic()[segment.region].low_bit_bytes += bytes * part;
+    sum.traffic()[segment.region].add_low_bit(before, after, part);
     times.shares.push_back({segment.region, part});
   }
   return {};

@@ -69,8 +69,11 @@ struct Traffic {
   std::uint64_t agreement = 0;
   std::uint64_t statistics = 0;
   std::uint64_t payload = 0;
+  std::uint64_t sums = 0;  // of the payload: finished sums, on their way to all ranks
 
   std::uint64_t total() const { return agreement + statistics + payload; }
+  // What it took to bring contributions together.
+  std::uint64_t up() const { return total() - sums; }
 };
 
 // Belongs to one rank and one thread at a time. Keeps its buffers from call to call, and what error

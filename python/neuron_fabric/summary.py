@@ -33,6 +33,7 @@ class RegionSummary:
     low_bit_steps: int = 0
     bytes: int = 0
     dense_bytes: int = 0
+    up_bytes: float | None = 0
     norm: float | None = None
     error: float | None = None
     error_budget: float | None = None
@@ -53,6 +54,7 @@ class Summary:
     loss: float | None = None
     bytes: int = 0
     dense_bytes: int = 0
+    up_bytes: float | None = 0  # of bytes: contributions alone; None where a record does not tell
     shadow_bytes: float | None = None
     regions: dict[str, RegionSummary] = field(default_factory=dict)
     fallbacks: list[Decision] = field(default_factory=list)
@@ -88,6 +90,11 @@ class Summary:
         return units.ratio(self.bytes, self.dense_bytes)
 
     @property
+    def bytes_up_ratio(self) -> float | None:
+        """Contributions against those of FP32, which are half of what its all-reduce sends."""
+        return None if self.up_bytes is None else units.ratio(self.up_bytes, self.dense_bytes / 2)
+
+    @property
     def step_seconds(self) -> float | None:
         return _median(self._seconds)
 
@@ -110,7 +117,7 @@ class Summary:
                                    "profile")}
         result |= {key: getattr(self, key) for key in
                    ("step", "epoch", "steps", "skipped_steps", "loss", "bytes", "dense_bytes",
-                    "bytes_ratio", "step_seconds", "exposed_seconds", "predicted_exposed_seconds")}
+                    "up_bytes", "bytes_ratio", "bytes_up_ratio", "step_seconds", "exposed_seconds", "predicted_exposed_seconds")}
         if self.shadow_bytes is not None:
             result |= {"shadow_bytes": self.shadow_bytes,
                        "shadow_exposed_seconds": self.shadow_exposed_seconds}
@@ -164,6 +171,8 @@ class Summary:
             for total in (self, region):
                 total.bytes += now.bytes
                 total.dense_bytes += now.dense_bytes
+                is_known = total.up_bytes is not None and now.up_bytes is not None
+                total.up_bytes = total.up_bytes + now.up_bytes if is_known else None
 
     def _region(self, name: str) -> RegionSummary:
         return self.regions.setdefault(name, RegionSummary(name))
@@ -224,7 +233,7 @@ def _ratio(value: float | None) -> str:
 def _region_dict(region: RegionSummary) -> dict[str, Any]:
     result = {key: getattr(region, key) for key in
               ("name", "route", "route_now", "reason", "parameters", "values", "steps",
-               "low_bit_steps", "bytes", "dense_bytes", "norm", "error", "error_budget",
+               "low_bit_steps", "bytes", "dense_bytes", "up_bytes", "norm", "error", "error_budget",
                "non_finite", "fallbacks")}
     result["bytes_ratio"] = units.ratio(region.bytes, region.dense_bytes)
     return result

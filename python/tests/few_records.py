@@ -16,10 +16,10 @@ def step(number, **changes):
             "should_step": True, "buckets": 1,
             "regions": [{"name": "body", "route": "waterfill:5", "reason": "admitted", "norm": 0.5,
                          "error": 0.002, "non_finite": 0, "bytes": 2560, "dense_bytes": 16384,
-                         "seconds": 0.1},
+                         "up_bytes": 1024, "seconds": 0.1},
                         {"name": 'a "b"\\c\nd', "route": "fp32", "reason": "admitted", "norm": 2.0,
                          "error": None, "non_finite": 0, "bytes": 64, "dense_bytes": 64,
-                         "seconds": 0.01}]} | changes
+                         "up_bytes": 32, "seconds": 0.01}]} | changes
 
 
 FALLBACK = {"event": "decision", "step": 2, "epoch": 2, "region": "body", "from": "admitted",

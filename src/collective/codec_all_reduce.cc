@@ -222,7 +222,7 @@ Status CodecAllReduce::begin_group_reduce() {
 }
 
 Status CodecAllReduce::begin_statistics() {
-  if (is_grouped()) traffic_.payload += group_executor_.bytes_sent();
+  if (is_grouped()) count(group_executor_);
   if (codec_->keeps_residual()) residuals_.add(domain_, parameters_, call_.loss_scale);
   std::size_t bytes = 0;
   for (const std::size_t count : counts_) bytes += codec_->statistics_size(count);
@@ -263,7 +263,7 @@ Status CodecAllReduce::begin_sum() {
 }
 
 Status CodecAllReduce::begin_group_gather() {
-  if (stage_ == Stage::kSum) traffic_.payload += executor_.bytes_sent();
+  if (stage_ == Stage::kSum) count(executor_);
   if (!is_grouped()) return finish();
   if (stage_ != Stage::kSum) NF_RETURN_IF_ERROR(keep_group_sum());
   for (ParameterView& parameter : parameters_) parameter.work = parameter.result;
@@ -289,10 +289,15 @@ Status CodecAllReduce::keep_group_sum() {
 
 // Residuals count only once the sum is known to be sound: the step of a sum with NaN is not taken.
 Status CodecAllReduce::finish() {
-  if (stage_ == Stage::kGroupGather) traffic_.payload += group_executor_.bytes_sent();
+  if (stage_ == Stage::kGroupGather) count(group_executor_);
   stage_ = Stage::kDone;
   if (codec_->keeps_residual() && is_result_finite()) residuals_.keep(parameters_);
   return {};
+}
+
+void CodecAllReduce::count(const Executor& executor) {
+  traffic_.payload += executor.bytes_sent();
+  traffic_.sums += executor.sum_bytes_sent();
 }
 
 void CodecAllReduce::widen(ConstValues values, std::span<float> out) const {

@@ -53,6 +53,7 @@ class CodecAllReduce final : public AllReduce {
   Status begin_group_gather();
   Status keep_group_sum();
   Status finish();
+  void count(const Executor& executor);
 
   // The values to work on: the caller's own, or an FP32 copy where sums could not be kept in them.
   Status prepare_work();

@@ -33,6 +33,7 @@ Status Executor::start(Transport& transport, const Schedule& schedule, const Til
   codec_ = codec;
   kind_ = kind;
   bytes_sent_ = 0;
+  sum_bytes_sent_ = 0;
   plan();
   return {};
 }
@@ -121,6 +122,7 @@ Expected<bool> Executor::start_one_send() {
     message.transfer = {.peer = peer, .bytes = message.frame->whole()};
     ++lane.started;
     bytes_sent_ += message.frame->whole().size();
+    if (!is_reduce(message.step->kind)) sum_bytes_sent_ += message.frame->whole().size();
     NF_RETURN_IF_ERROR(transport_->send(message.transfer));
     return true;
   }

@@ -34,6 +34,8 @@ class Executor final : public Phase {
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+  // Of those: finished sums.
+  std::uint64_t sum_bytes_sent() const { return sum_bytes_sent_; }
 
  private:
   using Tile = TileCodec::Tile;
@@ -108,6 +110,7 @@ class Executor final : public Phase {
   FramePool pool_;
   std::size_t unsettled_ = 0;  // messages
   std::uint64_t bytes_sent_ = 0;
+  std::uint64_t sum_bytes_sent_ = 0;
 };
 
 }  // namespace nf

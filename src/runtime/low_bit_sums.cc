@@ -98,19 +98,19 @@ Status LowBitSums::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
   if (shared_ != nullptr && !to_record_.empty()) {
     NF_RETURN_IF_ERROR(shared_->record(std::exchange(to_record_, {}), kRecordedLines));
   }
-  const std::uint64_t sent = route.all_reduce->traffic().total();
+  const Traffic before = route.all_reduce->traffic();
   const Duration begin = transport_.now();
   NF_RETURN_IF_ERROR(route.all_reduce->run({.step = number,
                                             .epoch = step.epoch,
                                             .gradients = gradients_,
                                             .loss_scale = step.loss_scale}));
-  const double bytes = static_cast<double>(route.all_reduce->traffic().total() - sent);
+  const Traffic after = route.all_reduce->traffic();
   const std::chrono::duration<double> seconds = transport_.now() - begin;
   const auto values = static_cast<double>(routed.values());
   for (const Segment& segment : routed.segments) {
     const double share = static_cast<double>(segment.slot.count) / values;
     RegionTraffic& traffic = bucket.traffic()[segment.region];
-    traffic.low_bit_bytes += bytes * share;
+    traffic.add_low_bit(before, after, share);
     traffic.seconds += seconds.count() * share;
   }
   return {};

@@ -55,6 +55,8 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
       {"non_finite", statistics.non_finite},
       {"bytes", std::llround(traffic.low_bit_bytes + traffic.engine_bytes)},
       {"dense_bytes", std::llround(traffic.dense_bytes)},
+      // Half of what an engine's all-reduce sends are contributions.
+      {"up_bytes", std::llround(traffic.low_bit_up_bytes + traffic.engine_bytes / 2)},
       {"seconds", traffic.seconds}};
 }
 

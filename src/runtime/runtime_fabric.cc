@@ -146,6 +146,7 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
   for (std::uint32_t region = 0; region < regions(); ++region) {
     const RegionTraffic& traffic = sum.traffic()[region];
     step.traffic[region].low_bit_bytes += traffic.low_bit_bytes;
+    step.traffic[region].low_bit_up_bytes += traffic.low_bit_up_bytes;
     step.traffic[region].seconds += traffic.seconds;
     lines += traffic.low_bit_bytes / kLineBytes;
   }

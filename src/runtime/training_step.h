@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/fabric.h"
 #include "neuron_fabric/time.h"
 #include "runtime/decision.h"
@@ -25,9 +26,16 @@ struct BucketLayout {
 // Bytes sent by this rank.
 struct RegionTraffic {
   double low_bit_bytes = 0;
+  double low_bit_up_bytes = 0;  // of those: without finished sums
   double engine_bytes = 0;
   double dense_bytes = 0;  // what the engine would have sent for all of its values
   double seconds = 0;      // that its low-bit collectives took here
+
+  // A share of what one low-bit collective has sent.
+  void add_low_bit(const Traffic& before, const Traffic& after, double share) {
+    low_bit_bytes += static_cast<double>(after.total() - before.total()) * share;
+    low_bit_up_bytes += static_cast<double>(after.up() - before.up()) * share;
+  }
 };
 
 struct TrainingStep {

@@ -136,5 +136,21 @@ TEST(AllReduce, CountsWhatItSends) {
   });
 }
 
+TEST(AllReduce, TellsContributionsFromSums) {
+  constexpr std::size_t kCount = 4 * 13 * 5120;  // whole blocks for every rank
+  on_all_ranks(4, [](Transport& transport) {
+    const auto sum =
+        AllReduce::create(transport, {.codec = "g_binary", .topology = Topology::kDirect});
+    auto values = normal_values(1, kCount);
+    const Gradient gradient{.parameter = 4, .values = Values(values)};
+    ASSERT_TRUE((*sum)->run({.gradients = std::span(&gradient, 1)}).ok());
+    const Traffic traffic = (*sum)->traffic();
+    // Of three quarters of the values a sign goes up; a count from 0 to 4, three bits, comes back.
+    EXPECT_NEAR(8.0 * static_cast<double>(traffic.up()) / (0.75 * kCount), 1, 0.05);
+    EXPECT_NEAR(8.0 * static_cast<double>(traffic.sums) / (0.75 * kCount), 3, 0.05);
+    EXPECT_EQ(traffic.up() + traffic.sums, traffic.total());
+  });
+}
+
 }  // namespace
 }  // namespace nf

@@ -78,6 +78,7 @@ class RegionStep:
     non_finite: int
     bytes: int
     dense_bytes: int
+    up_bytes: float | None  # of bytes: contributions, without finished sums; None in older records
     seconds: float | None
     shadow_route: str  # empty outside shadow mode
 
@@ -220,7 +221,7 @@ def _region_step(record: Fields) -> RegionStep:
                       reason=_text(record, "reason"), norm=_number(record, "norm"),
                       error=_number(record, "error"), non_finite=_count(record, "non_finite"),
                       bytes=_count(record, "bytes"), dense_bytes=_count(record, "dense_bytes"),
-                      seconds=_number(record, "seconds"),
+                      up_bytes=_number(record, "up_bytes"), seconds=_number(record, "seconds"),
                       shadow_route=_text(record, "shadow_route"))
 
 
