@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "nf/profile_evidence.h"
 #include "nf/table.h"
 #include "runtime/profile_fields.h"
 
@@ -80,12 +81,14 @@ std::string reducer_table(const Profile& profile) {
 std::string provenance_table(const Profile& profile) {
   const Json json = Json::parse(profile.provenance);
   if (json.empty()) return "provenance  unknown\n";
+  const std::string evidence = evidence_tables(json);
   Table table({{.title = "provenance", .is_text = true}, {.title = "", .is_text = true}});
   for (const auto& [key, value] : json.items()) {
+    if (!evidence.empty() && is_evidence(key)) continue;
     table.add(
         {printable(key), printable(value.is_string() ? value.get<std::string>() : value.dump())});
   }
-  return table.text();
+  return evidence.empty() ? table.text() : table.text() + '\n' + evidence;
 }
 
 // With regions by their names and phases by their steps, so that like is held against like.

@@ -23,11 +23,12 @@ JUDGES_ORDER = 10**6
 PLANS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {"small": {"dense_steps": 30, "branch_steps": 30, "repeats": 3}},
     "gpt": {"mini": {"dense_steps": 40, "branch_steps": 30, "repeats": 2, "target": "0.5%"},
-            "124m": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.5%"},
-            "1b": {"dense_steps": 60, "branch_steps": 40, "repeats": 2, "target": "0.5%"}},
-    "cifar100": {"full": {"dense_steps": 150, "branch_steps": 80, "repeats": 3}},
-    "cifar10": {"full": {"dense_steps": 150, "branch_steps": 80, "repeats": 3}},
-    "sst2": {"full": {"dense_steps": 60, "branch_steps": 60, "repeats": 3}},
+            "124m": {"dense_steps": 60, "branch_steps": 30, "repeats": 2, "target": "0.4%"},
+            "1b": {"dense_steps": 40, "branch_steps": 20, "repeats": 2, "target": "0.4%"}},
+    "cifar100": {"full": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.01"}},
+    "cifar10": {"full": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.01"}},
+    "sst2": {"minilm": {"dense_steps": 100, "warm_up_steps": 50, "branch_steps": 60, "repeats": 2,
+                        "target": "0.01"}},
 }
 
 

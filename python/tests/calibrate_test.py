@@ -1,0 +1,91 @@
+"""nf calibrate: its options, its ends, and what it leaves behind."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import neuron_fabric as nf
+import pytest
+from neuron_fabric import calibrate
+
+needs_extension = pytest.mark.skipif(
+    importlib.util.find_spec("neuron_fabric._C") is None,
+    reason="the extension neuron_fabric._C is not built")
+
+QUICK = ["digits", "--size", "tiny", "--ranks", "2", "--dense-steps", "6", "--steps", "4",
+         "--repeats", "2", "--candidates", "g_binary,waterfill:4"]
+
+
+@needs_extension
+@pytest.mark.parametrize(("options", "words"), [
+    ([], "name a workload"),
+    (["digit"], "there is no workload digit; there are digits"),
+    (["digits", "--size", "vast"], "digits has no size vast"),
+    (["digits", "--candidates", "g_binar"], "did you mean 'g_binary'"),
+    (["digits", "--candidates", ","], "no candidate"),
+    (["digits", "--target", "none"], "a target is an increase of the loss"),
+    (["digits", "--most-bytes", "7"], "most_bytes is a share"),
+    (["digits", "--ranks", "1"], "1 is less than 2"),
+    (["digits", "--steps", "few"], "invalid"),
+    (["--update", "run"], "--update needs the profile")])
+def test_options_that_cannot_be_end_with_status_2(options, words, capsys):
+    with pytest.raises(SystemExit) as end:
+        calibrate.main(options)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def start(*options: object) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "neuron_fabric.calibrate", *QUICK, *map(str, options)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(*options: object) -> tuple[int, str, str]:
+    process = start(*options)
+    out, err = process.communicate(timeout=110)
+    return process.returncode, out, err
+
+
+@needs_extension
+def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
+    folder, path = tmp_path / "work", tmp_path / "profile.json"
+    process = start("--out", folder, "--target", "100")
+    wait_for(folder / "evidence.json", process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "with --resume goes on" in err
+    code, out, err = run("--out", folder, "--resume", "--target", "100", "-o", path, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["chosen"]["backbone"] == "g_binary"
+    assert told["profile"] == str(path)
+    profile = nf.Profile.load(path).to_dict()
+    assert profile["provenance"]["chosen"] == {"backbone": "g_binary", "head": "g_binary"}
+    assert "nf calibrate digits" in profile["provenance"]["command"]
+    # With the work that is there, another target needs few branches more, or none.
+    code, out, err = run("--out", folder, "--resume", "--target", "1e-9", "-o", path)
+    assert code == 3, err
+    assert "nothing but full precision stays within" in out
+    assert set(nf.Profile.load(path).to_dict()["phases"][0]["routes"].values()) == {"fp32"}
+
+
+def wait_for(path: Path, process: subprocess.Popen) -> None:
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+@needs_extension
+def test_work_that_is_damaged_ends_with_status_1(tmp_path):
+    (tmp_path / "evidence.json").write_text("{")
+    code, _, err = run("--out", tmp_path, "--resume")
+    assert code == 1
+    assert "evidence.json is missing or damaged" in err

@@ -1,0 +1,1 @@
+nf profile show "$CASES/calibrated.json" | sed -n '/^provenance/,$p'
