@@ -1,46 +1,20 @@
 // fp32, bf16 and fp16 on the device (docs/codecs/dense.md).
-#include "cuda/device/values.cuh"
+#include "cuda/device/rows.cuh"
 #include "cuda/folding_codec.h"
 #include "cuda/make_device_codecs.h"
 
 namespace nf::cuda {
 namespace {
 
+using device::kRun;
+using device::load_run;
+using device::Row;
+using device::store_run;
+
 constexpr unsigned kThreads = 256;
-constexpr unsigned kRun = 8;     // values a thread takes at once
-constexpr unsigned kRounds = 2;  // how often
+constexpr unsigned kRounds = 2;  // how often a thread takes a run
 constexpr std::uint32_t kTile = kThreads * kRun * kRounds;
 constexpr std::uint32_t kSumNanBits = 0x7fc00000u;
-
-// The values of a piece, in memory or in a message. Pieces start at any value, so 16-byte accesses
-// do not always reach them.
-template <typename Void>
-struct Row {
-  Void* values;
-  std::uint32_t held;
-  bool is_aligned;
-
-  __device__ Row(Void* data, std::uint32_t count)
-      : values(data), held(count), is_aligned(reinterpret_cast<std::uintptr_t>(data) % 16 == 0) {}
-};
-
-template <DataType kType>
-__device__ void load_run(const Row<const void>& row, std::uint32_t first, float (&to)[kRun]) {
-  if (row.is_aligned && first + kRun <= row.held) {
-    device::load_values<kType>(row.values, first, to);
-  } else {
-    device::load_values_before<kType>(row.values, first, row.held, 0.0f, to);
-  }
-}
-
-template <DataType kType>
-__device__ void store_run(const float (&from)[kRun], const Row<void>& row, std::uint32_t first) {
-  if (row.is_aligned && first + kRun <= row.held) {
-    device::store_values<kType>(from, row.values, first);
-  } else {
-    device::store_values_before<kType>(from, row.values, first, row.held);
-  }
-}
 
 // The first value of this thread's run in a round.
 __device__ std::uint32_t first_of(const device::Tile& tile, unsigned round) {

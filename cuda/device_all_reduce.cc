@@ -161,8 +161,9 @@ Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) 
   const DeviceLayout& layout = **found;
   const std::uint32_t tiles = layout.plan().tiles_per_chunk();
   NF_RETURN_IF_ERROR(messages_.reserve(layout.message_bytes(), stream));
-  NF_RETURN_IF_ERROR(
-      statistics_.reserve(std::max<std::size_t>(layout.statistics_bytes(), 1), stream));
+  const std::size_t room = device_stages_.front()->statistics_room(layout.plan().whole());
+  NF_RETURN_IF_ERROR(statistics_.reserve(
+      std::max<std::size_t>(aligned(layout.statistics_bytes()) + room, 1), stream));
   for (auto* events : {&made_, &arrived_}) {
     while (events->size() < tiles) {
       cudaEvent_t event = nullptr;
@@ -191,7 +192,8 @@ Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const Al
   Batch whole = plan.whole();
   whole.seed = options_.seed;
   whole.step = call.step;
-  NF_RETURN_IF_ERROR(device_stages_.front()->statistics(whole, own, stream));
+  std::byte* room = own + aligned(layout.statistics_bytes());
+  NF_RETURN_IF_ERROR(device_stages_.front()->statistics(whole, own, room, stream));
 
   const DevicePlan::Part& part = plan.part(rank);
   sends_.clear();

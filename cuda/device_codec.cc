@@ -28,9 +28,13 @@ constexpr std::array kDeviceCodecs{
     Entry{"mxfp4", make_device_mxfp4},
     Entry{"thc", make_device_thc},
     Entry{"marsit", make_device_marsit},
+    Entry{"omnireduce", make_device_omnireduce},
+    Entry{"topkc", make_device_topkc},
 };
 
 }  // namespace
+
+std::size_t DeviceCodec::statistics_room(const Batch& /*batch*/) const { return 0; }
 
 Status DeviceCodec::merge(const Batch& /*batch*/, const ConstDeviceMessage& /*first*/,
                           const ConstDeviceMessage& /*second*/, const DeviceMessage& /*out*/,

@@ -1,7 +1,7 @@
 // The codecs of codec.h on device memory. The bytes are the same; what differs is how work is cut:
 // one call covers all pieces of a message, and only puts kernels on a stream. Nothing here waits,
 // allocates, or copies to or from the host, and everything that a launch needs and the host cannot
-// know (widths, and so the places of super-groups) is read from device memory.
+// know (widths, and so the places of super-groups and blocks) is read from device memory.
 //
 // Unlike a Codec, a DeviceCodec does not look for bytes that no encode could have written: frames
 // come from peers that run the same program, and a bad one decodes to some values, never out of
@@ -33,7 +33,8 @@ struct DevicePiece {
 };
 
 // Where a super-group of a chosen width lies: byte offsets from the start of its message. Width 0
-// has no bytes; its offsets are those where bytes of its own would lie.
+// has no bytes; its offsets are those where bytes of its own would lie. A block of a sparse codec
+// has codes alone.
 struct SuperGroupPlace {
   std::uint32_t units = 0;
   std::uint32_t scales = 0;
@@ -41,7 +42,8 @@ struct SuperGroupPlace {
   std::uint32_t width = 0;
 };
 
-// Which part of a table of pieces and blocks a message holds.
+// Which part of a table of pieces and blocks a message holds. For sparse codecs the first and the
+// last piece may reach beyond it.
 struct BatchBounds {
   std::uint32_t first_piece = 0;
   std::uint32_t piece_count = 0;
@@ -86,8 +88,11 @@ class DeviceCodec {
   DeviceCodec(const DeviceCodec&) = delete;
   DeviceCodec& operator=(const DeviceCodec&) = delete;
 
-  // Of the batch's values, block after block.
-  virtual Status statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const = 0;
+  // Bytes of device memory that statistics() needs beside its results.
+  virtual std::size_t statistics_room(const Batch& batch) const;
+  // Of the batch's values, block after block. `room` is aligned to kDeviceAlignment.
+  virtual Status statistics(const Batch& batch, std::byte* out, std::byte* room,
+                            cudaStream_t stream) const = 0;
   // `by_rank` holds the statistics of `ranks` ranks, `size` bytes each, in a row: those of the
   // batch's blocks, of which only the counts are read.
   virtual Status combine_statistics(const Batch& batch, std::uint32_t ranks,

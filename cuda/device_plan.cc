@@ -1,8 +1,6 @@
 #include "cuda/device_plan.h"
 
 #include <algorithm>
-#include <cstring>
-#include <functional>
 
 #include "cuda/launch.h"
 
@@ -14,44 +12,6 @@ std::uint32_t blocks_in(std::size_t count, std::size_t granule) {
 }
 
 }  // namespace
-
-// Tables on their way to the device: those with contents first, then mere room. Pointers to them
-// are filled in when they are there.
-class DevicePlan::Tables {
- public:
-  template <typename T>
-  void add(const std::vector<T>& contents, const T** where) {
-    const std::size_t at = aligned(bytes_.size());
-    bytes_.resize(at + contents.size() * sizeof(T));
-    std::memcpy(bytes_.data() + at, contents.data(), contents.size() * sizeof(T));
-    arrivals_.push_back([this, at, where] { *where = reinterpret_cast<const T*>(base_ + at); });
-  }
-  template <typename T>
-  void room(std::size_t count, T** where) {
-    const std::size_t at = aligned(room_);
-    room_ = at + count * sizeof(T);
-    arrivals_.push_back([this, at, where] { *where = reinterpret_cast<T*>(room_at() + at); });
-  }
-
-  Status upload(DeviceBuffer& buffer, cudaStream_t stream) {
-    const std::size_t size = aligned(bytes_.size()) + aligned(room_);
-    NF_RETURN_IF_ERROR(buffer.reserve(std::max<std::size_t>(size, 1), stream));
-    base_ = buffer.data();
-    NF_RETURN_IF_ERROR(to_status(
-        cudaMemcpyAsync(base_, bytes_.data(), bytes_.size(), cudaMemcpyHostToDevice, stream),
-        "copy of a sum's tables to the device"));
-    for (const std::function<void()>& arrive : arrivals_) arrive();
-    return {};
-  }
-
- private:
-  std::byte* room_at() const { return base_ + aligned(bytes_.size()); }
-
-  std::vector<std::byte> bytes_;
-  std::size_t room_ = 0;
-  std::byte* base_ = nullptr;
-  std::vector<std::function<void()>> arrivals_;
-};
 
 Expected<std::unique_ptr<DevicePlan>> DevicePlan::create(const Request& request,
                                                          DeviceAllocator& allocator,
@@ -106,7 +66,7 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   sum_.cut(domain, counts, request.chunks, request.tile_bytes);
   NF_RETURN_IF_ERROR(statistics_.reserve(std::max<std::size_t>(statistics, 1), stream));
 
-  Tables tables;
+  DeviceTables tables;
   std::vector<DevicePiece> whole;
   const std::uint32_t blocks = add_pieces(request, domain, whole);
   whole_ = batch_of(nullptr, whole.size(), blocks);
@@ -116,7 +76,9 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   const std::vector<std::size_t> first_piece = cut_parts(request, domain, part_pieces);
   const DevicePiece* parts_at = nullptr;
   tables.add(part_pieces, &parts_at);
-  if (chooses_widths_) {
+  if (const auto* sparse = dynamic_cast<const SparseCodec*>(&codec); sparse != nullptr) {
+    reserve_sparse(request, *sparse, tables);
+  } else if (chooses_widths_) {
     reserve_widths(request, tables);
   } else {
     cut_tiles(request, tables);
@@ -126,6 +88,7 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
     parts_[rank].batch.pieces = parts_at + first_piece[rank];
   }
   width_tables_.parameters = whole_.pieces;
+  sparse_tables_.parameters = whole_.pieces;
   return {};
 }
 
@@ -150,7 +113,7 @@ std::vector<std::size_t> DevicePlan::cut_parts(const Request& request,
   return first_piece;
 }
 
-void DevicePlan::cut_tiles(const Request& request, Tables& tables) {
+void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
   std::vector<DevicePiece> pieces;
   for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
     for (std::uint32_t tile = 0; tile < tiles_per_chunk(); ++tile) {
@@ -178,7 +141,7 @@ void DevicePlan::cut_tiles(const Request& request, Tables& tables) {
   }
 }
 
-void DevicePlan::reserve_widths(const Request& request, Tables& tables) {
+void DevicePlan::reserve_widths(const Request& request, DeviceTables& tables) {
   const std::uint32_t tiles = request.chunks * tiles_per_chunk();
   const std::size_t most_pieces = whole_.piece_count + std::size_t{tiles};
   width_tables_.parameter_count = whole_.piece_count;
@@ -196,7 +159,7 @@ void DevicePlan::reserve_widths(const Request& request, Tables& tables) {
   stages_.resize(sum_.stage_count());
   std::size_t least_granule = sum_.tiles().padded_size();
   for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-    // Nobody else chooses widths.
+    // Sparse codecs aside, nobody else chooses widths.
     const auto& codec = dynamic_cast<const SuperGroupCodec&>(sum_.stage_codec(stage));
     stages_[stage].rule = DeviceWidthRule(codec, request.order);
     tables.room(whole_.blocks, &stages_[stage].widths);
@@ -212,8 +175,30 @@ void DevicePlan::reserve_widths(const Request& request, Tables& tables) {
   }
 }
 
+// Blocks that are left out take no bytes, so any tile may hold all of them.
+void DevicePlan::reserve_sparse(const Request& request, const SparseCodec& codec,
+                                DeviceTables& tables) {
+  is_sparse_ = true;
+  sparse_shape_ = SparseShape(codec.format());
+  sparse_tables_.parameter_count = whole_.piece_count;
+  sparse_tables_.blocks = whole_.blocks;
+  sparse_tables_.tiles = request.chunks * tiles_per_chunk();
+  tables.room(whole_.blocks, &sparse_tables_.widths);
+  tables.room(whole_.blocks, &sparse_tables_.places);
+  tables.room(sparse_tables_.tiles, &sparse_tables_.bounds);
+  tables.room(1, &sparse_tables_.level);
+  tables.room(codec.format().poison, &sparse_tables_.bytes_at);
+  tables.room(sparse_spans(whole_.blocks), &sparse_tables_.span_sums);
+  tables.room(sparse_tables_.tiles, &sparse_tables_.tile_starts);
+}
+
 Status DevicePlan::make(cudaStream_t stream) {
   if (!chooses_widths_) return {};
+  if (is_sparse_) {
+    NF_RETURN_IF_ERROR(
+        choose_blocks(sparse_shape_, sparse_tables_, sum_.placing_capacity(), stream));
+    return place_blocks(sparse_shape_, sparse_tables_, sum_.tiles().share(), stream);
+  }
   const std::size_t placing = sum_.placing_stage();
   const Stage& first = stages_[placing];
   NF_RETURN_IF_ERROR(
@@ -232,6 +217,11 @@ Status DevicePlan::make(cudaStream_t stream) {
 }
 
 Batch DevicePlan::batch(std::uint32_t chunk, std::uint32_t tile) const {
+  if (is_sparse_) {
+    Batch batch = whole_;
+    batch.bounds = sparse_tables_.bounds + index(chunk, tile);
+    return batch;
+  }
   if (chooses_widths_) {
     Batch batch = batch_of(width_tables_.pieces,
                            std::min(whole_.piece_count + 1, most_tile_blocks_), most_tile_blocks_);

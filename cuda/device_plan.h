@@ -14,6 +14,8 @@
 #include "collective/sum_plan.h"
 #include "cuda/device_codec.h"
 #include "cuda/device_memory.h"
+#include "cuda/device_tables.h"
+#include "cuda/sparse_plan.h"
 #include "cuda/width_plan.h"
 #include "neuron_fabric/all_reduce.h"
 
@@ -64,7 +66,9 @@ class DevicePlan {
                                 Byte* bytes) const {
     DeviceMessageOf<Byte> message{
         .bytes = bytes, .size = message_size(chunk, tile, origin.contributions), .origin = origin};
-    if (chooses_widths_) {
+    if (is_sparse_) {
+      message.places = sparse_tables_.places;
+    } else if (chooses_widths_) {
       message.places = stages_[sum_.stage(origin.contributions)].places;
     } else {
       message.piece_at =
@@ -88,7 +92,6 @@ class DevicePlan {
     std::uint8_t* widths = nullptr;
     SuperGroupPlace* places = nullptr;
   };
-  class Tables;
 
   DevicePlan(const Request& request, DeviceAllocator& allocator)
       : sum_(request.codec, request.order), tables_(allocator), statistics_(allocator) {}
@@ -98,8 +101,9 @@ class DevicePlan {
                            std::vector<DevicePiece>& out) const;
   std::vector<std::size_t> cut_parts(const Request& request, std::span<const Piece> domain,
                                      std::vector<DevicePiece>& pieces);
-  void cut_tiles(const Request& request, Tables& tables);
-  void reserve_widths(const Request& request, Tables& tables);
+  void cut_tiles(const Request& request, DeviceTables& tables);
+  void reserve_widths(const Request& request, DeviceTables& tables);
+  void reserve_sparse(const Request& request, const SparseCodec& codec, DeviceTables& tables);
   Batch batch_of(const DevicePiece* pieces, std::size_t count, std::uint32_t blocks) const;
   std::size_t index(std::uint32_t chunk, std::uint32_t tile) const {
     return std::size_t{chunk} * tiles_per_chunk() + tile;
@@ -119,10 +123,15 @@ class DevicePlan {
   std::vector<Tile> tiles_;
   std::map<std::uint32_t, const std::uint64_t*> piece_at_;  // by contributions
 
-  // Where widths are chosen.
+  // Where widths of super-groups are chosen.
   WidthTables width_tables_;
   std::vector<Stage> stages_;
   std::uint32_t most_tile_blocks_ = 0;
+
+  // Where blocks are sent or left out.
+  bool is_sparse_ = false;
+  SparseShape sparse_shape_;
+  SparseTables sparse_tables_;
 };
 
 }  // namespace nf::cuda

@@ -1,6 +1,5 @@
-// What device codecs share whose sizes follow from counts: encode, decode_add_encode and
-// fold_encode are one kernel that adds no, one or many messages to the values, and decode and
-// decode_add another.
+// What device codecs share in which encode, decode_add_encode and fold_encode are one kernel that
+// adds no, one or many messages to the values, and decode and decode_add another.
 #pragma once
 
 #include "cuda/device/tiles.cuh"
@@ -10,7 +9,7 @@ namespace nf::cuda {
 
 class FoldingCodec : public DeviceCodec {
  public:
-  Status statistics(const Batch& /*batch*/, std::byte* /*out*/,
+  Status statistics(const Batch& /*batch*/, std::byte* /*out*/, std::byte* /*room*/,
                     cudaStream_t /*stream*/) const override {
     return {};
   }

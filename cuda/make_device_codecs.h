@@ -21,5 +21,7 @@ DeviceCodecResult make_device_mxfp6(const Codec& codec);
 DeviceCodecResult make_device_mxfp4(const Codec& codec);
 DeviceCodecResult make_device_thc(const Codec& codec);
 DeviceCodecResult make_device_marsit(const Codec& codec);
+DeviceCodecResult make_device_omnireduce(const Codec& codec);
+DeviceCodecResult make_device_topkc(const Codec& codec);
 
 }  // namespace nf::cuda

@@ -190,7 +190,8 @@ class MxDevice final : public FoldingCodec {
   // `headroom` is negative where it follows from the number of ranks.
   MxDevice(int headroom, bool published) : headroom_(headroom), published_(published) {}
 
-  Status statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const override {
+  Status statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+                    cudaStream_t stream) const override {
     if (batch.piece_count == 0) return {};
     return with_type(batch.type, [&](auto type) {
       return launch("statistics of mxfp", read_peaks<type()>, device::tiles_of(batch, kTile),

@@ -103,7 +103,8 @@ Status clear(const DeviceMessage& message, cudaStream_t stream) {
 
 }  // namespace
 
-Status SuperGroupDevice::statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const {
+Status SuperGroupDevice::statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+                                    cudaStream_t stream) const {
   return with_type(batch.type, [&](auto type) {
     return launch("statistics of super-groups", take_statistics<type()>,
                   grid_of(batch.blocks, kThreads / kTeam), kThreads, stream, batch.pieces,

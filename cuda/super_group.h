@@ -22,7 +22,8 @@ struct SuperGroupLaunch {
 
 class SuperGroupDevice : public DeviceCodec {
  public:
-  Status statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const override;
+  Status statistics(const Batch& batch, std::byte* out, std::byte* room,
+                    cudaStream_t stream) const override;
   Status combine_statistics(const Batch& batch, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
                             cudaStream_t stream) const override;

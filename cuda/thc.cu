@@ -207,7 +207,8 @@ class ThcDevice final : public FoldingCodec {
  public:
   explicit ThcDevice(ThcOptions options) : options_(options) {}
 
-  Status statistics(const Batch& batch, std::byte* out, cudaStream_t stream) const override {
+  Status statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+                    cudaStream_t stream) const override {
     if (batch.piece_count == 0) return {};
     const std::uint32_t block = options_.block;
     const std::uint32_t tile = std::max<std::uint32_t>(kNormValues / block, 1);

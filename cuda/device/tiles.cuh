@@ -57,6 +57,7 @@ struct Incoming {
   std::uint32_t count = 0;
   std::uint32_t contributions = 0;  // of each
   const std::uint64_t* piece_at = nullptr;
+  const cuda::SuperGroupPlace* places = nullptr;
 };
 
 // Precondition: at most kMostFolded.
@@ -66,6 +67,7 @@ inline Incoming incoming(std::span<const cuda::ConstDeviceMessage> messages) {
   if (in.count > 0) {
     in.contributions = messages[0].origin.contributions;
     in.piece_at = messages[0].piece_at;
+    in.places = messages[0].places;
   }
   return in;
 }

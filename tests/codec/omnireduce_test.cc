@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/sparse/ladder.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
 #include "support/exchange.h"
@@ -123,6 +124,17 @@ TEST_P(Omnireduce, StaysWithinItsBudgetForAnyNumberOfRanks) {
     const double bits = 8.0 * static_cast<double>(bytes) / kCount;
     EXPECT_LE(bits, 4);
     EXPECT_GE(bits, 4 - 0.05);  // less than a block is left
+  }
+}
+
+// A device finds rungs by bisection, the CPU on its way along the order.
+TEST(Ladder, HasAHighestRungForEveryPlace) {
+  for (const std::uint64_t blocks : {1u, 2u, 3u, 4u, 7u, 100u, 1000u, 65'537u}) {
+    std::uint32_t rung = kMostRung;
+    for (std::uint64_t place = 0; place < blocks; ++place) {
+      while (place >= blocks_on(rung, blocks)) --rung;
+      ASSERT_EQ(highest_rung(place, blocks), rung) << place << " of " << blocks;
+    }
   }
 }
 

@@ -114,22 +114,22 @@ TEST_P(DeviceAllReduce, MakesTheSumOfTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, DeviceAllReduce,
-                         testing::Combine(testing::Values("waterfill:4", "waterfill:5+flat",
-                                                          "waterfill+width=4", "dynamiq:5", "bf16",
-                                                          "fp32", "g_binary", "g_ternary", "mxfp8",
-                                                          "thc"),
-                                          testing::Values(Topology::kDirect, Topology::kRing),
-                                          testing::Values(2u, 3u, 4u)),
-                         [](const auto& test) {
-                           std::string name = std::get<0>(test.param) + "_" +
-                                              std::string(to_string(std::get<1>(test.param))) +
-                                              "_" + std::to_string(std::get<2>(test.param));
-                           for (char& c : name) {
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           }
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Codecs, DeviceAllReduce,
+    testing::Combine(testing::Values("waterfill:4", "waterfill:5+flat", "waterfill+width=4",
+                                     "dynamiq:5", "bf16", "fp32", "g_binary", "g_ternary", "mxfp8",
+                                     "thc", "omnireduce:4", "topkc:4", "topkc:1+block=1024"),
+                     testing::Values(Topology::kDirect, Topology::kRing),
+                     testing::Values(2u, 3u, 4u)),
+    [](const auto& test) {
+      std::string name = std::get<0>(test.param) + "_" +
+                         std::string(to_string(std::get<1>(test.param))) + "_" +
+                         std::to_string(std::get<2>(test.param));
+      for (char& c : name) {
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+      }
+      return name;
+    });
 
 }  // namespace
 }  // namespace nf

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cuda/sparse_plan.h"
+
 namespace nf::test {
 namespace {
 
@@ -105,7 +107,12 @@ Layout CaseBatches::layout(std::uint32_t contributions, bool last) const {
     const Slice own = slice(parameter, last);
     layout.piece_at.push_back(layout.size);
     layout.sizes.push_back(codec_->encoded_size(own, contributions));
-    if (codec_->width_count(1) > 0) place(own, layout);
+    if (codec_->kind() == CodecKind::kSparse) {
+      const auto places = cuda::places_of_blocks(*codec_, own, layout.size);
+      layout.places.insert(layout.places.end(), places.begin(), places.end());
+    } else if (codec_->width_count(1) > 0) {
+      place(own, layout);
+    }
     layout.size += layout.sizes.back();
   }
   return layout;

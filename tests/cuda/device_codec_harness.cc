@@ -54,7 +54,10 @@ class Check : CaseBatches {
       const DeviceCopy values(arena(rank));
       const DeviceCopy out(Bytes(size + kFence, kPoison));
       const DeviceBatch whole = batch_of(values, true);
-      expect_ok(device_->statistics(whole.batch, out.as<std::byte>(), nullptr), "statistics");
+      const DeviceCopy room(Bytes(device_->statistics_room(whole.batch), kPoison));
+      expect_ok(
+          device_->statistics(whole.batch, out.as<std::byte>(), room.as<std::byte>(), nullptr),
+          "statistics");
       Bytes expected(by_rank.begin() + static_cast<std::ptrdiff_t>(start), by_rank.end());
       expected.resize(size + kFence, kPoison);
       expect_same("statistics", out.bytes(), expected);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/make_codecs.h"
 #include "cuda/device_codec_harness.h"
 #include "cuda/device_copy.h"
 #include "neuron_fabric/codec.h"
@@ -54,6 +55,12 @@ const char* const kSpellings[] = {
     "thc+block=8192",
     "thc+saturate=5",
     "marsit",
+    "omnireduce:2",
+    "omnireduce:8",
+    "omnireduce:4+block=32",
+    "topkc:1",
+    "topkc:8",
+    "topkc:4+block=1024",
 };
 
 class DeviceCodecs : public testing::TestWithParam<const char*> {
@@ -130,9 +137,19 @@ TEST_P(DeviceCodecs, AgreeForLargeBatches) {
 INSTANTIATE_TEST_SUITE_P(All, DeviceCodecs, testing::ValuesIn(kSpellings),
                          [](const auto& test) { return test_name(test.param); });
 
+TEST(DeviceCodec, IsThereForEveryBuiltinCodec) {
+  for (const CodecEntry& entry : builtin_codecs()) {
+    const auto codec = make_codec(entry.example);
+    ASSERT_TRUE(codec) << to_string(codec.status());
+    const auto device = cuda::make_device_codec(**codec);
+    EXPECT_TRUE(device) << to_string(device.status());
+  }
+}
+
 TEST(DeviceCodec, IsRefusedWhereThereIsNone) {
-  const auto codec = make_codec("topkc:8");
-  ASSERT_TRUE(codec);
+  const CodecEntry own{"own", "own", "a codec of a user's", make_bf16};
+  const auto codec = make_codec("own", {&own, 1});
+  ASSERT_TRUE(codec) << to_string(codec.status());
   const auto device = cuda::make_device_codec(**codec);
   ASSERT_FALSE(device);
   EXPECT_EQ(device.status().code(), ErrorCode::kUnsupported);

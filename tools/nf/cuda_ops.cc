@@ -1,5 +1,7 @@
 #include "nf/cuda_ops.h"
 
+#include "cuda/sparse_plan.h"
+
 namespace nf::cli {
 namespace {
 
@@ -71,9 +73,10 @@ Status DeviceOps::share_statistics() {
   const std::size_t size = statistics_.size();
   NF_RETURN_IF_ERROR(by_rank_.resize(kRanks * size));
   if (size == 0) return {};
+  NF_RETURN_IF_ERROR(room_.resize(device_->statistics_room(batch(pieces_[0]))));
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
-    NF_RETURN_IF_ERROR(
-        device_->statistics(batch(pieces_[rank]), by_rank_.bytes() + rank * size, nullptr));
+    NF_RETURN_IF_ERROR(device_->statistics(batch(pieces_[rank]), by_rank_.bytes() + rank * size,
+                                           room_.bytes(), nullptr));
   }
   NF_RETURN_IF_ERROR(device_->combine_statistics(batch(pieces_[0]), kRanks, by_rank_.bytes(), size,
                                                  statistics_.bytes(), nullptr));
@@ -90,6 +93,9 @@ Status DeviceOps::place() {
   const std::uint64_t start = 0;
   NF_RETURN_IF_ERROR(piece_at_.assign<std::uint64_t>({&start, 1}));
   if (widths_.empty()) return {};
+  if (codec_->kind() == CodecKind::kSparse) {
+    return places_.assign<cuda::SuperGroupPlace>(cuda::places_of_blocks(*codec_, slice_, 0));
+  }
   const std::size_t granule = codec_->granule();
   const std::size_t scales = codec_->granule_size(1) - 2 - granule / 8;
   const auto held = [&](std::size_t j) { return std::min(granule, count_ - j * granule); };
@@ -131,7 +137,8 @@ std::vector<CodecOp> DeviceOps::ops() {
   const std::size_t values = values_[0].size();
   if (statistics_.size() > 0) {
     ops.push_back({.name = "statistics", .bytes = values + statistics_.size(), .run = [this] {
-                     return device_->statistics(batch(pieces_[0]), by_rank_.bytes(), nullptr);
+                     return device_->statistics(batch(pieces_[0]), by_rank_.bytes(), room_.bytes(),
+                                                nullptr);
                    }});
   }
   const auto decode = [this](const DeviceMemory& memory, Origin origin) {

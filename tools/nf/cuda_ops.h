@@ -110,6 +110,7 @@ class DeviceOps {
   DeviceMemory decoded_;
   DeviceMemory decoded_piece_;
   DeviceMemory by_rank_;
+  DeviceMemory room_;  // of statistics
   DeviceMemory statistics_;
   DeviceMemory piece_at_;
   DeviceMemory places_;

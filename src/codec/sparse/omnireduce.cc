@@ -4,10 +4,10 @@
 // the highest on which the block still is. Rung 1 lists all blocks of a parameter, and eight rungs
 // up half as many.
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "codec/make_codecs.h"
+#include "codec/sparse/ladder.h"
 #include "codec/sparse/sparse_codec.h"
 
 namespace nf {
@@ -16,18 +16,7 @@ namespace {
 constexpr std::size_t kDefaultBlock = 256;
 constexpr std::uint16_t kNotFinite = 0x7f80;  // norms from here on
 constexpr std::uint8_t kPoisonKey = 255;
-constexpr unsigned kMostRung = kPoisonKey - 1;
-
-// 2^16 * 2^(-i / 8), to the nearest.
-constexpr std::array<std::uint64_t, 8> kEighthsOfOctave = {65536, 60097, 55109, 50535,
-                                                           46341, 42495, 38968, 35734};
-
-// How many of a parameter's blocks a rung lists: at least the loudest.
-std::size_t blocks_on(unsigned rung, std::size_t blocks) {
-  const unsigned step = rung - 1;
-  const std::uint64_t listed = blocks * kEighthsOfOctave[step % 8] >> (16 + step / 8);
-  return std::max<std::size_t>(1, static_cast<std::size_t>(listed));
-}
+static_assert(kMostRung < kPoisonKey);
 
 // The blocks from the loudest to the quietest, equals in their order.
 std::vector<std::size_t> by_loudness(std::span<const std::uint16_t> norms) {
@@ -53,7 +42,7 @@ class Omnireduce final : public SparseCodec {
     std::vector<std::uint16_t> norms(blocks_of(values.count));
     for_each_norm(values, [&](std::size_t b, std::uint16_t norm) { norms[b] = norm; });
     const std::vector<std::size_t> order = by_loudness(norms);
-    unsigned rung = kMostRung;
+    std::uint32_t rung = kMostRung;
     for (std::size_t place = 0; place < order.size(); ++place) {
       while (place >= blocks_on(rung, order.size())) --rung;
       const std::uint16_t norm = norms[order[place]];

@@ -23,6 +23,7 @@ struct SparseFormat {
 class SparseCodec : public BlockCodec {
  public:
   CodecKind kind() const override { return CodecKind::kSparse; }
+  const SparseFormat& format() const { return format_; }
 
   std::size_t statistics_size(std::size_t count) const override;
   std::size_t width_count(std::size_t count) const override;

@@ -1,0 +1,42 @@
+// Blocks of the sparse codecs on a device (docs/codecs/topkc.md, docs/codecs/omnireduce.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/device/pieces.cuh"
+#include "cuda/sparse_plan.h"
+
+namespace nf::device {
+
+using cuda::SparseShape;
+
+inline constexpr std::uint32_t kSentWidth = 16;
+inline constexpr std::uint32_t kSentBytes = 2;  // of a value
+
+// A block of a table of pieces.
+struct SparseBlock {
+  const cuda::DevicePiece* piece = nullptr;
+  std::uint32_t index = 0;  // in the piece
+  std::uint32_t first = 0;  // value of the piece at which it starts
+  std::uint32_t held = 0;   // values; fewer than a whole block only at the end of a piece
+
+  __device__ std::uint32_t bytes() const { return held * kSentBytes; }  // where it is sent
+
+  __device__ std::uint32_t key(const SparseShape& shape) const {
+    return shape.key_bytes == 1 ? reinterpret_cast<const std::uint8_t*>(piece->statistics)[index]
+                                : reinterpret_cast<const std::uint16_t*>(piece->statistics)[index];
+  }
+};
+
+// Precondition: one of the pieces holds `block`.
+__device__ inline SparseBlock sparse_block(const SparseShape& shape,
+                                           const cuda::DevicePiece* pieces,
+                                           std::uint32_t piece_count, std::uint32_t block) {
+  const cuda::DevicePiece* piece = pieces + piece_of(pieces, piece_count, block);
+  const std::uint32_t index = block - piece->first_block;
+  const std::uint32_t first = index * shape.block;
+  return {piece, index, first, min(shape.block, piece->count - first)};
+}
+
+}  // namespace nf::device
