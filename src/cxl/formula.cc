@@ -3,6 +3,8 @@
 //   time = max( sum of access times / outstanding,  sum of service times + one access )
 //   access time  = miss rate * (link + memory + datapath) + (1 - miss rate) * cache hit
 //   service time = what the busiest of link, memory and datapath takes for a request
+//
+// Requests that come mixed share what is busiest: then it is their mean that counts.
 #include "cxl/formula.h"
 
 #include <algorithm>
@@ -28,6 +30,21 @@ struct Kind {
 double shared_by(Mode mode, WriteOrder order, std::uint32_t workers, std::uint32_t outstanding) {
   if (order == WriteOrder::kApart || !counts_digits(mode)) return 1;
   return std::min(workers, outstanding);
+}
+
+// A mean request where a share of `one` is `other`.
+Kind mix(const Kind& one, const Kind& other, double share) {
+  const auto mean = [&](double Kind::*field) {
+    return (1 - share) * (one.*field) + share * (other.*field);
+  };
+  return {.count = one.count + other.count,
+          .link_out = mean(&Kind::link_out),
+          .link_back = mean(&Kind::link_back),
+          .lines_read = mean(&Kind::lines_read),
+          .lines_written = mean(&Kind::lines_written),
+          .lines_folded = mean(&Kind::lines_folded),
+          .additions = mean(&Kind::additions),
+          .shared_by = one.shared_by};
 }
 
 class Formula {
@@ -118,10 +135,14 @@ Prediction predict(const Timing& timing, const HostOptions& host, const Workload
   Prediction prediction;
   for (const bool has_datapath : {false, true}) {
     double waiting = 0;
-    double busy = formula.access(kinds[0], has_datapath);
     for (const Kind& kind : kinds) {
       waiting += kind.count * formula.access(kind, has_datapath) / host.outstanding;
-      busy += kind.count * formula.service(kind, has_datapath);
+    }
+    double busy = formula.access(kinds[0], has_datapath) +
+                  kinds[2].count * formula.service(kinds[2], has_datapath);
+    for (const Workload::Stretch& stretch : workload.stretches()) {
+      const Kind write = mix(kinds[0], kinds[1], stretch.completing);
+      busy += stretch.writes * formula.service(write, has_datapath);
     }
     (has_datapath ? prediction.cycles : prediction.baseline_cycles) =
         std::max(waiting, busy) / timing.period();
@@ -138,9 +159,7 @@ ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t worker
   Kind last = kind_of(timing, mode, workers, true, true, 1);
   write.shared_by = last.shared_by = shared_by(mode, order, workers, timing.queue);
   const Kind read = kind_of(timing, mode, workers, false, false, 1);
-  const double mean =
-      ((workers - 1) * formula.service(write, true) + formula.service(last, true)) / workers;
-  return {.write = mean * 1e-12,
+  return {.write = formula.service(mix(write, last, 1.0 / workers), true) * 1e-12,
           .read = formula.service(read, true) * 1e-12,
           .alone = formula.access(last, true) * 1e-12};
 }

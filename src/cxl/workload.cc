@@ -64,6 +64,33 @@ Workload::Step Workload::step(std::uint64_t number) const {
           .line = static_cast<std::uint32_t>(read / reads_of_line_)};
 }
 
+// In step, every line is completed by its last worker. Apart, workers begin at different places of
+// a circle, and a line is completed by whoever began right behind it: each worker completes all it
+// writes in its last steps, as many as lie between its beginning and the one before.
+std::vector<Workload::Stretch> Workload::stretches() const {
+  const auto all = static_cast<double>(writes());
+  const double workers = options_.workers;
+  if (options_.order == WriteOrder::kInStep) return {{.writes = all, .completing = 1 / workers}};
+  std::vector<std::uint64_t> begins;
+  for (std::uint64_t worker = 0; worker < options_.workers; ++worker) {
+    begins.push_back(mix64(worker) % options_.lines);
+  }
+  std::sort(begins.begin(), begins.end());
+  std::vector<std::uint64_t> gaps{begins.front() + options_.lines - begins.back()};
+  for (std::size_t i = 1; i < begins.size(); ++i) gaps.push_back(begins[i] - begins[i - 1]);
+  std::sort(gaps.begin(), gaps.end());
+  std::vector<Stretch> stretches;
+  double from_end = 0;  // steps of all workers
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    const auto gap = static_cast<double>(gaps[i]);
+    stretches.push_back({.writes = workers * (gap - from_end),
+                         .completing = (workers - static_cast<double>(i)) / workers});
+    from_end = gap;
+  }
+  stretches.push_back({.writes = all - workers * from_end, .completing = 0});
+  return stretches;
+}
+
 Request Workload::request(const Step& step) const {
   Request request{.is_write = step.is_write,
                   .address = config_.base + (std::uint64_t{step.window} << config_.stride) +

@@ -41,6 +41,14 @@ class Workload {
   };
   Step step(std::uint64_t number) const;
   Request request(const Step& step) const;
+
+  // Writes one after the other, of which a constant share completes a line; the last ones first.
+  struct Stretch {
+    double writes = 0;
+    double completing = 0;
+  };
+  std::vector<Stretch> stretches() const;
+
   const Line& written(std::uint32_t worker, std::uint32_t line) const {
     return data_[std::uint64_t{worker} * options_.lines + line];
   }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace nf::cxl {
 namespace {
 
@@ -51,6 +53,38 @@ TEST(Formula, SharesRecordsAmongWorkersInStep) {
   const double in_step = service_times(timing, Mode::kGBinary, 8, WriteOrder::kInStep).write;
   EXPECT_NEAR(apart, 9.15e-9, 0.01e-9);    // memory: ten lines
   EXPECT_NEAR(in_step, 2.70e-9, 0.01e-9);  // the link
+}
+
+TEST(Formula, HidesTheAddersOfFp32BehindTheMemoryWhereLinesAreCompletedEvenly) {
+  const Timing timing;
+  const auto overhead = [&](WriteOrder order) {
+    const Workload workload({.mode = Mode::kFp32, .workers = 8, .lines = 4096, .order = order});
+    return predict(timing, {.outstanding = 128}, workload).overhead();
+  };
+  EXPECT_LT(overhead(WriteOrder::kInStep), 0.0001);
+  // Apart, at the end every write completes a line: 22 cycles, and memory takes 20 for its lines.
+  EXPECT_NEAR(overhead(WriteOrder::kApart), 0.0074, 0.0001);
+}
+
+TEST(Formula, KnowsWhenLinesAreCompleted) {
+  for (const WriteOrder order : {WriteOrder::kApart, WriteOrder::kInStep}) {
+    const Workload workload({.workers = 5, .lines = 997, .order = order});
+    std::vector<unsigned> arrivals(997);
+    std::vector<double> completed{0};  // after so many writes
+    for (std::uint64_t number = 0; number < workload.writes(); ++number) {
+      const bool is_last = ++arrivals[workload.step(number).line] == 5;
+      completed.push_back(completed.back() + (is_last ? 1 : 0));
+    }
+    double left = static_cast<double>(workload.writes());
+    double expected = 997;
+    for (const Workload::Stretch& stretch : workload.stretches()) {  // from the last one on
+      EXPECT_NEAR(completed[static_cast<std::size_t>(left)], expected, 5);
+      left -= stretch.writes;
+      expected -= stretch.writes * stretch.completing;
+    }
+    EXPECT_NEAR(left, 0, 1e-6);
+    EXPECT_NEAR(expected, 0, 1e-6);
+  }
 }
 
 TEST(Formula, WaitsForTheAddersOfFp32) {

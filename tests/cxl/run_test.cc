@@ -39,6 +39,18 @@ TEST(Run, HidesTheDatapathUnderPressure) {
   }
 }
 
+// Identity has so little memory traffic that it takes more accesses to fill link and memory.
+TEST(Run, HidesTheDatapathOfIdentityWhereTheQueueIsLongEnough) {
+  RunOptions options;
+  options.workload = {.mode = Mode::kIdentity, .workers = 8, .lines = 4'096};
+  options.host.outstanding = options.timing.queue = 256;
+  const Expected<RunResult> result = run(options);
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->correct);
+  EXPECT_LE(result->exposed_overhead(), 0.001);
+  EXPECT_LE(result->deviation(), 0.05);
+}
+
 TEST(Run, IsCorrectForEveryModeAndManyWorkers) {
   for (const Mode mode : kModes) {
     for (const std::uint32_t workers : {1u, 2u, 3u, 16u, 64u}) {

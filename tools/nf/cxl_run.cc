@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,7 +18,8 @@ namespace nf::cli {
 namespace {
 
 constexpr std::uint32_t kMostLines = 1'000'000;
-constexpr std::uint32_t kMostOutstanding = 128;
+constexpr std::uint32_t kHighPressure = 128;
+constexpr std::uint32_t kMostOutstanding = 1024;
 constexpr std::uint32_t kMostWorkers = 64;
 
 struct Options {
@@ -58,13 +60,14 @@ Expected<std::vector<cxl::RunOptions>> cases_of(const Options& options) {
                               options.latency_ns));
   }
   std::vector<std::uint32_t> outstanding = options.outstanding;
-  if (outstanding.empty()) outstanding = {options.pressure == "high" ? kMostOutstanding : 1};
+  if (outstanding.empty()) outstanding = {options.pressure == "high" ? kHighPressure : 1};
   std::vector<cxl::RunOptions> cases;
   for (const double clock : options.clocks) {
     for (const double miss : options.miss) {
       for (const std::uint32_t count : outstanding) {
         cases.push_back(one);
         cases.back().timing.clock_ghz = clock;
+        cases.back().timing.queue = std::max(one.timing.queue, count);
         cases.back().host = {.miss_rate = miss, .outstanding = count, .seed = options.seed};
       }
     }
@@ -202,7 +205,7 @@ void add_cxl_run(CLI::App& parent, Action& action) {
   add_choice("--pressure", options->pressure, {"low", "high"},
              "low: one access at a time; high: 128");
   add_number("--outstanding", options->outstanding, std::uint32_t{1}, kMostOutstanding,
-             "accesses at a time, instead of --pressure")
+             "accesses at a time, instead of --pressure; above 128 the queue grows with them")
       ->type_name("N,...")
       ->delimiter(',')
       ->allow_extra_args(false);
