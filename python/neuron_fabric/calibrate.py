@@ -45,7 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--seed", type=number_from(0), default=1)
     parser.add_argument("--target", metavar="HARM",
-                        help="the most that the loss may be above dense training's: 0.02, or 1%% of it")
+                        help="the most that the loss may be above dense training's: 0.02, or 1%%")
     parser.add_argument("--most-bytes", type=float, metavar="SHARE",
                         help="the most of the dense bytes that ranks may contribute (1)")
     parser.add_argument("--candidates", metavar="ROUTES",
@@ -53,10 +53,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=number_from(4), help="of a branch")
     parser.add_argument("--dense-steps", type=number_from(1), help="before the branches")
     parser.add_argument("--repeats", type=number_from(2), help="of a branch, at first")
-    parser.add_argument("--depth", type=number_from(1), help="parts that the backbone is cut into (1)")
+    parser.add_argument("--depth", type=number_from(1), help="parts of the backbone (1)")
     parser.add_argument("--out", type=Path, default=Path("nf-calibration"), metavar="DIR",
                         help="for the work so far (nf-calibration)")
     parser.add_argument("--resume", action="store_true", help="go on from what --out holds")
+    parser.add_argument("--no-keep", action="store_true",
+                        help="of large models: leave no checkpoints, to resume from, in --out")
     parser.add_argument("--update", type=Path, metavar="RUN_DIR",
                         help="no training: refine the profile -o by what a run with it recorded")
     parser.add_argument("--json", action="store_true", help="one JSON object, no tables")
@@ -86,6 +88,8 @@ def check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     sizes = WORKLOADS[asked.workload].sizes
     if asked.size is not None and asked.size not in sizes:
         parser.error(f"{asked.workload} has no size {asked.size}; it has {', '.join(sizes)}")
+    if asked.no_keep and asked.resume:
+        parser.error("--resume goes on from what --no-keep does not leave")
     options = options_of(asked)
     try:
         if "target" in options:
@@ -100,8 +104,9 @@ def work(asked: argparse.Namespace, arguments: list[str]) -> None:
 
     calibrate(Order(
         workload=asked.workload, size=asked.size, data=asked.data, device=asked.device,
-        seed=asked.seed, out=asked.out, resume=asked.resume, quiet=asked.json,
-        command=shlex.join(["nf", "calibrate", *arguments]), options=options_of(asked)))
+        seed=asked.seed, out=asked.out, resume=asked.resume, keep=not asked.no_keep,
+        quiet=asked.json, command=shlex.join(["nf", "calibrate", *arguments]),
+        options=options_of(asked)))
 
 
 def show(asked: argparse.Namespace, seconds: float) -> int:
@@ -150,7 +155,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = make_parser()
     asked = parser.parse_args(arguments)
     if asked.worker:
-        return launch.run_rank(lambda: work(asked, [word for word in arguments if word != "--worker"]))
+        given = [word for word in arguments if word != "--worker"]
+        return launch.run_rank(lambda: work(asked, given))
     if asked.update is not None:
         return refine(parser, asked)
     started = time.monotonic()

@@ -89,8 +89,9 @@ class Outcome:
 
     def _region(self, pattern: dict[str, Any], tried: Branches | None) -> dict[str, Any]:
         seen = tried.health.get(pattern["name"]) if tried else None
-        budget = {"error_budget": rounded_up(ERROR_MARGIN * seen.error)} if seen and seen.error else {}
-        return pattern | budget
+        if seen is None or not seen.error:
+            return pattern
+        return pattern | {"error_budget": rounded_up(ERROR_MARGIN * seen.error)}
 
     def _provenance(self) -> dict[str, Any]:
         return {

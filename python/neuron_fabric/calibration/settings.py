@@ -57,7 +57,8 @@ class CalibrationSettings:
 
     def __post_init__(self) -> None:
         for route in self.candidates:
-            _C.contribution_bytes(route, [], [], [])  # raises ValueError with the nearest known word
+            # Raises ValueError with the nearest known word.
+            _C.contribution_bytes(route, [], [], [])
         if not self.candidates:
             raise ValueError("there is no candidate to choose from; give g_ternary, for example")
         if len(set(self.candidates)) < len(self.candidates):

@@ -30,7 +30,8 @@ def _branches(outcome: dict[str, Any]) -> str:
             continue
         verdict = "within the target" if row["within_target"] else "too much"
         rows.append([
-            _spelled(row["routes"]), row["start"], units.percent(row["bytes_up_ratio"]), harm(row), str(row["pairs"]),
+            _spelled(row["routes"]), row["start"], units.percent(row["bytes_up_ratio"]), harm(row),
+            str(row["pairs"]),
             verdict + (", chosen" if row["chosen"] else "")])
     return align(rows, left=2)
 
@@ -47,8 +48,9 @@ def conclusion(outcome: dict[str, Any]) -> str:
         when = "from the first step on"
     else:
         when = f"after first steps with {_spelled(outcome['at_first'])}"
-    return (f"{_spelled(chosen)}, the rest dense, {when}: {units.percent(outcome['bytes_up_ratio'])} "
-            f"of the dense bytes up,\nfor {harm(outcome)} of loss; allowed are {allowed}")
+    share = units.percent(outcome["bytes_up_ratio"])
+    return (f"{_spelled(chosen)}, the rest dense, {when}:\n{share} of the dense bytes up, for "
+            f"{harm(outcome)} of loss; allowed are {allowed}")
 
 
 def changes(told: dict[str, Any]) -> str:

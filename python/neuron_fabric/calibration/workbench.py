@@ -1,5 +1,6 @@
 """What the parts of a calibration share: a training job, how its gradients travel, its regions."""
 
+import gc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,10 +27,11 @@ class Workbench:
     parameters: ModelParameters
     regions: list[Region]
     watch: Watch
-    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # by what branches call their start
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # by the name of branches' start
 
     def open(self, settings: Settings) -> Session:
         """Collective."""
+        gc.collect()  # what earlier ones hold of a device goes, on all ranks at the same time
         ddp = self.training.ddp
         session = open_session(ddp.module, ddp.process_group, lambda: settings, TIMEOUT)
         assert session is not None  # NF_MODE is on

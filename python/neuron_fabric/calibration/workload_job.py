@@ -43,6 +43,7 @@ class Order:
     seed: int
     out: Path
     resume: bool
+    keep: bool
     quiet: bool
     command: str
     options: dict[str, Any] = field(default_factory=dict)  # of the Calibrator
@@ -72,8 +73,7 @@ def calibrate(order: Order) -> None:
 
 def _calibrator(order: Order, workload: Workload, device: torch.device) -> Calibrator:
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    if hasattr(workload, "to"):
-        workload.to(device)
+    workload.to(device)
     model = workload.make_model(order.seed).to(device)
     ddp = DistributedDataParallel(model)
     optimizer = workload.make_optimizer(model)
@@ -100,8 +100,9 @@ def _calibrator(order: Order, workload: Workload, device: torch.device) -> Calib
         return total.item() / len(judges)
 
     options = {"warm_up_steps": workload.warm_up} | plan_of(order.workload, order.size)
+    watch = CalibrationConsole() if rank == 0 and not order.quiet else None
     return Calibrator(
         ddp, optimizer, step,
         lambda batch_order: workload.batches(rank, ranks, first_order + batch_order),
-        judge=judge, out=order.out, resume=order.resume, seed=order.seed,
-        watch=CalibrationConsole() if rank == 0 and not order.quiet else None, **(options | order.options))
+        judge=judge, out=order.out if order.keep else None, resume=order.resume, seed=order.seed,
+        watch=watch, **(options | order.options))

@@ -72,7 +72,8 @@ def _tiles(provenance: dict[str, Any]) -> str:
                 + _tile("Recommended", "full precision", "nothing else is within the target")
                 + "</section>")
     return ('<section class="tiles">'
-            + _tile("Bytes up, of dense", units.percent(provenance["bytes_up_ratio"]), _spelled(chosen))
+            + _tile("Bytes up, of dense", units.percent(provenance["bytes_up_ratio"]),
+                    _spelled(chosen))
             + _tile("Harm to the loss", _harm(found), f"allowed: {provenance['most_harm']:.4g}")
             + "</section>")
 
