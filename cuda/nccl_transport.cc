@@ -79,8 +79,8 @@ Status NcclTransport::health() {
 
 // Kernels that wait for a peer end, so that nobody hangs; what they received is rubbish. A thread
 // that is itself stuck within NCCL, waiting for a peer to connect, goes on, too. NCCL frees memory
-// here, and for that waits for all that is on the device: kernels of other communicators, too, which
-// somebody must be free to abort.
+// here, and for that waits for all that is on the device: kernels of other communicators, too,
+// which somebody must be free to abort.
 void NcclTransport::abort(const Status& why) {
   const std::unique_lock lock(mutex_, kPatience);
   if (failure_.ok()) failure_ = why;
