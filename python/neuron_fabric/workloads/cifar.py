@@ -96,7 +96,7 @@ class Cifar(Workload):
     default_size = "full"
     batch_size = 128
     steps = 1200  # 12 epochs of 50,000 images with 4 ranks
-    warm_up = 25
+    warm_up = 100
     has_images = True
 
     def __init__(self, size: str | None = None, data: str | Path | None = None) -> None:
@@ -114,7 +114,7 @@ class Cifar(Workload):
         return ResNet18(self.classes, self.size)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4,
+        return torch.optim.SGD(model.parameters(), lr=0.4, momentum=0.9, weight_decay=5e-4,
                                nesterov=True)
 
     def to(self, device: torch.device) -> "Cifar":
