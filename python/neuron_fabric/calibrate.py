@@ -49,7 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--most-bytes", type=float, metavar="SHARE",
                         help="the most of the dense bytes that ranks may contribute (1)")
     parser.add_argument("--candidates", metavar="ROUTES",
-                        help="to choose from (g_binary,g_ternary,waterfill:3,waterfill:4,waterfill:5)")
+                        help="to choose from (g_binary,g_ternary,waterfill:4,waterfill:5)")
     parser.add_argument("--steps", type=number_from(4), help="of a branch")
     parser.add_argument("--dense-steps", type=number_from(1), help="before the branches")
     parser.add_argument("--repeats", type=number_from(2), help="of a branch, at first")

@@ -7,7 +7,7 @@ import torch  # noqa: F401  loads what the extension links
 
 from neuron_fabric import _C
 
-CANDIDATES = ("g_binary", "g_ternary", "waterfill:3", "waterfill:4", "waterfill:5")
+CANDIDATES = ("g_binary", "g_ternary", "waterfill:4", "waterfill:5")
 
 
 @dataclass(frozen=True)

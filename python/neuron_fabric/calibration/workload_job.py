@@ -25,8 +25,8 @@ PLANS: dict[str, dict[str, dict[str, Any]]] = {
     "gpt": {"mini": {"dense_steps": 40, "branch_steps": 30, "repeats": 2, "target": "0.5%"},
             "124m": {"dense_steps": 60, "branch_steps": 30, "repeats": 2, "target": "0.4%"},
             "1b": {"dense_steps": 40, "branch_steps": 20, "repeats": 2, "target": "0.4%"}},
-    "cifar100": {"full": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.01"}},
-    "cifar10": {"full": {"dense_steps": 100, "branch_steps": 60, "repeats": 2, "target": "0.01"}},
+    "cifar100": {"full": {"dense_steps": 130, "branch_steps": 60, "repeats": 2, "target": "0.01"}},
+    "cifar10": {"full": {"dense_steps": 130, "branch_steps": 60, "repeats": 2, "target": "0.01"}},
     "sst2": {"minilm": {"dense_steps": 100, "warm_up_steps": 50, "branch_steps": 60, "repeats": 2,
                         "target": "0.01"}},
 }
