@@ -1,0 +1,108 @@
+"""Runs of nf train, each in a folder of its own. What is finished is not done again."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.train.options import TrainOptions, file_name, parse
+from neuron_fabric.train.result import is_finished, read_result
+
+POLL_SECONDS = 0.1
+LAST_LINES = 3  # of a run that failed
+
+
+@dataclass(frozen=True)
+class Job:
+    route: str
+    seed: int
+    out: Path
+    arguments: tuple[str, ...]  # of nf train
+
+    @property
+    def name(self) -> str:
+        return f"{self.route}, seed {self.seed}"
+
+    def options(self) -> TrainOptions:
+        return parse(list(self.arguments), [self.arguments[0]])
+
+    def result(self) -> dict[str, Any] | None:
+        """Of the finished run; None where there is none."""
+        result = read_result(self.out)
+        return result if is_finished(result, self.options().identity()) else None
+
+
+def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[str]) -> list[Job]:
+    """By seed, so that the routes of one seed are complete as early as can be."""
+    jobs = []
+    for seed in range(1, seeds + 1):
+        for route in routes:
+            folder = out / f"{file_name(route)}-seed{seed}"
+            words = (*arguments, "--route", route, "--seed", str(seed), "--out", str(folder))
+            jobs.append(Job(route, seed, folder, words))
+    return jobs
+
+
+class Failures(Exception):
+    """Runs that ended without a result."""
+
+
+def run_all(jobs: Sequence[Job], at_a_time: int, tell: Callable[[str], None]) -> None:
+    """Raises Failures, at the end, where some have failed. On an interrupt the runs under way stop, and
+    keep what they have."""
+    waiting = [job for job in jobs if job.result() is None]
+    if kept := len(jobs) - len(waiting):
+        tell(f"{kept} of {len(jobs)} runs are there already")
+    running: dict[Job, subprocess.Popen] = {}
+    failed: list[str] = []
+    done, began = 0, time.monotonic()
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_a_time:
+                job = waiting.pop(0)
+                running[job] = _start(job)
+            time.sleep(POLL_SECONDS)
+            for job in [job for job, process in running.items() if process.poll() is not None]:
+                del running[job]
+                done += 1
+                if (result := job.result()) is None:
+                    failed.append(f"{job.name}: {_last_words(job)}")
+                    tell(failed[-1])
+                    continue
+                each = (time.monotonic() - began) / done
+                left = f", about {each * (len(waiting) + len(running)):.0f} s left"
+                tell(f"{job.name}: {100 * result['accuracy']:.2f} %, loss {result['loss']:.4f}, "
+                     f"{result['seconds']:.1f} s{left if waiting or running else ''}")
+    finally:
+        _stop(running.values())
+    if failed:
+        raise Failures("\n".join(failed))
+
+
+def _start(job: Job) -> subprocess.Popen:
+    job.out.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-P", "-m", "neuron_fabric.train", *job.arguments]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                                "NF_COMMAND": shlex.join(["nf", "train", *job.arguments])}
+    with open(job.out / "train.log", "w") as log:
+        # Runs of their own session, or an interrupt would reach their ranks before themselves.
+        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                                start_new_session=True)
+
+
+def _stop(processes: Sequence[subprocess.Popen]) -> None:
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    for process in processes:
+        process.wait()
+
+
+def _last_words(job: Job) -> str:
+    lines = [line for line in (job.out / "train.log").read_text().splitlines() if line.strip()]
+    return " ".join(lines[-LAST_LINES:]) or "it said nothing"

@@ -1,0 +1,85 @@
+"""A page of comparisons, from folders of stored results: a table and a picture each, with the machine, the
+commit and the command beside them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import figures, pictures, words
+
+
+class PageError(Exception):
+    """A folder that holds no results, or spoilt ones."""
+
+
+def stored_results(folder: Path) -> list[dict[str, Any]]:
+    """By route and seed: full precision first, BF16 next, others by their names."""
+    results = []
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            result = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise PageError(f"{path}: {error}") from error
+        if isinstance(result, dict) and result.get("finished") and "curve" in result:
+            results.append(result)
+
+    def place(result: dict[str, Any]) -> tuple[int, str, int]:
+        route = result["route"]
+        rank = 0 if route in figures.FULL_PRECISION else 1 if route in figures.BF16 else 2
+        return rank, route, result["seed"]
+
+    return sorted(results, key=place)
+
+
+def section(name: str, results: Sequence[dict[str, Any]], picture: str) -> str:
+    routes = list(dict.fromkeys(result["route"] for result in results))
+    baseline = figures.first_of(figures.FULL_PRECISION, routes) or figures.first_of(figures.BF16, routes)
+    target = figures.usual_target(results)
+    rows = figures.figures(results, baseline, target)
+    first = results[0]
+    title = f"{first['workload']} ({first['size']}), {first['ranks']} ranks"
+    parts = [f"## {name}: {title}",
+             f"{first['parameters']:,} parameters, {first['steps']:,} steps of {first['ranks']} x "
+             f"{first['batch']} examples, the same seeds, batches and first weights for every route.",
+             words.markdown(rows), f"{words.legend(baseline, target)}.", f"![{title}]({picture})"]
+    if sentences := words.beside_bf16(rows):
+        parts.append("\n".join(f"- {sentence}" for sentence in sentences))
+    return "\n\n".join([*parts, origin(results)])
+
+
+def origin(results: Sequence[dict[str, Any]]) -> str:
+    """What is needed to make the figures again."""
+    machines = {_machine(result) for result in results}
+    commits = {str(result["commit"]) for result in results}
+    return (f"Machine: {'; '.join(sorted(machines))}. Commit: {', '.join(sorted(commits))}. The first of "
+            f"the runs:\n\n```\n{results[0]['command']}\n```")
+
+
+def _machine(result: dict[str, Any]) -> str:
+    machine, versions = result["machine"], result["versions"]
+    card = f"{machine['card']}, " if "card" in machine else ""
+    return f"{card}{machine['processor']}, {machine['cores']} cores, PyTorch {versions['torch']}"
+
+
+def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:
+    """Writes the page and its pictures. Returns the names of folders without results. Raises PageError
+    where none has any."""
+    sections, empty = [], []
+    for folder in folders:
+        results = stored_results(folder)
+        if not results:
+            empty.append(folder.name)
+            continue
+        images.mkdir(parents=True, exist_ok=True)
+        picture = images / f"results_{folder.name}.svg"
+        pictures.draw(results, f"{results[0]['workload']}, {results[0]['ranks']} ranks", [picture],
+                      figures.usual_target(results))
+        link = picture.resolve().relative_to(page.resolve().parent).as_posix()
+        sections.append(section(folder.name, results, link))
+    if not sections:
+        raise PageError("none of the folders holds results of nf train")
+    head = ("# Results\n\nMade by `scripts/results.py` from the results in `bench/results`; `nf compare` "
+            "makes such results. Accuracy is that of data held back; means over seeds.")
+    page.write_text("\n\n".join([head, *sections]) + "\n")
+    return empty

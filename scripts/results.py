@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Makes docs/results.md and its pictures from the results that are stored in bench/results/NAME/*.json.
+
+    scripts/results.py                 # all of them
+    scripts/results.py -o page.md --images img bench/results/hostile
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "python"))  # where it is not installed
+from neuron_fabric.compare.page import PageError, make_page  # noqa: E402
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folders", type=Path, nargs="*", help="(those in bench/results)")
+    parser.add_argument("-o", "--out", type=Path, default=ROOT / "docs" / "results.md")
+    parser.add_argument("--images", type=Path, help="below the page's folder (img beside it)")
+    options = parser.parse_args()
+    folders = options.folders or sorted(p for p in (ROOT / "bench" / "results").iterdir() if p.is_dir())
+    images = options.images or options.out.parent / "img"
+    try:
+        empty = make_page(folders, options.out, images)
+    except (PageError, OSError) as error:
+        print(f"results: {error}", file=sys.stderr)
+        return 1
+    for name in empty:
+        print(f"results: {name} holds no finished result of nf train", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
