@@ -14,7 +14,7 @@ from .table import Cell, table
 FORMAT = "neuron_fabric.profile"
 ROW = 26  # height of a branch in the drawing
 LEFT, RIGHT, WIDTH = 470, 130, 1160
-MOST_LETTERS = 70  # of a branch's name
+MOST_LETTERS = 62  # of a branch's name
 SIZE, MARGIN = 360, 62  # of the plot of errors
 
 Row = dict[str, Any]
