@@ -20,7 +20,7 @@ def run(route, seed, accuracy, seconds=10.0, **changes):
              {"step": 10, "seconds": seconds, "bytes": 20, "accuracy": accuracy, "loss": 1.0}]
     return {"workload": "digits", "size": "tiny", "route": route, "seed": seed, "ranks": 2,
             "accuracy": accuracy, "loss": 1.0, "bytes": 2.0, "bytes_ratio": 0.5, "bytes_up_ratio": 0.25,
-            "step_seconds": 0.1, "exposed_seconds": 0.05, "curve": curve, "diverged": False,
+            "step_seconds": 0.1, "exposed_seconds": 0.05, "curve": curve, "diverged": False, "fallbacks": [],
             "finished": True, "parameters": 100, "steps": 10, "batch": 4, "commit": "abc", "command":
             "nf train digits", "machine": {"processor": "a processor", "cores": 2},
             "versions": {"torch": "2.11"}} | changes
@@ -65,6 +65,12 @@ def test_the_table_and_what_it_says_beside_bf16():
     row = json.loads(words.json_lines(RUNS, 0.9).splitlines()[-1])
     assert set(row) == set(words.KEYS)
     assert row["seconds_to_target"] == 5
+
+
+def test_fallbacks_are_told():
+    fallen = run("default", 1, 0.9, fallbacks=[{"step": 7, "reason": "norm_spike"}])
+    assert words.fallbacks([*RUNS, fallen, run("default", 2, 0.9)]) == [
+        "default fell back in 1 of 2 runs, first at step 7: norm_spike"]
 
 
 def test_baselines_join_unless_one_is_named():

@@ -87,7 +87,7 @@ def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
     (options.out / "rows.jsonl").write_text(lines + "\n")
     rows = figures.figures(results, baseline, target)
     text = "\n\n".join(filter(None, [words.table(rows), words.legend(baseline, target),
-                                     "\n".join(words.beside_bf16(rows))]))
+                                     "\n".join(words.beside_bf16(rows) + words.fallbacks(results))]))
     (options.out / "table.txt").write_text(text + "\n")
     print(lines if options.json else f"\n{text}")
     draw(options, results, target)

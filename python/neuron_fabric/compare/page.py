@@ -39,11 +39,11 @@ def section(name: str, results: Sequence[dict[str, Any]], picture: str) -> str:
     rows = figures.figures(results, baseline, target)
     first = results[0]
     title = f"{first['workload']} ({first['size']}), {first['ranks']} ranks"
-    parts = [f"## {name}: {title}",
+    parts = [f"## {title}" if name == first["workload"] else f"## {name}: {title}",
              f"{first['parameters']:,} parameters, {first['steps']:,} steps of {first['ranks']} x "
              f"{first['batch']} examples, the same seeds, batches and first weights for every route.",
              words.markdown(rows), f"{words.legend(baseline, target)}.", f"![{title}]({picture})"]
-    if sentences := words.beside_bf16(rows):
+    if sentences := words.beside_bf16(rows) + words.fallbacks(results):
         parts.append("\n".join(f"- {sentence}" for sentence in sentences))
     return "\n\n".join([*parts, origin(results)])
 

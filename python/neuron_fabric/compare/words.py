@@ -80,3 +80,16 @@ def beside_bf16(rows: Sequence[RouteFigures]) -> list[str]:
         else:
             sentences.append(f"{row.route} is at the target {factor:.2f} x sooner than {base.route}")
     return sentences
+
+
+def fallbacks(results: Sequence[dict[str, Any]]) -> list[str]:
+    """A sentence a route that fell back to full precision: where first, and why."""
+    sentences = []
+    for route in dict.fromkeys(result["route"] for result in results):
+        runs = [result for result in results if result["route"] == route]
+        fallen = [result["fallbacks"][0] for result in runs if result["fallbacks"]]
+        if fallen:
+            first = min(fallen, key=lambda fallback: fallback["step"])
+            sentences.append(f"{route} fell back in {len(fallen)} of {len(runs)} runs, first at step "
+                             f"{first['step']}: {first['reason']}")
+    return sentences
