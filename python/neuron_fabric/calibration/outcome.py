@@ -14,10 +14,9 @@ from neuron_fabric import _C
 from neuron_fabric.calibration import text
 from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
-    CHECKPOINT, DENSE, Assignment, Branches, Evidence, Measurement)
+    CHECKPOINT, DENSE, FIRST_STEP, Assignment, Branches, Evidence, Measurement, RegionHealth)
 from neuron_fabric.calibration.harm import Harm, harm_of
-from neuron_fabric.calibration.limits import (
-    ERROR_MARGIN, LEAST_NORM_SPIKE, NORM_MARGIN, rounded_up)
+from neuron_fabric.calibration.limits import error_budget, norm_spike
 from neuron_fabric.calibration.settings import CalibrationSettings
 from neuron_fabric.profile import Profile
 
@@ -62,16 +61,15 @@ class Outcome:
         return f"{text.tables(told)}\n\n{text.conclusion(told)}"
 
     def _profile(self, name: str, provenance: dict[str, object]) -> dict[str, Any]:
-        chosen = self.choice.assignment
-        tried = self.evidence.find(chosen)
+        seen = self._seen()
         health: dict[str, float] = {
             "warm_up_steps": self.settings.dense_steps if self.choice.at_first is None else 0}
-        if tried is not None and tried.health:
-            most = max(seen.norm_ratio for seen in tried.health.values())
-            health["norm_spike"] = max(LEAST_NORM_SPIKE, rounded_up(NORM_MARGIN * most))
+        if seen:
+            health["norm_spike"] = norm_spike(max(one.norm_ratio for one in seen.values()))
         return {
             "format": "neuron_fabric.profile", "version": 1, "name": name,
-            "regions": [self._region(pattern, tried) for pattern in self.patterns],
+            "regions": [pattern | ({"error_budget": error_budget(seen[pattern["name"]].error)}
+                                   if pattern["name"] in seen else {}) for pattern in self.patterns],
             "phases": self._phases(),
             "health": health,
             "smallest_parameter": self.settings.smallest_parameter,
@@ -87,11 +85,18 @@ class Outcome:
             pattern["name"]: routes.route(pattern["name"]) for pattern in self.patterns}}
             for step, routes in phases]
 
-    def _region(self, pattern: dict[str, Any], tried: Branches | None) -> dict[str, Any]:
-        seen = tried.health.get(pattern["name"]) if tried else None
-        if seen is None or not seen.error:
-            return pattern
-        return pattern | {"error_budget": rounded_up(ERROR_MARGIN * seen.error)}
+    def _seen(self) -> dict[str, RegionHealth]:
+        """By region, the most in all branches along what was chosen."""
+        tried = [self.evidence.find(self.choice.assignment, CHECKPOINT)]
+        if self.choice.at_first is not None:
+            tried.append(self.evidence.find(self.choice.at_first, FIRST_STEP))
+        seen: dict[str, RegionHealth] = {}
+        for branches in filter(None, tried):
+            for region, one in branches.health.items():
+                known = seen.get(region, one)
+                seen[region] = RegionHealth(max(one.error, known.error),
+                                            max(one.norm_ratio, known.norm_ratio))
+        return seen
 
     def _provenance(self) -> dict[str, Any]:
         return {

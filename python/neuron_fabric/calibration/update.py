@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.calibration.limits import ERROR_MARGIN, rounded_up
+from neuron_fabric.calibration.limits import error_budget
 from neuron_fabric.telemetry.records import (
     CHOSEN_REASONS, DENSE_ROUTE, Decision, RecordError, Step, parse)
 
@@ -86,7 +86,7 @@ def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str
         if found.is_locked_out or found.fallbacks.total() > most:
             changes = _better_routes(result, region["name"])
         if not changes and found.most_error > 0:
-            budget = rounded_up(ERROR_MARGIN * found.most_error)
+            budget = error_budget(found.most_error)
             if budget != region.get("error_budget"):
                 changes.append(f"error budget {region.get('error_budget', 'default')} to {budget}")
                 region["error_budget"] = budget
