@@ -27,9 +27,7 @@ def one_thread():
 def workload(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     data = write_tsv(folder) if request.param == "sst2" else write_npz(folder, request.param)
-    workload = make_workload(request.param, "tiny", data)
-    workload.batch_size = min(workload.batch_size, 32)
-    return workload
+    return make_workload(request.param, "tiny", data)
 
 
 @pytest.fixture
