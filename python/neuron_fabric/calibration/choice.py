@@ -25,7 +25,7 @@ from neuron_fabric.calibration.evidence import (
 from neuron_fabric.calibration.harm import Harm, harm_of
 from neuron_fabric.calibration.settings import CalibrationSettings
 
-WORTH = 10
+WORTH = 3
 SMALLEST_GAIN = 0.01
 MOST_REPEATS = 2  # times those of the settings, for what is too close to call
 
