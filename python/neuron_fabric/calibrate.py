@@ -3,7 +3,6 @@ training."""
 
 import argparse
 import json
-import os
 import shlex
 import signal
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 from neuron_fabric import launch
 from neuron_fabric.calibration import text
+from neuron_fabric.files import write_whole
 
 NO_ROUTE = 3  # exit status: nothing but dense meets the target
 EPILOG = """\
@@ -115,7 +115,8 @@ def show(asked: argparse.Namespace, seconds: float) -> int:
     outcome = json.loads((asked.out / OUTCOME).read_text(encoding="utf-8"))
     outcome["seconds"] = seconds
     if asked.profile is not None:
-        replace(asked.profile, (asked.out / PROFILE).read_text(encoding="utf-8"))
+        asked.profile.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(asked.profile, (asked.out / PROFILE).read_text(encoding="utf-8"))
         outcome["profile"] = str(asked.profile)
     if asked.json:
         print(json.dumps(outcome))
@@ -136,18 +137,10 @@ def refine(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
     except (UpdateError, OSError, ValueError, KeyError, TypeError) as error:
         print(f"nf calibrate: {asked.profile}: {error}", file=sys.stderr)
         return 1
-    replace(asked.profile, json.dumps(refined, indent=1))
+    write_whole(asked.profile, json.dumps(refined, indent=1))
     told = refined["provenance"]["updates"][-1]
     print(json.dumps(told) if asked.json else text.changes(told))
     return 0
-
-
-def replace(path: Path, content: str) -> None:
-    """In one piece."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(content, encoding="utf-8")
-    os.replace(part, path)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,7 +5,6 @@ import math
 import os
 import platform
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from neuron_fabric.calibration.evidence import (
 from neuron_fabric.calibration.harm import Harm, harm_of
 from neuron_fabric.calibration.limits import error_budget, norm_spike
 from neuron_fabric.calibration.settings import CalibrationSettings
+from neuron_fabric.files import write_whole
 from neuron_fabric.profile import Profile
 
 
@@ -38,9 +38,7 @@ class Outcome:
         return Profile.parse(json.dumps(self._profile(name, provenance)), name)
 
     def save(self, path: str | os.PathLike, name: str = "calibrated", **provenance: object) -> None:
-        part = Path(f"{path}.part")
-        part.write_text(self.profile(name, **provenance).text, encoding="utf-8")
-        os.replace(part, path)
+        write_whole(path, self.profile(name, **provenance).text)
 
     def to_dict(self) -> dict[str, Any]:
         """What came of it, for programs and for text.py."""

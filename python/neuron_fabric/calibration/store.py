@@ -10,6 +10,7 @@ import torch
 
 from neuron_fabric.calibration.evidence import Evidence, EvidenceError
 from neuron_fabric.calibration.snapshot import Snapshot
+from neuron_fabric.files import write_whole
 
 _FORMAT = "neuron_fabric.calibration"
 _VERSION = 1
@@ -45,7 +46,8 @@ class Store:
             return
         text = json.dumps({"format": _FORMAT, "version": _VERSION, "job": facts,
                            "evidence": evidence.to_dict()}, indent=1, allow_nan=False)
-        _replace(self._evidence, text.encode())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self._evidence, text)
 
     def load(self, facts: dict[str, Any]) -> Evidence | None:
         """None where nothing was kept. Raises CalibrationError where it is damaged or of another
@@ -91,13 +93,3 @@ class Store:
     def _damaged(self, path: Path, why: object) -> str:
         line = str(why).strip().splitlines()[0] if str(why).strip() else type(why).__name__
         return f"{path} is missing or damaged ({line}); begin without resuming, or in another folder"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    with open(part, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)

@@ -1,11 +1,11 @@
 """`nf report RUN_DIR|PROFILE -o FILE`, also `python -m neuron_fabric.report`."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from .. import units
+from ..files import write_whole
 from .calibration import ProfileError, body, read_profile
 from .page import frame, page
 from .run import RunError, read_run
@@ -32,12 +32,9 @@ def show_progress(share: float) -> None:
 def write(path: Path, text: str) -> int:
     """In one piece, so that a page that is open in a browser is never half a page."""
     data = text.encode(errors="replace")
-    part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(data)
-        os.replace(part, path)
+        write_whole(path, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise RunError(f"cannot write {path}: {error.strerror}") from error
     return len(data)
 

@@ -1,13 +1,13 @@
 """Telemetry for Prometheus: served over HTTP, or in a file for the textfile collector of
 node_exporter."""
 
-import os
 import socket
 import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from ..files import write_whole
 from .metrics import Metrics
 from .stream import Reader, Record
 
@@ -99,6 +99,4 @@ class PrometheusFile(Reader):
         self._metrics.add(record)
 
     def flush(self) -> None:
-        part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
-        part.write_bytes(self._metrics.text().encode(errors="replace"))
-        os.replace(part, self._path)
+        write_whole(self._path, self._metrics.text())

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from neuron_fabric.files import write_whole
+
 WORD = "state.json"
 
 
@@ -58,10 +60,8 @@ class Checkpoint:
         torch.save(state, self._file(step))
         dist.barrier()
         if self.rank == 0:
-            half = self.out / f"{WORD}.half"
-            half.write_text(json.dumps({"step": step, "ranks": dist.get_world_size(),
-                                        "options": self.identity}))
-            half.replace(self.out / WORD)
+            write_whole(self.out / WORD, json.dumps(
+                {"step": step, "ranks": dist.get_world_size(), "options": self.identity}))
         dist.barrier()
         for file in self.folder.glob(f"rank{self.rank}.*.pt"):
             if file != self._file(step):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 import neuron_fabric
+from neuron_fabric.files import write_whole
 
 from .checkpoint import plain
 
@@ -27,9 +28,7 @@ def read_result(out: Path) -> dict[str, Any] | None:
 
 
 def write_result(out: Path, result: dict[str, Any]) -> None:
-    half = out / f"{FILE}.half"
-    half.write_text(json.dumps(result))
-    half.replace(out / FILE)
+    write_whole(out / FILE, json.dumps(result))
 
 
 def is_finished(result: dict[str, Any] | None, identity: dict[str, Any]) -> bool:
