@@ -58,6 +58,7 @@ def test_a_loop_of_ones_own_gets_a_profile_with_the_evidence(profile):
     routes = profile["phases"][0]["routes"]
     assert set(routes) == {"norm", "bias", "head", "backbone"}
     assert routes["backbone"] == "g_binary"  # the target is loose
+    assert {"version", "torch", "machine", "commit"} <= profile["provenance"].keys()
     evidence = Evidence.from_dict(profile["provenance"]["evidence"])
     assert len(evidence.dense_losses) == OPTIONS["dense_steps"]
     # Two points, four regions, two routes.

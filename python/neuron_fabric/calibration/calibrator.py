@@ -132,7 +132,8 @@ class Calibrator:
             self._bench.watch.left = time_left.estimate(self._evidence)
             self._bench.watch.end(self._told(question))
         return Outcome(self.settings, self._evidence, choose(self._evidence, self.settings),
-                       tuple(region.pattern for region in self._bench.regions))
+                       tuple(region.pattern for region in self._bench.regions),
+                       self._bench.parameters.tensors[0].device)
 
     # The work of before.
 

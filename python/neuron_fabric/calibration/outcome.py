@@ -3,13 +3,12 @@
 import json
 import math
 import os
-import platform
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from neuron_fabric import _C
+from neuron_fabric import provenance
 from neuron_fabric.calibration import text
 from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
@@ -27,18 +26,19 @@ class Outcome:
     evidence: Evidence
     choice: Choice
     patterns: tuple[dict[str, Any], ...]  # regions as profiles spell them
+    device: torch.device                  # that the model was on
 
     @property
     def meets_target(self) -> bool:
         """Otherwise nothing does, and the profile is dense."""
         return self.choice.meets_target
 
-    def profile(self, name: str = "calibrated", **provenance: object) -> Profile:
-        """provenance: what else it should tell of its making."""
-        return Profile.parse(json.dumps(self._profile(name, provenance)), name)
+    def profile(self, name: str = "calibrated", **also: object) -> Profile:
+        """also: what else its provenance should tell."""
+        return Profile.parse(json.dumps(self._profile(name, also)), name)
 
-    def save(self, path: str | os.PathLike, name: str = "calibrated", **provenance: object) -> None:
-        write_whole(path, self.profile(name, **provenance).text)
+    def save(self, path: str | os.PathLike, name: str = "calibrated", **also: object) -> None:
+        write_whole(path, self.profile(name, **also).text)
 
     def to_dict(self) -> dict[str, Any]:
         """What came of it, for programs and for text.py."""
@@ -58,7 +58,7 @@ class Outcome:
         told = self.to_dict()
         return f"{text.tables(told)}\n\n{text.conclusion(told)}"
 
-    def _profile(self, name: str, provenance: dict[str, object]) -> dict[str, Any]:
+    def _profile(self, name: str, also: dict[str, object]) -> dict[str, Any]:
         seen = self._seen()
         health: dict[str, float] = {
             "warm_up_steps": self.settings.dense_steps if self.choice.at_first is None else 0}
@@ -71,7 +71,7 @@ class Outcome:
             "phases": self._phases(),
             "health": health,
             "smallest_parameter": self.settings.smallest_parameter,
-            "provenance": self._provenance() | provenance,
+            "provenance": self._provenance() | also,
         }
 
     def _phases(self) -> list[dict[str, Any]]:
@@ -97,11 +97,13 @@ class Outcome:
         return seen
 
     def _provenance(self) -> dict[str, Any]:
+        versions = provenance.versions()
         return {
             "made_by": "nf calibrate",
-            "version": _C.__version__,
-            "torch": torch.__version__,
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {device_name()}",
+            "version": versions["neuron_fabric"],
+            "torch": versions["torch"],
+            "commit": provenance.commit(),
+            "machine": provenance.in_words(provenance.machine(self.device)),
             "ranks": self.evidence.ranks,
             "settings": self.settings.to_dict(),
             "chosen": dict(self.choice.assignment.routes),
@@ -153,7 +155,3 @@ def _harm(harm: Harm) -> dict[str, Any]:
 def _mean(found: list[Measurement], key: str) -> float | None:
     values = [value for one in found if math.isfinite(value := getattr(one, key))]
     return sum(values) / len(values) if values else None
-
-
-def device_name() -> str:
-    return torch.cuda.get_device_name() if torch.cuda.is_initialized() else platform.system()

@@ -2,15 +2,13 @@
 
 import json
 import os
-import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import neuron_fabric
+from neuron_fabric import provenance
 from neuron_fabric.files import write_whole
 
 from .checkpoint import plain
@@ -45,36 +43,6 @@ def seconds_to(target: float | None, curve: list[dict[str, Any]]) -> float | Non
 
 
 def surroundings(device: torch.device) -> dict[str, Any]:
-    return {"versions": {"neuron_fabric": neuron_fabric.__version__, "torch": torch.__version__,
-                         "python": platform.python_version()},
-            "commit": commit(), "machine": machine(device),
+    return {"versions": provenance.versions(), "commit": provenance.commit(),
+            "machine": provenance.machine(device),
             "command": os.environ.get("NF_COMMAND") or " ".join(["nf train", *sys.argv[1:]])}
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    found = {"processor": processor(), "cores": os.cpu_count(), "device": device.type}
-    if device.type == "cuda":
-        found["card"] = torch.cuda.get_device_name(device)
-    return found
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def commit() -> str | None:
-    """Of the checkout that this package is in; NF_COMMIT says it where there is a copy without history."""
-    if told := os.environ.get("NF_COMMIT"):
-        return told
-    folder = Path(__file__).resolve().parent
-    try:
-        done = subprocess.run(["git", "-C", str(folder), "rev-parse", "--short=12", "HEAD"],
-                              capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()

@@ -1,0 +1,55 @@
+"""Where figures come from: the machine, the versions and the commit, as results and profiles keep them."""
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import neuron_fabric
+
+PLACE = "python/neuron_fabric/"  # of this package in its checkout
+
+
+def versions() -> dict[str, str]:
+    return {"neuron_fabric": neuron_fabric.__version__, "torch": torch.__version__,
+            "python": platform.python_version()}
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """This one, and the device on it that does the work."""
+    found = {"processor": processor(), "cores": os.cpu_count(), "device": device.type}
+    if device.type == "cuda":
+        found["card"] = torch.cuda.get_device_name(device)
+    return found
+
+
+def in_words(machine: dict[str, Any]) -> str:
+    card = f"{machine['card']}, " if "card" in machine else ""
+    return f"{card}{machine['processor']}, {machine['cores']} cores"
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def commit(folder: Path = Path(__file__).resolve().parent) -> str | None:
+    """Of the checkout that this package is in; NF_COMMIT says it where there is a copy without history."""
+    if told := os.environ.get("NF_COMMIT"):
+        return told
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "--show-prefix", "--short=12", "HEAD"],
+            capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    # A package that was installed below some other project is not of that project's commit.
+    place, _, found = done.stdout.strip().partition("\n")
+    return found if place == PLACE else None

@@ -1,0 +1,57 @@
+"""What results and profiles say of their making."""
+
+import importlib.util
+import subprocess
+
+import pytest
+import torch
+from neuron_fabric import provenance
+
+needs_extension = pytest.mark.skipif(
+    importlib.util.find_spec("neuron_fabric._C") is None,
+    reason="the extension neuron_fabric._C is not built")
+
+
+def git(folder, *words):
+    return subprocess.run(["git", "-C", str(folder), "-c", "user.name=test", "-c", "user.email=test",
+                           *words], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.delenv("NF_COMMIT", raising=False)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "first")
+    return tmp_path
+
+
+def test_the_commit_is_that_of_the_checkout(checkout):
+    package = checkout / "python" / "neuron_fabric"
+    package.mkdir(parents=True)
+    assert provenance.commit(package) == git(checkout, "rev-parse", "--short=12", "HEAD")
+
+
+def test_another_projects_commit_is_not_ours(checkout, tmp_path_factory):
+    installed = checkout / ".venv" / "site-packages" / "neuron_fabric"
+    installed.mkdir(parents=True)
+    assert provenance.commit(installed) is None
+    assert provenance.commit(tmp_path_factory.mktemp("no_checkout")) is None
+
+
+def test_a_copy_without_history_is_told_its_commit(checkout, monkeypatch):
+    monkeypatch.setenv("NF_COMMIT", "abc")
+    assert provenance.commit(checkout) == "abc"
+
+
+def test_a_machine_in_words():
+    here = provenance.machine(torch.device("cpu"))
+    assert here["device"] == "cpu"
+    assert provenance.in_words(here) == f"{here['processor']}, {here['cores']} cores"
+    assert provenance.in_words(here | {"card": "a card"}).startswith("a card, ")
+
+
+@needs_extension
+def test_versions_are_those_in_use():
+    found = provenance.versions()
+    assert found["torch"] == torch.__version__
+    assert found.keys() == {"neuron_fabric", "torch", "python"}
