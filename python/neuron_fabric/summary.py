@@ -5,17 +5,16 @@ import statistics
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import units
-from .tables import align
+from .summary_text import text
 from .telemetry.records import (CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
                                 parse)
 from .telemetry.stream import Reader, Record
 
 RECENT_STEPS = 1000  # medians are of so many steps
-SHOWN_FALLBACKS = 10  # the last ones, in the text; to_dict() has them all
 
 
 @dataclass
@@ -39,6 +38,13 @@ class RegionSummary:
     error_budget: float | None = None
     non_finite: int = 0
     fallbacks: int = 0
+
+    @property
+    def bytes_ratio(self) -> float | None:
+        return units.ratio(self.bytes, self.dense_bytes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"bytes_ratio": self.bytes_ratio}
 
 
 @dataclass
@@ -95,6 +101,11 @@ class Summary:
         return None if self.up_bytes is None else units.ratio(self.up_bytes, self.dense_bytes / 2)
 
     @property
+    def timed_steps(self) -> int:
+        """How many steps the times below are medians of."""
+        return len(self._seconds)
+
+    @property
     def step_seconds(self) -> float | None:
         return _median(self._seconds)
 
@@ -117,11 +128,12 @@ class Summary:
                                    "profile")}
         result |= {key: getattr(self, key) for key in
                    ("step", "epoch", "steps", "skipped_steps", "loss", "bytes", "dense_bytes",
-                    "up_bytes", "bytes_ratio", "bytes_up_ratio", "step_seconds", "exposed_seconds", "predicted_exposed_seconds")}
+                    "up_bytes", "bytes_ratio", "bytes_up_ratio", "step_seconds", "exposed_seconds",
+                    "predicted_exposed_seconds")}
         if self.shadow_bytes is not None:
             result |= {"shadow_bytes": self.shadow_bytes,
                        "shadow_exposed_seconds": self.shadow_exposed_seconds}
-        result["regions"] = [_region_dict(region) for region in self.regions.values()]
+        result["regions"] = [region.to_dict() for region in self.regions.values()]
         result["fallbacks"] = [{"step": fallback.step, "epoch": fallback.epoch,
                                 "region": fallback.region, "reason": fallback.after}
                                for fallback in self.fallbacks]
@@ -129,10 +141,7 @@ class Summary:
         return result
 
     def __str__(self) -> str:
-        blocks = [self._head(), _table(self.regions.values())]
-        if self.fallbacks:
-            blocks.append(_fallback_table(self.fallbacks))
-        return "\n\n".join(filter(None, blocks))
+        return text(self)
 
     def _add_attach(self, attach: Attach) -> None:
         self.attach = attach
@@ -177,31 +186,6 @@ class Summary:
     def _region(self, name: str) -> RegionSummary:
         return self.regions.setdefault(name, RegionSummary(name))
 
-    def _head(self) -> str:
-        lines = []
-        if attach := self.attach:
-            lines.append(f"neuron_fabric {attach.version}: {attach.ranks} ranks, mode "
-                         f"{attach.mode}, admit {attach.admit}, profile {attach.profile}")
-        if self.steps == 0:
-            return "\n".join([*lines, "no steps yet"])
-        skipped = f", {self.skipped_steps:,} skipped" if self.skipped_steps else ""
-        loss = f", loss {units.number(self.loss)}" if self.loss is not None else ""
-        lines.append(f"{units.counted(self.steps, 'step')} to step {self.step:,}{skipped}{loss}")
-        lines.append(f"sent {units.byte_count(self.bytes)} where dense is "
-                     f"{units.byte_count(self.dense_bytes)}, ratio {_ratio(self.bytes_ratio)}")
-        if self.shadow_bytes is not None:
-            would = units.ratio(self.shadow_bytes, self.dense_bytes)
-            lines.append(f"low bits would send {units.byte_count(self.shadow_bytes)}, ratio "
-                         f"{_ratio(would)}, and expose "
-                         f"{units.seconds(self.shadow_exposed_seconds)}")
-        lines.append(f"step {units.seconds(self.step_seconds)}, exposed "
-                     f"{units.seconds(self.exposed_seconds)}, predicted "
-                     f"{units.seconds(self.predicted_exposed_seconds)} "
-                     f"(medians of {units.counted(len(self._seconds), 'step')})")
-        if self.warnings:
-            lines.append(f"warnings: {self.warnings:,}, the last: {self.last_warning}")
-        return "\n".join(lines)
-
 
 class SummaryReader(Reader):
     """Keeps a Summary up to date. summary() may be called from any thread."""
@@ -221,41 +205,5 @@ class SummaryReader(Reader):
             return copy.deepcopy(self._summary)
 
 
-def _median(values: Iterable[float]) -> float | None:
-    values = list(values)
+def _median(values: deque[float]) -> float | None:
     return statistics.median(values) if values else None
-
-
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _region_dict(region: RegionSummary) -> dict[str, Any]:
-    result = {key: getattr(region, key) for key in
-              ("name", "route", "route_now", "reason", "parameters", "values", "steps",
-               "low_bit_steps", "bytes", "dense_bytes", "up_bytes", "norm", "error", "error_budget",
-               "non_finite", "fallbacks")}
-    result["bytes_ratio"] = units.ratio(region.bytes, region.dense_bytes)
-    return result
-
-
-def _table(regions: Iterable[RegionSummary]) -> str:
-    rows = [["region", "route", "now", "reason", "low bit", "sent", "ratio", "norm", "error",
-             "budget", "fallbacks"]]
-    for region in regions:
-        rows.append([region.name, region.route, region.route_now, region.reason,
-                     units.percent(units.ratio(region.low_bit_steps, region.steps)),
-                     units.byte_count(region.bytes),
-                     _ratio(units.ratio(region.bytes, region.dense_bytes)),
-                     units.number(region.norm), units.number(region.error),
-                     units.number(region.error_budget), str(region.fallbacks)])
-    return align(rows, left=4) if len(rows) > 1 else ""
-
-
-def _fallback_table(fallbacks: list[Decision]) -> str:
-    shown = fallbacks[-SHOWN_FALLBACKS:]
-    title = (f"the last {len(shown)} of {len(fallbacks):,} fallbacks" if len(shown) < len(fallbacks)
-             else "fallbacks")
-    rows = [["step", "region", "reason"]]
-    rows += [[f"{fallback.step}", fallback.region, fallback.after] for fallback in shown]
-    return f"{title}\n{align(rows, left=3)}"

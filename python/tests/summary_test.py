@@ -5,7 +5,8 @@ import json
 from fake_run import records
 from few_records import ATTACH, FALLBACK, NOTICE, RUN, step
 
-from neuron_fabric.summary import RECENT_STEPS, SHOWN_FALLBACKS, Summary, SummaryReader
+from neuron_fabric.summary import RECENT_STEPS, Summary, SummaryReader
+from neuron_fabric.summary_text import SHOWN_FALLBACKS
 
 REGION = ATTACH["regions"][1]["name"]
 PLAIN = json.loads(json.dumps(RUN).replace(json.dumps(REGION)[1:-1], "head"))
@@ -38,14 +39,15 @@ def test_the_dictionary():
         "version": "0.1.0", "ranks": 2, "backend": "gloo", "mode": "on", "admit": "useful",
         "topology": "direct", "profile": "default", "step": 1, "epoch": 1, "steps": 2,
         "skipped_steps": 1, "loss": 1.5, "bytes": 5248, "dense_bytes": 32896,
-        "up_bytes": 2112, "bytes_ratio": 5248 / 32896, "bytes_up_ratio": 2112 / 16448, "step_seconds": 0.25, "exposed_seconds": 0.125,
-        "predicted_exposed_seconds": 0.0625, "warnings": 1,
+        "up_bytes": 2112, "bytes_ratio": 5248 / 32896, "bytes_up_ratio": 2112 / 16448,
+        "step_seconds": 0.25, "exposed_seconds": 0.125, "predicted_exposed_seconds": 0.0625,
+        "warnings": 1,
         "fallbacks": [{"step": 2, "epoch": 2, "region": "body", "reason": "non_finite"}]}
     assert regions[0] == {
         "name": "body", "route": "waterfill:5", "route_now": "waterfill:5", "reason": "admitted",
         "parameters": 1, "values": 4096, "steps": 2, "low_bit_steps": 2, "bytes": 5120,
-        "dense_bytes": 32768, "up_bytes": 2048, "norm": 0.5, "error": 0.002, "error_budget": 0.1, "non_finite": 0,
-        "fallbacks": 1, "bytes_ratio": 0.15625}
+        "dense_bytes": 32768, "up_bytes": 2048, "norm": 0.5, "error": 0.002, "error_budget": 0.1,
+        "non_finite": 0, "fallbacks": 1, "bytes_ratio": 0.15625}
 
 
 def test_contributions_are_unknown_where_a_record_does_not_tell():

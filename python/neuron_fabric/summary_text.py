@@ -1,0 +1,70 @@
+"""A summary in words and tables, for people."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from . import units
+from .tables import align
+from .telemetry.records import Decision
+
+if TYPE_CHECKING:
+    from .summary import RegionSummary, Summary
+
+SHOWN_FALLBACKS = 10  # the last ones; Summary.to_dict() has them all
+
+
+def text(summary: "Summary") -> str:
+    blocks = [_head(summary), _regions(summary.regions.values()), _fallbacks(summary.fallbacks)]
+    return "\n\n".join(filter(None, blocks))
+
+
+def _head(summary: "Summary") -> str:
+    lines = []
+    if attach := summary.attach:
+        lines.append(f"neuron_fabric {attach.version}: {attach.ranks} ranks, mode {attach.mode}, "
+                     f"admit {attach.admit}, profile {attach.profile}")
+    if summary.steps == 0:
+        return "\n".join([*lines, "no steps yet"])
+    skipped = f", {summary.skipped_steps:,} skipped" if summary.skipped_steps else ""
+    loss = f", loss {units.number(summary.loss)}" if summary.loss is not None else ""
+    lines.append(f"{units.counted(summary.steps, 'step')} to step {summary.step:,}{skipped}{loss}")
+    lines.append(f"sent {units.byte_count(summary.bytes)} where dense is "
+                 f"{units.byte_count(summary.dense_bytes)}, ratio {_ratio(summary.bytes_ratio)}")
+    if summary.shadow_bytes is not None:
+        would = units.ratio(summary.shadow_bytes, summary.dense_bytes)
+        lines.append(f"low bits would send {units.byte_count(summary.shadow_bytes)}, ratio "
+                     f"{_ratio(would)}, and expose {units.seconds(summary.shadow_exposed_seconds)}")
+    lines.append(f"step {units.seconds(summary.step_seconds)}, exposed "
+                 f"{units.seconds(summary.exposed_seconds)}, predicted "
+                 f"{units.seconds(summary.predicted_exposed_seconds)} "
+                 f"(medians of {units.counted(summary.timed_steps, 'step')})")
+    if summary.warnings:
+        lines.append(f"warnings: {summary.warnings:,}, the last: {summary.last_warning}")
+    return "\n".join(lines)
+
+
+def _regions(regions: "Iterable[RegionSummary]") -> str:
+    rows = [["region", "route", "now", "reason", "low bit", "sent", "ratio", "norm", "error",
+             "budget", "fallbacks"]]
+    for region in regions:
+        rows.append([region.name, region.route, region.route_now, region.reason,
+                     units.percent(units.ratio(region.low_bit_steps, region.steps)),
+                     units.byte_count(region.bytes), _ratio(region.bytes_ratio),
+                     units.number(region.norm), units.number(region.error),
+                     units.number(region.error_budget), str(region.fallbacks)])
+    return align(rows, left=4) if len(rows) > 1 else ""
+
+
+def _fallbacks(fallbacks: Sequence[Decision]) -> str:
+    if not fallbacks:
+        return ""
+    shown = fallbacks[-SHOWN_FALLBACKS:]
+    title = (f"the last {len(shown)} of {len(fallbacks):,} fallbacks" if len(shown) < len(fallbacks)
+             else "fallbacks")
+    rows = [["step", "region", "reason"]]
+    rows += [[f"{fallback.step}", fallback.region, fallback.after] for fallback in shown]
+    return f"{title}\n{align(rows, left=3)}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
