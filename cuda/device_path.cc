@@ -236,11 +236,13 @@ Status DevicePath::learn(TrainingStep& step) {
     reading = std::move(found->second);
     readings_.erase(found);
   }
-  NF_RETURN_IF_ERROR(wait(surroundings_, step.statistics.step, [&] { return reading->ask(); }));
-  take(*reading, step);
+  const Status waited = wait(surroundings_, step.statistics.step, [&] { return reading->ask(); });
+  if (waited.ok()) take(*reading, step);
+  // It is kept where the wait failed, too: to give up pinned memory is to wait for the device, and
+  // that may wait for a peer of the engine's, which nobody has given up yet.
   const std::lock_guard lock(mutex_);
   free_readings_.push_back(std::move(reading));
-  return {};
+  return waited;
 }
 
 void DevicePath::take(const StepReading& reading, TrainingStep& step) {

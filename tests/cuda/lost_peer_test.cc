@@ -1,0 +1,101 @@
+// A rank that loses a peer says so while its device still waits for it: whoever hears it gives the
+// peer up, and only then does the device go on.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "cuda/device_copy.h"
+#include "cuda/device_path.h"
+#include "cuda/launch.h"
+#include "cuda/loopback.h"
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+// Work on a stream that ends once it is given up, or after a time that no test should need.
+class StuckWork {
+ public:
+  ~StuckWork() { give_up(); }
+
+  Status put_on(cudaStream_t stream) {
+    const auto wait = [](void* self) { static_cast<StuckWork*>(self)->wait(); };
+    return cuda::to_status(cudaLaunchHostFunc(stream, wait, this), "work that waits");
+  }
+  void give_up() {
+    const std::lock_guard lock(mutex_);
+    is_given_up_ = true;
+    changed_.notify_all();
+  }
+  bool is_over() {
+    const std::lock_guard lock(mutex_);
+    return is_over_;
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_given_up_; });
+    is_over_ = true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_given_up_ = false;
+  bool is_over_ = false;
+};
+
+class NoEngine final : public DenseSum {
+ public:
+  Status sum(Values) override { return {}; }
+};
+
+TEST(LostPeer, IsToldWhileTheDeviceStillWaits) {
+  if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  test::LoopbackNetwork network(1);
+  test::on_all_ranks(1, [&](Transport& control) {
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    const auto transport = network.endpoint(0);
+    NoEngine engine;
+    bool is_lost = false;
+    const auto look_around = [&](std::uint64_t, Duration) {
+      return is_lost ? Status(ErrorCode::kPeerLost, "rank 1 is gone") : Status();
+    };
+    const auto make = [&](FabricOptions options) {
+      return cuda::create_fabric(control,
+                                 {.lanes = {{.transport = *transport, .stream = stream}},
+                                  .engine = engine,
+                                  .stream = stream,
+                                  .look_around = look_around},
+                                 std::move(options));
+    };
+    StuckWork stuck;
+    void* memory = nullptr;
+    const auto average = [&](Fabric& fabric, Bucket bucket) {
+      const std::size_t size = bucket.values.count * size_of(bucket.values.type);
+      NF_RETURN_IF_ERROR(cuda::to_status(cudaMallocAsync(&memory, size, stream), "room"));
+      bucket.values.data = memory;
+      if (is_lost && bucket.is_last) NF_RETURN_IF_ERROR(stuck.put_on(stream));
+      NF_RETURN_IF_ERROR(fabric.all_reduce(bucket));
+      return cuda::to_status(cudaFreeAsync(memory, stream), "room");
+    };
+    {
+      test::FabricRank rank(control, {.profile = test::short_profile("waterfill:4")}, make,
+                            average);
+      EXPECT_TRUE(rank.run_step().ok());
+      is_lost = true;
+      const Status status = rank.run_step();
+      EXPECT_EQ(status.code(), ErrorCode::kPeerLost) << to_string(status);
+      EXPECT_FALSE(stuck.is_over());
+      stuck.give_up();
+    }
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  });
+}
+
+}  // namespace
+}  // namespace nf
