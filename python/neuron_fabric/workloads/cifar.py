@@ -114,7 +114,7 @@ class Cifar(Workload):
         return ResNet18(self.classes, self.size)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.SGD(model.parameters(), lr=0.4, momentum=0.9, weight_decay=5e-4,
+        return torch.optim.SGD(model.parameters(), lr=0.8, momentum=0.9, weight_decay=5e-4,
                                nesterov=True)
 
     def to(self, device: torch.device) -> "Cifar":
