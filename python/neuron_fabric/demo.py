@@ -8,6 +8,7 @@ them, and a report shows what the third one did.
 import argparse
 import dataclasses
 import json
+import shlex
 import shutil
 import signal
 import sys
@@ -15,32 +16,29 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric import report, units
+from neuron_fabric.files import write_whole
 from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
-from neuron_fabric.progress import Progress
 from neuron_fabric.tables import align
+from neuron_fabric.train.options import TrainOptions, natural, positive
 
 STATIC_ROUTE = "g_binary"
+RESULTS = "results.json"
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class Variant:
+    """How the gradients of one of the runs travel."""
+
     name: str
     title: str
-    attach: dict[str, Any] | None  # options of nf.attach()
+    route: str  # as `nf train` takes it
 
 
-RUNS = (
-    Run("plain", "plain DDP", None),
-    Run("static", f"route=\"{STATIC_ROUTE}\"", {"route": STATIC_ROUTE}),
-    Run("safe", "admit=\"safe\"", {"admit": "safe"}),
+VARIANTS = (
+    Variant("plain", "plain DDP", "plain"),
+    Variant("static", f"route=\"{STATIC_ROUTE}\"", STATIC_ROUTE),
+    Variant("safe", "admit=\"safe\"", "default"),
 )
-
-
-def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is less than 1")
-    return value
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -53,48 +51,52 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", help="of its model (gpt: mini; digits: small)")
     parser.add_argument("--steps", type=positive, help="of each run (gpt: 300; digits: 200)")
     parser.add_argument("--ranks", type=positive, default=4, help="processes (4)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--out", type=Path, default=Path("nf-demo"), metavar="DIR",
                         help="for the runs' files and the report (nf-demo)")
     parser.add_argument("--json", action="store_true", help="one JSON object a run, no table")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.seed < 0:
-        parser.error("argument --seed: must not be negative")
-    return options
+    return parser.parse_args(arguments)
 
 
 # What one rank does.
 
 
-def work(options: argparse.Namespace) -> None:
+def work(options: argparse.Namespace, command: str) -> None:
     """The three runs, one after the other, in every rank. Rank 0 speaks and writes."""
     import torch.distributed as dist
 
     from neuron_fabric.job import join, leave
+    from neuron_fabric.train.result import result_of
+    from neuron_fabric.train.run import Run
     from neuron_fabric.workloads import make_workload
-    from neuron_fabric.workloads.training import train
 
-    join("cpu")
-    is_first = dist.get_rank() == 0
+    device = join("cpu")
     workload = make_workload(options.workload, options.size)
     steps = options.steps or workload.steps
-    if is_first and not options.json:
+    speaks = dist.get_rank() == 0 and not options.json
+    if speaks:
         count = sum(p.numel() for p in workload.make_model(options.seed).parameters())
         print(f"{workload.name}: {count:,} parameters; {workload.description}\n"
-              f"{options.ranks} ranks on this machine, {steps} steps, {len(RUNS)} times from the "
+              f"{options.ranks} ranks on this machine, {steps} steps, {len(VARIANTS)} times from the "
               "same seed on the same data\n", flush=True)
     results = []
-    for run in RUNS:
-        attach = run.attach and run.attach | {"run_dir": options.out / "runs" / run.name}
-        silent = options.json or not is_first
-        shown = {} if silent else {"progress": Progress(run.title, steps)}
-        result = train(workload, steps=steps, seed=options.seed, attach=attach, **shown)
-        results.append({"workload": workload.name, "run": run.name, "title": run.title,
-                        "seed": options.seed, "ranks": options.ranks, "steps": steps}
-                       | dataclasses.asdict(result))
-    if is_first:
-        (options.out / "results.json").write_text(json.dumps(results))
+    for variant in VARIANTS:
+        folder = options.out / "runs" / variant.name
+        run = Run(TrainOptions(
+            workload=workload.name, size=options.size, route=variant.route, admit="safe",
+            ranks=options.ranks, steps=steps, seed=options.seed, eval_every=steps, out=folder,
+            run_dir=folder), workload, device)
+        if speaks:
+            run.show(variant.title)
+        dist.barrier()
+        while not run.is_over:
+            run.advance()
+        results.append({"run": variant.name, "title": variant.title} | result_of(run)
+                       | {"command": command})
+        run.close()
+    if dist.get_rank() == 0:
+        write_whole(options.out / RESULTS, json.dumps(results))
     leave()
 
 
@@ -105,7 +107,7 @@ def prepare(out: Path) -> None:
     """Makes the folder, without what an earlier demo left."""
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "runs", ignore_errors=True)
-    (out / "results.json").unlink(missing_ok=True)
+    (out / RESULTS).unlink(missing_ok=True)
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -137,7 +139,7 @@ def conclusion(results: list[dict[str, Any]]) -> str:
 
 
 def show(options: argparse.Namespace) -> None:
-    results = json.loads((options.out / "results.json").read_text())
+    results = json.loads((options.out / RESULTS).read_text())
     page = options.out / "demo-report.html"
     page.write_text(report.make_page(options.out / "runs" / "safe"))
     if options.json:
@@ -151,7 +153,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parse(arguments)
     if options.worker:
-        return run_rank(lambda: work(options))
+        given = [word for word in arguments if word != "--worker"]
+        return run_rank(lambda: work(options, shlex.join(["nf", "demo", *given])))
     try:
         require_packages()
         prepare(options.out)

@@ -16,13 +16,13 @@ needs_extension = pytest.mark.skipif(
     reason="the extension neuron_fabric._C is not built")
 
 
-def result(run, accuracy, loss, sent):
-    return {"title": run.title, "accuracy": accuracy, "loss": loss, "bytes": sent,
+def result(variant, accuracy, loss, sent):
+    return {"title": variant.title, "accuracy": accuracy, "loss": loss, "bytes": sent,
             "dense_bytes": 4e6, "step_seconds": 0.125, "seconds": 61.25}
 
 
-RESULTS = [result(run, *figures) for run, figures in
-           zip(demo.RUNS, [(0.4375, 2.25, 4e6), (0.375, 2.5, 4e5), (0.4385, 2.24, 1e6)],
+RESULTS = [result(variant, *figures) for variant, figures in
+           zip(demo.VARIANTS, [(0.4375, 2.25, 4e6), (0.375, 2.5, 4e5), (0.4385, 2.24, 1e6)],
                strict=True)]
 
 
@@ -52,7 +52,7 @@ def test_options_that_cannot_be_are_told(capsys):
     with pytest.raises(SystemExit) as end:
         demo.main(["--steps", "0"])
     assert end.value.code == 2
-    assert "0 is less than 1" in capsys.readouterr().err
+    assert "'0' is no whole number above 0" in capsys.readouterr().err
 
 
 def run_demo(out, *options, **environment):
@@ -69,6 +69,9 @@ def test_three_runs_and_a_report(tmp_path):
     assert done.returncode == 0, done.stderr
     plain, static, safe = map(json.loads, done.stdout.splitlines())
     assert static["bytes"] < safe["bytes"] < plain["bytes"]
+    assert [run["route"] for run in (plain, static, safe)] == ["plain", "g_binary", "default"]
+    assert len({run["losses"][0] for run in (plain, static, safe)}) == 1, "the same seed and data"
+    assert safe["command"].startswith("nf demo --workload digits")
     assert safe["loss"] == pytest.approx(plain["loss"], rel=0.2)
     assert "<html" in (tmp_path / "demo-report.html").read_text()
 

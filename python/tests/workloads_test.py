@@ -1,16 +1,18 @@
 """The workloads learn, and everything about them follows from their arguments."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from coloured_images import write_npz
+from neuron_fabric.train.options import TrainOptions
+from neuron_fabric.train.run import Run
 from neuron_fabric.workloads import WORKLOADS, make_workload
 from neuron_fabric.workloads.gpt import library_text
 from neuron_fabric.workloads.sampling import Shuffle
-from neuron_fabric.workloads.training import train
 from tiny_sentences import write_tsv
 
 
@@ -87,21 +89,29 @@ def test_an_untrained_model_guesses_and_keeps_its_mode(workload):
     assert model.training
 
 
+def train(workload, steps, seed):
+    """As plain DDP, in the process group of one rank; the run after its end."""
+    run = Run(TrainOptions(workload=workload.name, route="plain", ranks=1, steps=steps, seed=seed,
+                           out=Path("unused")), workload, torch.device("cpu"))
+    while not run.is_over:
+        run.advance()
+    return run
+
+
 def test_training_lowers_the_loss(workload, alone):
     before = workload.evaluate(workload.make_model(1))
-    seen = []
-    result = train(workload, steps=50, seed=1, progress=lambda step, loss: seen.append(step))
-    assert result.loss < 0.8 * before.loss
-    assert result.accuracy > before.accuracy
-    assert seen == list(range(1, 51))
-    assert result.bytes == 0  # nobody to send to
-    assert result.summary is None
+    run = train(workload, steps=50, seed=1)
+    assert run.curve[-1]["step"] == len(run.losses) == 50
+    assert run.curve[-1]["loss"] < 0.8 * before.loss
+    assert run.curve[-1]["accuracy"] > before.accuracy
+    assert run.traffic().bytes == 0  # nobody to send to
 
 
 def test_training_again_gives_the_same_bits(alone):
     workload = make_workload("digits", "tiny")
-    results = [train(workload, steps=5, seed=3) for _ in range(2)]
-    assert results[0].loss == results[1].loss
+    first, again = (train(workload, steps=5, seed=3) for _ in range(2))
+    assert first.losses == again.losses
+    assert torch.equal(weights(first.model), weights(again.model))
 
 
 def test_the_rate_rises_then_falls_to_nothing(workload):

@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     except LaunchError as error:
         print(f"nf train: {error}", file=sys.stderr)
         return 1
-    from neuron_fabric.train import checkpoint, result, routes, run
+    from neuron_fabric.train import checkpoint, rank, result, routes
     from neuron_fabric.train.options import parse
     from neuron_fabric.workloads import WORKLOADS
 
@@ -48,10 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"nf train: {error}", file=sys.stderr)
         return 2
     if "RANK" in os.environ:
-        return run_rank(lambda: run.work(options))
+        return run_rank(lambda: rank.work(options))
     try:
-        if not run.is_done(options):
-            checkpoint.check_same(options.out, options.identity())
+        identity = options.identity()
+        if not result.is_finished(result.read_result(options.out), identity):
+            checkpoint.check_same(options.out, identity)
             launch("neuron_fabric.train", arguments, options.ranks, options.out)
     except (LaunchError, checkpoint.OtherRun, OSError) as error:
         print(f"nf train: {error}", file=sys.stderr)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from neuron_fabric.files import write_whole
 
 WORD = "state.json"
+FOLDER = "state"
 
 
 class OtherRun(RuntimeError):
@@ -30,29 +31,21 @@ def check_same(out: Path, identity: dict[str, Any]) -> None:
     """Raises OtherRun where the folder holds another one than this."""
     if kept_steps(out) == 0:
         return
-    kept, wanted = json.loads((out / WORD).read_text())["options"], plain(identity)
-    if differs := [key for key in wanted if kept.get(key) != wanted[key]]:
+    kept = json.loads((out / WORD).read_text())["options"]
+    if differs := [key for key in identity if kept.get(key) != identity[key]]:
         raise OtherRun(f"{out} holds a run with another {' and '.join(differs)}; remove the folder, or "
                        "give this run another --out")
 
 
-def plain(identity: dict[str, Any]) -> dict[str, Any]:
-    """As it comes back from a file."""
-    return json.loads(json.dumps(identity, default=str))
-
-
-def remove(out: Path) -> None:
-    (out / WORD).unlink(missing_ok=True)
-    shutil.rmtree(out / "state", ignore_errors=True)
-
-
 class Checkpoint:
-    """In all ranks together."""
+    """In all ranks together. Raises OtherRun as check_same() does: ranks may have been started by others
+    than `nf train`."""
 
     def __init__(self, out: Path, identity: dict[str, Any]) -> None:
+        check_same(out, identity)
         self.out = out
-        self.folder = out / "state"
-        self.identity = plain(identity)
+        self.folder = out / FOLDER
+        self.identity = identity
         self.rank = dist.get_rank()
 
     def save(self, step: int, state: dict[str, Any]) -> None:
@@ -71,6 +64,11 @@ class Checkpoint:
         """None where there is nothing to go on from."""
         step = kept_steps(self.out)
         return torch.load(self._file(step), map_location=device) if step else None
+
+    def remove(self) -> None:
+        """Of all ranks; one of them does it."""
+        (self.out / WORD).unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _file(self, step: int) -> Path:
         return self.folder / f"rank{self.rank}.{step}.pt"

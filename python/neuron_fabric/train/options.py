@@ -15,30 +15,32 @@ _IDENTITY = ("workload", "size", "route", "admit", "topology", "reducer", "ranks
 
 @dataclass(frozen=True)
 class TrainOptions:
+    """Those of `nf train`, which documents them."""
+
     workload: str
-    route: str
-    admit: str
-    size: str | None
-    data: Path | None
-    ranks: int
-    steps: int | None
-    epochs: float | None
-    batch: int | None
-    seed: int
-    device: str
-    eval_every: int | None
-    target: float | None
-    seconds: float | None
-    topology: str
-    reducer: str
-    run_dir: Path | None
-    record: Path | None
-    breach_at: int | None
     out: Path
-    json: bool
+    route: str = "default"
+    admit: str = "safe"
+    size: str | None = None
+    data: Path | None = None
+    ranks: int = 4
+    steps: int | None = None
+    epochs: float | None = None
+    batch: int | None = None
+    seed: int = 1
+    device: str = "cpu"
+    eval_every: int | None = None
+    target: float | None = None
+    seconds: float | None = None
+    topology: str = "auto"
+    reducer: str = "ranks"
+    run_dir: Path | None = None
+    record: Path | None = None
+    breach_at: int | None = None
+    json: bool = False
 
     def identity(self) -> dict[str, Any]:
-        """Of a profile its content counts, not its name."""
+        """As JSON has it. Of a profile its content counts, not its name."""
         identity = {name: getattr(self, name) for name in _IDENTITY}
         if (profile := self.profile) is not None:
             identity["profile"] = hashlib.sha256(profile.read_bytes()).hexdigest()
@@ -48,10 +50,6 @@ class TrainOptions:
     def profile(self) -> Path | None:
         kind, _, file = self.route.partition(":")
         return Path(file) if kind == "profile" and file else None
-
-    @property
-    def is_attached(self) -> bool:
-        return not self.route.startswith("plain")
 
 
 def positive(text: str) -> int:
@@ -90,15 +88,15 @@ def add_job_options(parser: argparse.ArgumentParser, workloads: list[str]) -> No
     parser.add_argument("--size", help="of its model")
     parser.add_argument("--data", type=Path, metavar="FOLDER",
                         help="with the images of cifar100 and cifar10 or the sentences of sst2")
-    parser.add_argument("--ranks", type=positive, default=4, help="processes (4)")
+    parser.add_argument("--ranks", type=positive, default=TrainOptions.ranks, help="processes (%(default)s)")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--steps", type=positive, help="(what the workload needs to learn)")
     length.add_argument("--epochs", type=above_zero, help="instead of steps")
     parser.add_argument("--batch", type=positive, help="examples a rank and step (the workload's)")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
-                        help="cuda: NCCL, matrices in BF16; ranks may share a card (cpu)")
-    parser.add_argument("--admit", choices=ADMITS, default="safe",
-                        help="of profiles: wherever safe, or only where it pays (safe)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=TrainOptions.device,
+                        help="cuda: NCCL, matrices in BF16; ranks may share a card (%(default)s)")
+    parser.add_argument("--admit", choices=ADMITS, default=TrainOptions.admit,
+                        help="of profiles: wherever safe, or only where it pays (%(default)s)")
     parser.add_argument("--eval-every", type=positive, metavar="STEPS",
                         help="(an epoch, or a tenth of the run)")
     parser.add_argument("--target", type=fraction, metavar="ACCURACY",
@@ -112,17 +110,18 @@ def parse(arguments: list[str], workloads: list[str]) -> TrainOptions:
                     "of it in DIR/result.json. A run that was stopped goes on when the same command "
                     "is given again.")
     add_job_options(parser, workloads)
-    parser.add_argument("--route", default="default",
+    parser.add_argument("--route", default=TrainOptions.route,
                         help="plain: DDP alone; plain_bf16: with PyTorch's BF16 hook; profile:FILE; "
                         "default: the profile of nf.attach(model); any other: a codec for "
-                        "everything, as fp32, bf16, waterfill:4 (default)")
-    parser.add_argument("--seed", type=natural, default=1, help="of weights and batches (1)")
+                        "everything, as fp32, bf16, waterfill:4 (%(default)s)")
+    parser.add_argument("--seed", type=natural, default=TrainOptions.seed,
+                        help="of weights and batches (%(default)s)")
     parser.add_argument("--seconds", type=above_zero,
                         help="stop after so many, to be resumed (never)")
-    parser.add_argument("--topology", choices=TOPOLOGIES, default="auto",
-                        help="of low-bit sums (auto)")
-    parser.add_argument("--reducer", choices=REDUCERS, default="ranks",
-                        help="who adds: nf.attach(reducer=...) (ranks)")
+    parser.add_argument("--topology", choices=TOPOLOGIES, default=TrainOptions.topology,
+                        help="of low-bit sums (%(default)s)")
+    parser.add_argument("--reducer", choices=REDUCERS, default=TrainOptions.reducer,
+                        help="who adds: nf.attach(reducer=...) (%(default)s)")
     parser.add_argument("--run-dir", type=Path, metavar="DIR", help="telemetry, for nf report")
     parser.add_argument("--record", type=Path, metavar="FILE",
                         help="keep the sizes of buckets, for nf replay")

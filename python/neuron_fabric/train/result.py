@@ -1,19 +1,56 @@
 """What a run came to, as one JSON object with everything that is needed to make it again."""
 
 import json
-import os
-import sys
+import statistics
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from neuron_fabric import provenance
 from neuron_fabric.files import write_whole
 
-from .checkpoint import plain
+if TYPE_CHECKING:
+    from .run import Run
 
 FILE = "result.json"
+
+
+def result_of(run: "Run") -> dict[str, Any]:
+    """So far; all but the command that makes it again."""
+    options, traffic, last = run.options, run.traffic(), (run.curve or [{}])[-1]
+    result = {
+        "workload": options.workload, "route": options.route, "seed": options.seed,
+        "ranks": run.ranks, "accuracy": last.get("accuracy"), "loss": last.get("loss"),
+        "bytes": traffic.bytes / max(1, len(run.losses)), "bytes_ratio": traffic.bytes_ratio,
+        "bytes_up_ratio": traffic.bytes_up_ratio,
+        "step_seconds": statistics.median(run.step_times) if run.step_times else None,
+        "exposed_seconds": None, "seconds_to_target": seconds_to(options.target, run.curve),
+        "target": options.target, "size": run.workload.size_name, "admit": options.admit,
+        "device": run.device.type, "batch": run.workload.batch_size, "steps": len(run.losses),
+        "wanted_steps": run.steps, "parameters": run.values, "dense_bytes": run.dense_bytes,
+        "seconds": run.seconds, "finished": run.is_over, "diverged": run.diverged,
+        "curve": run.curve, "losses": run.losses, "regions": traffic.regions,
+        "fallbacks": traffic.fallbacks, "options": run.identity,
+        "versions": provenance.versions(), "commit": provenance.commit(),
+        "machine": provenance.machine(run.device)}
+    if run.fabric is not None:
+        result |= {"place": run.fabric.place, "held_bytes": run.fabric.held_bytes,
+                   "topology": run.fabric.topology}
+    if run.device.type == "cuda":
+        result["peak_allocated"] = torch.cuda.max_memory_allocated(run.device)
+    return result
+
+
+def seconds_to(target: float | None, curve: list[dict[str, Any]]) -> float | None:
+    """Seconds of training at the first evaluation that was as good; None where none was."""
+    if target is None:
+        return None
+    return next((point["seconds"] for point in curve if point["accuracy"] >= target), None)
+
+
+def write_result(out: Path, result: dict[str, Any]) -> None:
+    write_whole(out / FILE, json.dumps(result))
 
 
 def read_result(out: Path) -> dict[str, Any] | None:
@@ -25,24 +62,7 @@ def read_result(out: Path) -> dict[str, Any] | None:
     return result if isinstance(result, dict) else None
 
 
-def write_result(out: Path, result: dict[str, Any]) -> None:
-    write_whole(out / FILE, json.dumps(result))
-
-
 def is_finished(result: dict[str, Any] | None, identity: dict[str, Any]) -> bool:
     """Whether it is of these options, and complete."""
     return (result is not None and bool(result.get("finished"))
-            and result.get("options") == plain(identity))
-
-
-def seconds_to(target: float | None, curve: list[dict[str, Any]]) -> float | None:
-    """Seconds of training at the first evaluation that was as good; None where none was."""
-    if target is None:
-        return None
-    return next((point["seconds"] for point in curve if point["accuracy"] >= target), None)
-
-
-def surroundings(device: torch.device) -> dict[str, Any]:
-    return {"versions": provenance.versions(), "commit": provenance.commit(),
-            "machine": provenance.machine(device),
-            "command": os.environ.get("NF_COMMAND") or " ".join(["nf train", *sys.argv[1:]])}
+            and result.get("options") == identity)

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from neuron_fabric import units
+
 from .routes import PLAIN
 
 _SUMMED = ("steps", "low_bit_steps", "bytes", "dense_bytes", "up_bytes", "fallbacks")
@@ -42,7 +44,7 @@ class Traffic:
             if (part := earlier.get(region["name"])) is not None:
                 for key in _SUMMED:
                     total[key] = _plus(region.get(key), part.get(key))
-                total["bytes_ratio"] = ratio(total["bytes"], total["dense_bytes"])
+                total["bytes_ratio"] = units.ratio(total["bytes"], total["dense_bytes"])
             regions.append(total)
         return Traffic(self.steps + before.steps, self.bytes + before.bytes,
                        self.dense_bytes + before.dense_bytes, _plus(self.up_bytes, before.up_bytes),
@@ -50,11 +52,11 @@ class Traffic:
 
     @property
     def bytes_ratio(self) -> float | None:
-        return ratio(self.bytes, self.dense_bytes)
+        return units.ratio(self.bytes, self.dense_bytes)
 
     @property
     def bytes_up_ratio(self) -> float | None:
-        return None if self.up_bytes is None else ratio(self.up_bytes, self.dense_bytes / 2)
+        return None if self.up_bytes is None else units.ratio(self.up_bytes, self.dense_bytes / 2)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,7 +64,3 @@ class Traffic:
 
 def _plus(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
-
-
-def ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
