@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
+
 REPORT_EVERY = 50  # steps
 
 
@@ -72,6 +74,7 @@ def make_training(options):
         from gradients.gpt import Gpt
         from gradients.resnet import Resnet
         from gradients.training import Training, make_deterministic
+        from neuron_fabric.workloads import DataError
     except ModuleNotFoundError as error:
         raise DumpError(f"the package {error.name} is missing: install torch and numpy, or run "
                          "this with a Python that has them") from error
@@ -87,9 +90,7 @@ def make_training(options):
         raise DumpError("--device cuda: PyTorch sees no CUDA device here")
     try:
         workload = kind(size, options.data, options.seed)
-    except ModuleNotFoundError as error:
-        raise DumpError(f"--data needs the package Pillow ({error.name} is missing)") from error
-    except (OSError, ValueError) as error:
+    except DataError as error:
         raise DumpError(str(error)) from error
 
     make_deterministic()

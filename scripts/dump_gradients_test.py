@@ -90,8 +90,8 @@ def test_cifar_images_are_cut_from_rows_of_a_hundred(tmp_path):
     for name in [*(f"train_{i}" for i in range(5)), "test"]:
         mosaic.save(tmp_path / f"cifar100_{name}.jpg", quality=100)
     cifar = Cifar100(tmp_path)
-    assert cifar.training.shape == (1000, 32, 32, 3)
-    assert abs(cifar.training[107].astype(int) - 34).max() <= 2
+    assert cifar.training.pixels.shape == (1000, 32, 32, 3)
+    assert abs(cifar.training.pixels[107].astype(int) - 34).max() <= 2
     images, labels = cifar.batch(np.random.default_rng(1), 5)
     assert images.shape == (5, 3, 32, 32)
     assert images.dtype == torch.float32

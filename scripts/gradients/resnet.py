@@ -1,9 +1,8 @@
 """A ResNet-18 for 32x32 images of 100 classes, with torchvision's names and a 3x3 stem."""
 
-from pathlib import Path
-
 import numpy as np
 import torch
+from neuron_fabric.workloads.images import read_images
 from torch import nn
 from torch.nn import functional
 
@@ -83,39 +82,26 @@ class SyntheticImages:
 
 
 class Cifar100:
-    """CIFAR-100 from cifar100_train_0.jpg ... _4.jpg and cifar100_test.jpg in a folder: rows of 100
-    images of 32x32, where image i has label i % 100."""
+    """CIFAR-100 from a folder, in any of the forms that `nf train cifar100` reads."""
 
     def __init__(self, folder):
-        folder = Path(folder)
-        self.training = [self.read(folder / f"cifar100_train_{i}.jpg") for i in range(5)]
-        self.training = np.concatenate(self.training)
-        self.held_back = self.read(folder / "cifar100_test.jpg")
-        self.description = (f"{len(self.training):,} images of CIFAR-100 to learn from, "
-                            f"{len(self.held_back):,} to validate")
-
-    @staticmethod
-    def read(path):
-        from PIL import Image  # only who names a folder needs it
-
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"))
-        if pixels.shape[0] % 32 or pixels.shape[1] != 3200:
-            raise ValueError(f"{path} is not made of rows of 100 images of 32x32")
-        return pixels.reshape(-1, 32, 100, 32, 3).transpose(0, 2, 1, 3, 4).reshape(-1, 32, 32, 3)
+        self.training, self.held_back = (read_images(folder, "cifar100", CLASSES, split)
+                                         for split in ("train", "test"))
+        self.description = (f"{len(self.training.labels):,} images of CIFAR-100 to learn from, "
+                            f"{len(self.held_back.labels):,} to validate")
 
     def batch(self, rng, count):
-        return self.images(self.training, rng, count)
+        return self.some(self.training, rng, count)
 
     def validation(self, rng, count):
-        return self.images(self.held_back, rng, count)
+        return self.some(self.held_back, rng, count)
 
     @staticmethod
-    def images(images, rng, count):
-        chosen = rng.integers(len(images), size=count)
-        values = (images[chosen].astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_DEVIATION
+    def some(images, rng, count):
+        chosen = rng.integers(len(images.labels), size=count)
+        values = (images.pixels[chosen].astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_DEVIATION
         values = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
-        return torch.from_numpy(values), torch.from_numpy(chosen % CLASSES)
+        return torch.from_numpy(values), torch.from_numpy(images.labels[chosen])
 
 
 class Resnet:

@@ -1,4 +1,4 @@
-"""What every reader of a user's folder shares."""
+"""What all readers of data share."""
 
 from pathlib import Path
 

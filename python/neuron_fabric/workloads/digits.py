@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from .data import DataError
 from .workload import Batch, Workload
 
 CLASSES = 10
@@ -43,7 +44,7 @@ class Digits(Workload):
         try:
             from sklearn.datasets import load_digits
         except ModuleNotFoundError as error:
-            raise RuntimeError("digits needs scikit-learn: pip install scikit-learn") from error
+            raise DataError("digits needs scikit-learn: pip install scikit-learn") from error
         data = load_digits()
         images = torch.from_numpy((data.images / 8 - 1).astype(np.float32)).unsqueeze(1)
         labels = torch.from_numpy(data.target.astype(np.int64))

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from .data import DataError
 from .sampling import batch_generator
 from .workload import Batch, Workload
 
@@ -84,16 +85,24 @@ class Model(nn.Module):
 
 
 def library_text() -> tuple[np.ndarray, np.ndarray]:
-    """Bytes to learn from and bytes to judge by, of files in the order of their names."""
+    """Bytes to learn from and bytes to judge by, of files in the order of their names. Fails with DataError
+    where there are none."""
     root = Path(sysconfig.get_paths()["stdlib"])
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py")
                    if not SKIPPED_FOLDERS & set(path.relative_to(root).parts))
     if len(files) < HELD_BACK:
-        raise RuntimeError(f"{root} holds {len(files)} Python files, too few to learn from")
+        raise DataError(f"{root} holds {len(files)} Python files, too few to learn from")
     texts = [np.fromfile(root / name, dtype=np.uint8) for name in files]
     judges = texts[HELD_BACK - 1 :: HELD_BACK]
     del texts[HELD_BACK - 1 :: HELD_BACK]
     return np.concatenate(texts), np.concatenate(judges)
+
+
+def sequences(text: torch.Tensor, first: np.ndarray, context: int) -> Batch:
+    """Sequences from the given places, and what follows each of their bytes."""
+    places = torch.from_numpy(first).to(text.device, non_blocking=True)
+    taken = text[places[:, None] + torch.arange(context + 1, device=text.device)].long()
+    return taken[:, :-1], taken[:, 1:]
 
 
 class Gpt(Workload):
@@ -130,15 +139,9 @@ class Gpt(Workload):
     def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
         places = len(self.text) - self.size.context
         rng = batch_generator(seed, step, rank)
-        return self.sequences(self.text, rng.integers(places, size=self.batch_size))
+        return sequences(self.text, rng.integers(places, size=self.batch_size), self.size.context)
 
     def held_back(self) -> Iterator[Batch]:
         first = np.linspace(0, len(self.judges) - self.size.context - 1, JUDGES, dtype=np.int64)
         for row in np.split(first, JUDGES // JUDGES_AT_ONCE):
-            yield self.sequences(self.judges, row)
-
-    def sequences(self, text: torch.Tensor, first: np.ndarray) -> Batch:
-        """Sequences from the given places, and what follows each of their bytes."""
-        first = torch.from_numpy(first).to(text.device, non_blocking=True)
-        taken = text[first[:, None] + torch.arange(self.size.context + 1, device=text.device)].long()
-        return taken[:, :-1], taken[:, 1:]
+            yield sequences(self.judges, row, self.size.context)
