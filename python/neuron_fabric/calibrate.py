@@ -85,13 +85,11 @@ def check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
 
     if asked.workload not in WORKLOADS:
         parser.error(f"there is no workload {asked.workload}; there are {', '.join(WORKLOADS)}")
-    sizes = WORKLOADS[asked.workload].sizes
-    if asked.size is not None and asked.size not in sizes:
-        parser.error(f"{asked.workload} has no size {asked.size}; it has {', '.join(sizes)}")
     if asked.no_keep and asked.resume:
         parser.error("--resume goes on from what --no-keep does not leave")
     options = options_of(asked)
     try:
+        WORKLOADS[asked.workload].check_size(asked.size)
         if "target" in options:
             options["target"] = Target.parse(options["target"])
         CalibrationSettings(**options)

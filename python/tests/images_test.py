@@ -60,6 +60,18 @@ def test_what_is_missing_or_spoilt_is_told(tmp_path):
     (tmp_path / "cifar100_train_0.jpg").write_bytes(b"no picture")
     with pytest.raises(DataError, match="cifar100_train_0.jpg"):
         make_workload("cifar100", data=tmp_path)
+    Image.new("RGB", (64, 32)).save(tmp_path / "cifar100_train_0.jpg")
+    with pytest.raises(DataError, match="64 x 32 pixels, and not made of rows of 100"):
+        make_workload("cifar100", data=tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no pickle", pickle.dumps({b"labels": [1]}),
+                                     pickle.dumps({b"data": np.zeros((2, 7)), b"fine_labels": [1, 2]})])
+def test_a_damaged_pickle_is_told(tmp_path, content):
+    (tmp_path / "cifar-100-python").mkdir()
+    (tmp_path / "cifar-100-python" / "train").write_bytes(content)
+    with pytest.raises(DataError, match="cifar-100-python/train: "):
+        read_images(tmp_path, "cifar100", 100, "train")
 
 
 def test_a_pickle_that_would_run_something_is_refused(tmp_path):

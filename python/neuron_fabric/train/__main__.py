@@ -1,12 +1,16 @@
 """`nf train WORKLOAD`: in a process of a job a rank of it, elsewhere whoever starts the ranks."""
 
+import json
 import os
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neuron_fabric import units
 from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
+
+if TYPE_CHECKING:
+    from neuron_fabric.train.options import TrainOptions
 
 
 def told(result: dict[str, Any]) -> str:
@@ -39,11 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     from neuron_fabric.workloads import WORKLOADS
 
     options = parse(arguments, list(WORKLOADS))
-    sizes = WORKLOADS[options.workload].sizes
     try:
         routes.check_route(options)
-        if options.size is not None and options.size not in sizes:
-            raise ValueError(f"{options.workload} has no size {options.size}; it has {', '.join(sizes)}")
+        WORKLOADS[options.workload].check_size(options.size)
     except ValueError as error:
         print(f"nf train: {error}", file=sys.stderr)
         return 2
@@ -64,13 +66,11 @@ def main(arguments: list[str] | None = None) -> int:
     return show(options, result.read_result(options.out))
 
 
-def show(options: Any, result: dict[str, Any] | None) -> int:
+def show(options: "TrainOptions", result: dict[str, Any] | None) -> int:
     if result is None:
         print(f"nf train: the ranks left no result in {options.out}", file=sys.stderr)
         return 1
     if options.json:
-        import json
-
         print(json.dumps(result))
     elif result["finished"]:
         print(told(result))

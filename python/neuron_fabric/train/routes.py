@@ -1,11 +1,14 @@
 """How the gradients of a DDP model travel, by the name of a route."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from .options import TrainOptions
+
+if TYPE_CHECKING:
+    from neuron_fabric import Fabric
 
 PLAIN = {"plain": 1.0, "plain_bf16": 0.5}  # without the runtime: bytes against those of FP32
 
@@ -24,8 +27,8 @@ def check_route(options: TrainOptions) -> None:
         resolve(None, options.route, None)
 
 
-def attach(ddp: DistributedDataParallel, options: TrainOptions) -> Any:
-    """The nf.Fabric, or None where DDP goes without. Collective."""
+def attach(ddp: DistributedDataParallel, options: TrainOptions) -> "Fabric | None":
+    """None where DDP goes without. Collective."""
     if options.route == "plain":
         return None
     if options.route == "plain_bf16":

@@ -1,7 +1,6 @@
 """Training jobs: `digits`, `gpt` and `hostile` from data that every machine has, `cifar100`, `cifar10` and
 `sst2` from a folder that the user names."""
 
-import inspect
 from pathlib import Path
 
 from .cifar import Cifar10, Cifar100
@@ -21,8 +20,7 @@ def make_workload(name: str, size: str | None = None, data: str | Path | None = 
     if name not in WORKLOADS:
         raise ValueError(f"there is no workload {name}; there are {', '.join(WORKLOADS)}")
     kind = WORKLOADS[name]
-    takes_data = "data" in inspect.signature(kind).parameters
-    return kind(size, data) if takes_data else kind(size)
+    return kind(size, data) if kind.takes_data else kind(size)
 
 
 __all__ = ["WORKLOADS", "DataError", "Evaluation", "Workload", "make_workload"]

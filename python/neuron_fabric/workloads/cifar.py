@@ -98,6 +98,7 @@ class Cifar(Workload):
     steps = 1200  # 12 epochs of 50,000 images with 4 ranks
     warm_up = 100
     has_images = True
+    takes_data = True
 
     def __init__(self, size: str | None = None, data: str | Path | None = None) -> None:
         super().__init__(size)

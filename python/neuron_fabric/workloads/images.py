@@ -10,6 +10,7 @@ import numpy as np
 from .data import DataError, existing_folder
 
 SIDE = 32
+IN_A_ROW = 100  # images of a mosaic
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,19 @@ def _read_official(root: Path, name: str, classes: int, split: str) -> Images | 
         files, key = [root / "cifar-10-batches-py" / batch for batch in batches], b"labels"
     if not files[0].exists():
         return None
-    parts = []
-    for path in files:
-        try:
-            with open(path, "rb") as file:
-                parts.append(_Numbers(file, encoding="bytes").load())
-        except (OSError, pickle.UnpicklingError, EOFError) as error:
-            raise DataError(f"{path}: {error}") from error
-    pixels = np.concatenate([part[b"data"] for part in parts]).reshape(-1, 3, SIDE, SIDE)
-    labels = np.concatenate([np.array(part[key]) for part in parts])
-    return Images(pixels.transpose(0, 2, 3, 1), labels.astype(np.int64))
+    parts = [_read_pickle(path, key) for path in files]
+    return Images(np.concatenate([part.pixels for part in parts]),
+                  np.concatenate([part.labels for part in parts]))
+
+
+def _read_pickle(path: Path, key: bytes) -> Images:
+    try:
+        with open(path, "rb") as file:
+            found = _Numbers(file, encoding="bytes").load()
+        pixels = np.asarray(found[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
+        return Images(pixels.transpose(0, 2, 3, 1), np.array(found[key], dtype=np.int64))
+    except Exception as error:  # a damaged pickle may raise anything
+        raise DataError(f"{path}: {error!r}") from error
 
 
 class _Numbers(pickle.Unpickler):
@@ -100,8 +104,11 @@ def _read_mosaics(root: Path, name: str, classes: int, split: str) -> Images | N
                 mosaic = np.asarray(image.convert("RGB"))
         except OSError as error:
             raise DataError(f"{path}: {error}") from error
-        rows, width = mosaic.shape[0] // SIDE, mosaic.shape[1] // SIDE
-        tiles = mosaic[: rows * SIDE, : width * SIDE].reshape(rows, SIDE, width, SIDE, 3)
+        height, width = mosaic.shape[:2]
+        if height % SIDE or width != IN_A_ROW * SIDE:
+            raise DataError(f"{path} is {width} x {height} pixels, and not made of rows of {IN_A_ROW} "
+                            f"images of {SIDE} x {SIDE}")
+        tiles = mosaic.reshape(height // SIDE, SIDE, IN_A_ROW, SIDE, 3)
         parts.append(tiles.transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3))
     pixels = np.concatenate(parts)
     return Images(pixels, np.arange(len(pixels), dtype=np.int64) % classes)

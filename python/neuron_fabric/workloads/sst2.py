@@ -56,6 +56,7 @@ class Sst2(Workload):
     batch_size = 32
     steps = 1580  # 3 epochs with 4 ranks
     warm_up = 100
+    takes_data = True
 
     def __init__(self, size: str | None = None, data: str | Path | None = None) -> None:
         super().__init__(size)

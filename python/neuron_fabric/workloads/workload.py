@@ -37,19 +37,22 @@ class Workload(ABC):
     warm_up: ClassVar[int] = 0
     examples: int = 0            # in an epoch; 0 where the data has no epochs
     has_images: ClassVar[bool] = False
+    takes_data: ClassVar[bool] = False  # from a folder, the second argument
 
     def __init__(self, size: str | None = None) -> None:
-        size = size or self.default_size
-        if size not in self.sizes:
-            raise ValueError(f"{self.name} has no size {size}; it has {', '.join(self.sizes)}")
-        self.size_name = size
-        self.size = self.sizes[size]
-        self.device = torch.device("cpu")
+        self.check_size(size)
+        self.size_name = size or self.default_size
+        self.size = self.sizes[self.size_name]
         self._order: Shuffle | None = None
 
+    @classmethod
+    def check_size(cls, size: str | None) -> None:
+        """Raises ValueError where there is none of this name. None is the default."""
+        if size is not None and size not in cls.sizes:
+            raise ValueError(f"{cls.name} has no size {size}; it has {', '.join(cls.sizes)}")
+
     def to(self, device: torch.device) -> "Workload":
-        """Keeps the data there from now on, and makes batches there."""
-        self.device = device
+        """Keeps the data that it can there from now on, and makes batches of it there."""
         return self
 
     def make_model(self, seed: int) -> nn.Module:
