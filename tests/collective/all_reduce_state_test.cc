@@ -74,6 +74,18 @@ TEST(ErrorFeedback, CompensatesAMergingCodec) {
   EXPECT_LT(error_of_mean(with, 4, 100, 0, 1), error_of_mean(with, 4, 1, 0, 1) / 10);
 }
 
+// What a rank's own message lost is made up for; that a sum of counts takes the mean of the ranks'
+// scales is not.
+TEST(ErrorFeedback, CompensatesCountedSigns) {
+  for (const char* codec : {"g_binary+ef", "g_ternary+ef"}) {
+    for (const Topology topology : {Topology::kRing, Topology::kDirect, Topology::kTree}) {
+      const AllReduceOptions with{.codec = codec, .topology = topology};
+      EXPECT_LT(error_of_mean(with, 4, 100, 0, 1), error_of_mean(with, 4, 1, 0, 1) / 50)
+          << codec << ", " << to_string(topology);
+    }
+  }
+}
+
 TEST(PowerSgd, ConvergesWithItsErrorFeedback) {
   const AllReduceOptions options{.codec = "powersgd:4", .topology = Topology::kTree};
   EXPECT_LT(error_of_mean(options, 4, 60, 64), error_of_mean(options, 4, 1, 64) / 20);

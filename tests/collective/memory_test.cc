@@ -136,8 +136,8 @@ TEST_P(Memory, IgnoresAPowerOfTwoThatStays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, Memory,
-                         testing::Combine(testing::Values("waterfill:3+ef", "marsit+ef",
-                                                          "powersgd:2"),
+                         testing::Combine(testing::Values("waterfill:3+ef", "g_ternary+ef",
+                                                          "marsit+ef", "powersgd:2"),
                                           testing::ValuesIn(all_topologies())),
                          [](const auto& tested) {
                            std::string name = std::get<0>(tested.param) + "_";

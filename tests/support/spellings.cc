@@ -19,7 +19,7 @@ std::vector<std::string> codec_spellings() {
       "dynamiq:5+uniform",   "g_binary+majority",
       "thc+saturate=4",      "thc+block=64+saturate=5",
       "topkc:2+block=32",    "omnireduce:4+block=64",
-      "waterfill:2+ef",
+      "waterfill:2+ef",      "g_ternary+ef",
   };
   std::vector<std::string> spellings;
   for (const CodecEntry& entry : builtin_codecs()) spellings.emplace_back(entry.example);

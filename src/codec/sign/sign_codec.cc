@@ -18,6 +18,7 @@ struct Settings {
   std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
   float tau = 0;
   bool majority = false;
+  bool feedback = false;
 };
 
 const SignKernels& sign_kernels(std::uint32_t most_digit, Isa isa) {
@@ -38,6 +39,8 @@ class SignCodec final : public BlockCodec {
   std::uint32_t most_ranks() const override {
     return ((1u << kGreatestWidth) - 1) / settings_.most_digit;
   }
+
+  bool keeps_residual() const override { return settings_.feedback; }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
     return codes_at(slice.count) + format(slice, contributions).code_bytes(slice.count);
@@ -233,19 +236,24 @@ CodecResult make_sign_codec(const CodecSpec& spec, Settings settings) {
 }  // namespace
 
 CodecResult make_g_binary(const CodecSpec& spec) {
-  static constexpr std::array<std::string_view, 1> kOptions = {"majority"};
+  static constexpr std::array<std::string_view, 2> kOptions = {"ef", "majority"};
   NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
   const Expected<bool> majority = spec.flag("majority");
   if (!majority) return majority.status();
-  return make_sign_codec(spec, {.most_digit = 1, .majority = *majority});
+  const Expected<bool> feedback = spec.flag("ef");
+  if (!feedback) return feedback.status();
+  return make_sign_codec(spec, {.most_digit = 1, .majority = *majority, .feedback = *feedback});
 }
 
 CodecResult make_g_ternary(const CodecSpec& spec) {
-  static constexpr std::array<std::string_view, 1> kOptions = {"tau"};
+  static constexpr std::array<std::string_view, 2> kOptions = {"ef", "tau"};
   NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
   const Expected<double> tau = spec.number("tau", 0.7, 0, 10);
   if (!tau) return tau.status();
-  return make_sign_codec(spec, {.most_digit = 2, .tau = static_cast<float>(*tau)});
+  const Expected<bool> feedback = spec.flag("ef");
+  if (!feedback) return feedback.status();
+  return make_sign_codec(spec,
+                         {.most_digit = 2, .tau = static_cast<float>(*tau), .feedback = *feedback});
 }
 
 }  // namespace nf
