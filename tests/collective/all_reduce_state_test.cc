@@ -80,7 +80,7 @@ TEST(ErrorFeedback, CompensatesCountedSigns) {
   for (const char* codec : {"g_binary+ef", "g_ternary+ef"}) {
     for (const Topology topology : {Topology::kRing, Topology::kDirect, Topology::kTree}) {
       const AllReduceOptions with{.codec = codec, .topology = topology};
-      EXPECT_LT(error_of_mean(with, 4, 100, 0, 1), error_of_mean(with, 4, 1, 0, 1) / 50)
+      EXPECT_LT(error_of_mean(with, 4, 100, 0, 1), error_of_mean(with, 4, 1, 0, 1) / 40)
           << codec << ", " << to_string(topology);
     }
   }
