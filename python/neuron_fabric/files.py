@@ -1,17 +1,25 @@
 """Files that are whole or not there."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 
-def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
-    """In one piece: whoever reads meanwhile, or comes after an interruption, finds the file of before.
-    Raises OSError, and leaves nothing behind then."""
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike) -> Iterator[Path]:
+    """A place to write to, which then becomes the file: whoever reads meanwhile, or comes after an
+    interruption, finds the file of before. Raises OSError, and leaves nothing behind on any error."""
     path = Path(path)
-    data = content if isinstance(content, bytes) else content.encode(errors="replace")
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(data)
+        yield part
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
+    """In one piece, as whole_file() does it."""
+    with whole_file(path) as part:
+        part.write_bytes(content if isinstance(content, bytes) else content.encode(errors="replace"))

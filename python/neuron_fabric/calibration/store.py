@@ -1,7 +1,6 @@
 """Keeps the work of a calibration in a folder, so that an interrupted one goes on where it was."""
 
 import json
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 
 from neuron_fabric.calibration.evidence import Evidence, EvidenceError
 from neuron_fabric.calibration.snapshot import Snapshot
-from neuron_fabric.files import write_whole
+from neuron_fabric.files import whole_file, write_whole
 
 _FORMAT = "neuron_fabric.calibration"
 _VERSION = 1
@@ -77,10 +76,8 @@ class Store:
             raise CalibrationError(self._damaged(self._evidence, error)) from error
 
     def save_checkpoint(self, name: str, snapshot: Snapshot) -> None:
-        path = self._checkpoint(name)
-        part = path.with_suffix(".part")
-        torch.save(snapshot.state, part)
-        os.replace(part, path)
+        with whole_file(self._checkpoint(name)) as part:
+            torch.save(snapshot.state, part)
 
     def load_checkpoint(self, name: str) -> Snapshot:
         path = self._checkpoint(name)
