@@ -98,9 +98,9 @@ def check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
 
 
 def work(asked: argparse.Namespace, arguments: list[str]) -> None:
-    from neuron_fabric.calibration.workload_job import Order, calibrate
+    from neuron_fabric.calibration.workload_job import Request, calibrate
 
-    calibrate(Order(
+    calibrate(Request(
         workload=asked.workload, size=asked.size, data=asked.data, device=asked.device,
         seed=asked.seed, out=asked.out, resume=asked.resume, keep=not asked.no_keep,
         quiet=asked.json, command=shlex.join(["nf", "calibrate", *arguments]),

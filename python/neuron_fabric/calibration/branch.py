@@ -9,9 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from neuron_fabric.calibration.evidence import Assignment, RegionHealth
 from neuron_fabric.calibration.snapshot import Stateful
-from neuron_fabric.telemetry import Reader
 
 TAIL = 4  # the last quarter of a branch judges it where nobody else does
 
@@ -88,30 +86,3 @@ def annealing(steps: int) -> list[float]:
 
 def warming_up(steps: int, warm_up: int) -> list[float]:
     return [min(1.0, (step + 1) / max(1, warm_up)) for step in range(steps)]
-
-
-class HealthReader(Reader):
-    """What the monitor would have judged, had it had limits."""
-
-    def __init__(self) -> None:
-        self._errors: dict[str, float] = {}
-        self._ratios: dict[str, float] = {}
-        self._norms: dict[str, list[float]] = {}
-
-    def write(self, record: dict[str, Any]) -> None:
-        if record.get("event") != "step":
-            return
-        for region in record["regions"]:
-            name = region["name"]
-            if region["error"] is not None:
-                self._errors[name] = max(self._errors.get(name, 0.0), region["error"])
-            if norm := region["norm"]:
-                before = self._norms.setdefault(name, [])
-                if len(before) >= 10:  # nothing is judged by fewer
-                    ratio = norm / (sum(before) / len(before))
-                    self._ratios[name] = max(self._ratios.get(name, 0.0), ratio)
-                before.append(norm)
-
-    def health(self, assignment: Assignment) -> dict[str, RegionHealth]:
-        return {region: RegionHealth(self._errors.get(region, 0.0), self._ratios.get(region, 0.0))
-                for region, _ in assignment.routes}

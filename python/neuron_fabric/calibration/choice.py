@@ -21,9 +21,10 @@ steps take the cheapest better route that does not, or stay dense.
 from dataclasses import dataclass
 
 from neuron_fabric.calibration.evidence import (
-    CHECKPOINT, DENSE, FIRST_STEP, Assignment, Evidence, RegionFacts)
+    CHECKPOINT, FIRST_STEP, Assignment, Evidence, RegionFacts)
 from neuron_fabric.calibration.harm import Harm, harm_of
 from neuron_fabric.calibration.settings import CalibrationSettings
+from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 WORTH = 3
 SMALLEST_GAIN = 0.01
@@ -135,19 +136,21 @@ class _Search:
         return Assignment.of(dict.fromkeys(self.regions, route))
 
     def saved(self, region: RegionFacts, route: str) -> int:
-        return max(0, region.bytes_up[DENSE] - region.bytes_up[route])
+        return max(0, region.bytes_up[DENSE_ROUTE] - region.bytes_up[route])
 
     # The steps above.
 
     def at_first(self, chosen: Assignment) -> Assignment | None:
         tried = [chosen]
         for route in self.by_cost(list(self.settings.candidates)):
-            cost = {name: self.regions[name].bytes_up for name, _ in chosen.routes}
-            better = Assignment.of({name: max(old, route, key=lambda one: cost[name][one])
-                                                    for name, old in chosen.routes})
+            better = Assignment.of({name: self._dearer(name, old, route)
+                                    for name, old in chosen.routes})
             if better not in tried:
                 tried.append(better)
         return next((one for one in tried if self.is_within_target(one, FIRST_STEP)), None)
+
+    def _dearer(self, name: str, *routes: str) -> str:
+        return max(routes, key=lambda route: self.regions[name].bytes_up[route])
 
     def cheapest_on(self, route: str) -> Assignment:
         kept = self._within_target(route, [name for name, region in self.regions.items()
@@ -183,7 +186,7 @@ class _Search:
     def _with_better_routes(self, found: Assignment, route: str) -> Assignment:
         later = self.by_cost(list(self.settings.candidates))
         later = later[later.index(route) + 1:]
-        dense = [name for name in self.regions if found.route(name) == DENSE]
+        dense = [name for name in self.regions if found.route(name) == DENSE_ROUTE]
         for name in sorted(dense, key=lambda name: -self.regions[name].values):
             for better in later:
                 gain = self.saved(self.regions[name], better) / self.evidence.dense_bytes

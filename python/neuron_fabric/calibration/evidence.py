@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DENSE = "fp32"
+from neuron_fabric.telemetry.records import DENSE_ROUTE
+
 CHECKPOINT = "checkpoint"  # branches that leave from the trained checkpoint
 FIRST_STEP = "first step"  # branches that leave from the untrained model
 
@@ -55,10 +56,10 @@ class Assignment:
     @staticmethod
     def of(routes: Mapping[str, str]) -> "Assignment":
         return Assignment(tuple(sorted((region, route) for region, route in routes.items()
-                                       if route != DENSE)))
+                                       if route != DENSE_ROUTE)))
 
     def route(self, region: str) -> str:
-        return dict(self.routes).get(region, DENSE)
+        return dict(self.routes).get(region, DENSE_ROUTE)
 
     def __str__(self) -> str:
         return ", ".join(f"{region}={route}" for region, route in self.routes) or "all dense"
@@ -70,6 +71,10 @@ class RegionHealth:
 
     error: float       # the most of a rank's own contributions, ‖g − Q(g)‖² / ‖g‖²
     norm_ratio: float  # the most of norm / mean of the norms before
+
+    def or_worse(self, other: "RegionHealth") -> "RegionHealth":
+        """The most of both."""
+        return RegionHealth(max(self.error, other.error), max(self.norm_ratio, other.norm_ratio))
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ from neuron_fabric import provenance
 from neuron_fabric.calibration import text
 from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
-    CHECKPOINT, DENSE, FIRST_STEP, Assignment, Branches, Evidence, Measurement, RegionHealth)
+    CHECKPOINT, FIRST_STEP, Assignment, Branches, Evidence, Measurement, RegionHealth)
 from neuron_fabric.calibration.harm import Harm, harm_of
 from neuron_fabric.calibration.limits import error_budget, norm_spike
 from neuron_fabric.calibration.settings import CalibrationSettings
 from neuron_fabric.files import write_whole
 from neuron_fabric.profile import Profile
+from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,7 @@ class Outcome:
         seen: dict[str, RegionHealth] = {}
         for branches in filter(None, tried):
             for region, one in branches.health.items():
-                known = seen.get(region, one)
-                seen[region] = RegionHealth(max(one.error, known.error),
-                                            max(one.norm_ratio, known.norm_ratio))
+                seen[region] = one.or_worse(seen.get(region, one))
         return seen
 
     def _provenance(self) -> dict[str, Any]:
@@ -138,7 +137,7 @@ class Outcome:
                 harm = harm_of(self.evidence, Assignment.of({region.name: route}), CHECKPOINT)
                 rows.append({
                     "region": region.name, "route": route, "bytes_up": region.bytes_up[route],
-                    "dense_bytes": region.bytes_up[DENSE],
+                    "dense_bytes": region.bytes_up[DENSE_ROUTE],
                     "error": _mean(found, "error"), "slope": _mean(found, "slope"),
                     "agreement": _mean(found, "agreement"),
                     "chosen": self.choice.assignment.route(region.name) == route,

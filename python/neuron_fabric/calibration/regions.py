@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 
 from neuron_fabric import _C
-from neuron_fabric.calibration.evidence import DENSE, RegionFacts
+from neuron_fabric.calibration.evidence import RegionFacts
 from neuron_fabric.model import ModelParameters
+from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 MOST_PATTERNS = 256  # of a region, as docs/profile_format.md has it
 
@@ -74,4 +75,4 @@ def facts_of(region: Region, parameters: ModelParameters, routes: list[str]) -> 
         bytes_up={route: _C.contribution_bytes(
             route, [parameters.names[index] for index in large],
             [parameters.module_types[index] for index in large],
-            [parameters.tensors[index] for index in large]) for route in [DENSE, *routes]})
+            [parameters.tensors[index] for index in large]) for route in [DENSE_ROUTE, *routes]})

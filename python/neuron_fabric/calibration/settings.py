@@ -6,6 +6,7 @@ from typing import Any
 import torch  # noqa: F401  loads what the extension links
 
 from neuron_fabric import _C
+from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 CANDIDATES = ("g_binary", "g_ternary", "waterfill:4", "waterfill:5")
 
@@ -63,8 +64,8 @@ class CalibrationSettings:
             raise ValueError("there is no candidate to choose from; give g_ternary, for example")
         if len(set(self.candidates)) < len(self.candidates):
             raise ValueError(f"a candidate is named twice: {', '.join(self.candidates)}")
-        if "fp32" in self.candidates:
-            raise ValueError("fp32 is what candidates are compared with; leave it out")
+        if DENSE_ROUTE in self.candidates:
+            raise ValueError(f"{DENSE_ROUTE} is what candidates are compared with; leave it out")
         if not 0 < self.most_bytes <= 1:
             raise ValueError(f"most_bytes is a share of the dense bytes, not {self.most_bytes!r}")
         for name, least in (("dense_steps", 1), ("branch_steps", 4), ("repeats", 2),

@@ -4,6 +4,7 @@ from typing import Any
 
 from neuron_fabric import units
 from neuron_fabric.tables import align
+from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 
 def tables(outcome: dict[str, Any]) -> str:
@@ -41,7 +42,7 @@ def conclusion(outcome: dict[str, Any]) -> str:
     if not outcome["meets_target"]:
         return (f"nothing but full precision stays within {allowed}: stay with plain DDP, allow more "
                 "harm (--target), or offer better routes (--candidates)")
-    chosen = {region: route for region, route in outcome["chosen"].items() if route != "fp32"}
+    chosen = {region: route for region, route in outcome["chosen"].items() if route != DENSE_ROUTE}
     if outcome["at_first"] is None:
         when = "after dense first steps"
     elif outcome["at_first"] == chosen:

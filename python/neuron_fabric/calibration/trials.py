@@ -1,9 +1,10 @@
 """Answers questions of the search: short branches from one place, with the batches of the dense
 ones."""
 
-from neuron_fabric.calibration.branch import HealthReader, annealing, warming_up
+from neuron_fabric.calibration.branch import annealing, warming_up
 from neuron_fabric.calibration.choice import Question
-from neuron_fabric.calibration.evidence import FIRST_STEP, Branches, Evidence, RegionHealth
+from neuron_fabric.calibration.evidence import FIRST_STEP, Branches, Evidence
+from neuron_fabric.calibration.health import HealthReader
 from neuron_fabric.calibration.store import CalibrationError
 from neuron_fabric.calibration.switch import SessionWay
 from neuron_fabric.calibration.workbench import Workbench
@@ -35,9 +36,7 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
                                "finite; lower the learning rate, or clip gradients")
     health = dict(known.health) if known else {}
     for region, seen in reader.health(question.assignment).items():
-        before = health.get(region, RegionHealth(0.0, 0.0))
-        health[region] = RegionHealth(max(seen.error, before.error),
-                                      max(seen.norm_ratio, before.norm_ratio))
+        health[region] = seen.or_worse(health.get(region, seen))
     return Branches(question.start, question.assignment, tuple(losses), health)
 
 

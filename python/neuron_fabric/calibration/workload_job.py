@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric import job
 from neuron_fabric.calibration.calibrator import Calibrator
 from neuron_fabric.calibration.watch import CalibrationConsole
+from neuron_fabric.files import write_whole
 from neuron_fabric.workloads import Workload, make_workload
 
 OUTCOME = "outcome.json"
@@ -39,7 +40,7 @@ PLANS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Order:
+class Request:
     """What `nf calibrate` was asked for."""
 
     workload: str
@@ -63,27 +64,27 @@ def plan_of(workload: str, size: str | None) -> dict[str, Any]:
     return plans.get(size or "") or next(iter(plans.values()))
 
 
-def calibrate(order: Order) -> None:
+def calibrate(request: Request) -> None:
     """In every rank of a job. Rank 0 leaves profile and outcome in the folder."""
-    device = job.join(order.device)
-    workload = make_workload(order.workload, order.size, order.data)
-    outcome = _calibrator(order, workload, device).run()
+    device = job.join(request.device)
+    workload = make_workload(request.workload, request.size, request.data)
+    outcome = _calibrator(request, workload, device).run()
     if dist.get_rank() == 0:
-        outcome.save(order.out / PROFILE, f"{order.workload}, calibrated", command=order.command,
-                     workload=order.workload, size=order.size or workload.default_size)
-        (order.out / OUTCOME).write_text(json.dumps(
-            {"workload": order.workload, "size": order.size, "seed": order.seed}
-            | outcome.to_dict()), encoding="utf-8")
+        outcome.save(request.out / PROFILE, f"{request.workload}, calibrated", command=request.command,
+                     workload=request.workload, size=request.size or workload.default_size)
+        write_whole(request.out / OUTCOME, json.dumps(
+            {"workload": request.workload, "size": request.size, "seed": request.seed}
+            | outcome.to_dict()))
     job.leave()
 
 
-def _calibrator(order: Order, workload: Workload, device: torch.device) -> Calibrator:
+def _calibrator(request: Request, workload: Workload, device: torch.device) -> Calibrator:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     workload.to(device)
-    model = workload.make_model(order.seed).to(device)
+    model = workload.make_model(request.seed).to(device)
     ddp = DistributedDataParallel(model)
     optimizer = workload.make_optimizer(model)
-    first_order = order.seed * 10 * JUDGES_ORDER
+    first_order = request.seed * 10 * JUDGES_ORDER
 
     def step(batch: Any) -> torch.Tensor:
         optimizer.zero_grad()
@@ -105,10 +106,10 @@ def _calibrator(order: Order, workload: Workload, device: torch.device) -> Calib
         model.train()
         return total.item() / len(judges)
 
-    options = {"warm_up_steps": workload.warm_up} | plan_of(order.workload, order.size)
-    watch = CalibrationConsole() if rank == 0 and not order.quiet else None
+    options = {"warm_up_steps": workload.warm_up} | plan_of(request.workload, request.size)
+    watch = CalibrationConsole() if rank == 0 and not request.quiet else None
     return Calibrator(
         ddp, optimizer, step,
         lambda batch_order: workload.batches(rank, ranks, first_order + batch_order),
-        judge=judge, out=order.out if order.keep else None, resume=order.resume, seed=order.seed,
-        watch=watch, **(options | order.options))
+        judge=judge, out=request.out if request.keep else None, resume=request.resume, seed=request.seed,
+        watch=watch, **(options | request.options))

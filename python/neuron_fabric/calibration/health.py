@@ -1,0 +1,36 @@
+"""What the monitor would have judged in a branch, had it had limits."""
+
+from collections import defaultdict
+
+from neuron_fabric.calibration.evidence import Assignment, RegionHealth
+from neuron_fabric.telemetry.records import Step, parse
+from neuron_fabric.telemetry.stream import Reader, Record
+
+LEAST_NORMS = 10  # before a step: it is not judged by fewer
+
+
+class HealthReader(Reader):
+    """Keeps the most of each region."""
+
+    def __init__(self) -> None:
+        self._errors: dict[str, float] = defaultdict(float)
+        self._ratios: dict[str, float] = defaultdict(float)
+        self._norms: dict[str, list[float]] = defaultdict(list)
+
+    def write(self, record: Record) -> None:
+        event = parse(record)
+        if not isinstance(event, Step):
+            return
+        for region in event.regions:
+            self._errors[region.name] = max(self._errors[region.name], region.error or 0.0)
+            if region.norm:
+                before = self._norms[region.name]
+                if len(before) >= LEAST_NORMS:
+                    ratio = region.norm / (sum(before) / len(before))
+                    self._ratios[region.name] = max(self._ratios[region.name], ratio)
+                before.append(region.norm)
+
+    def health(self, assignment: Assignment) -> dict[str, RegionHealth]:
+        """Of the regions that travel at low bits."""
+        return {region: RegionHealth(self._errors[region], self._ratios[region])
+                for region, _ in assignment.routes}
