@@ -115,7 +115,8 @@ class Cifar(Workload):
         return ResNet18(self.classes, self.size)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        return torch.optim.SGD(model.parameters(), lr=0.8, momentum=0.9, weight_decay=5e-4,
+        rate = min(0.8, 0.05 * self.size)  # the tiny one diverges at more
+        return torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4,
                                nesterov=True)
 
     def to(self, device: torch.device) -> "Cifar":
