@@ -56,7 +56,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         help="for the runs' files and the report (nf-demo)")
     parser.add_argument("--json", action="store_true", help="one JSON object a run, no table")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.ranks < 2:
+        parser.error("argument --ranks: a single rank sends nothing; take 2 or more")
+    return options
 
 
 # What one rank does.

@@ -48,11 +48,15 @@ def test_progress_in_a_pipe_is_a_few_lines(capsys):
     assert [line.split()[3] for line in lines] == ["25", "50", "75", "100"]
 
 
-def test_options_that_cannot_be_are_told(capsys):
+@pytest.mark.parametrize(("options", "words"), [
+    (["--steps", "0"], "'0' is no whole number above 0"),
+    (["--seed", "-1"], "'-1' is no whole number from 0 on"),
+    (["--ranks", "1"], "a single rank sends nothing; take 2 or more")])
+def test_options_that_cannot_be_are_told(capsys, options, words):
     with pytest.raises(SystemExit) as end:
-        demo.main(["--steps", "0"])
+        demo.main(options)
     assert end.value.code == 2
-    assert "'0' is no whole number above 0" in capsys.readouterr().err
+    assert words in capsys.readouterr().err
 
 
 def run_demo(out, *options, **environment):
