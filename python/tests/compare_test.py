@@ -2,10 +2,13 @@
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
 from argparse import Namespace
 
 import pytest
-from neuron_fabric.compare import figures, page, words
+from neuron_fabric.compare import figures, jobs, page, words
 from neuron_fabric.compare.__main__ import chosen_routes, main, passed_on
 from neuron_fabric.compare.jobs import make_jobs
 
@@ -81,12 +84,12 @@ def test_baselines_join_unless_one_is_named():
 
 
 def test_runs_of_a_seed_differ_in_their_route_alone(tmp_path):
-    jobs = make_jobs(tmp_path, ["fp32", "waterfill:4"], 2, ["digits", "--ranks", "2"])
-    assert [(job.route, job.seed) for job in jobs] == [
+    made = make_jobs(tmp_path, ["fp32", "waterfill:4"], 2, ["digits", "--ranks", "2"])
+    assert [(job.route, job.seed) for job in made] == [
         ("fp32", 1), ("waterfill:4", 1), ("fp32", 2), ("waterfill:4", 2)]
-    one, other = (job.options().identity() for job in jobs[:2])
+    one, other = (job.options().identity() for job in made[:2])
     assert {key for key in one if one[key] != other[key]} == {"route"}
-    assert len({job.out for job in jobs}) == 4
+    assert len({job.out for job in made}) == 4
 
 
 def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
@@ -140,3 +143,44 @@ def test_options_of_the_job_are_passed_on():
                         device="cpu", admit="safe", eval_every=5)
     assert passed_on(options) == ["sst2", "--size", "tiny", "--data", "a b", "--ranks", "2", "--epochs",
                                   "1.5", "--device", "cpu", "--admit", "safe", "--eval-every", "5"]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Processes in place of runs, of which each does what is asked when it starts."""
+    processes = []
+
+    def replace(then):
+        def start(job):
+            process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+            processes.append(process)
+            then(job)
+            return process
+        monkeypatch.setattr(jobs, "_start", start)
+        return processes
+
+    yield replace
+    for process in processes:
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_all_runs_and_says_how_to_go_on(tmp_path, capsys, started, number):
+    before = signal.getsignal(number)
+    runs = started(lambda job: job.route == "plain_bf16" and os.kill(os.getpid(), number))
+    assert main([*WORDS, "--side-by-side", "2", "--out", str(tmp_path)]) == 128 + number
+    assert [run.returncode for run in runs] == [-signal.SIGINT, -signal.SIGINT]
+    told = capsys.readouterr().err
+    assert f"ended by {number.name}; what is done is kept in {tmp_path}, and the same command" in told
+    assert signal.getsignal(number) is before
+
+
+def test_a_failure_ends_the_other_runs(tmp_path, capsys, started):
+    def fail(job):
+        if job.route == "plain_bf16":
+            raise OSError("no more processes")
+
+    runs = started(fail)
+    assert main([*WORDS, "--side-by-side", "2", "--out", str(tmp_path)]) == 1
+    assert runs[0].returncode == -signal.SIGINT
+    assert "nf compare: no more processes" in capsys.readouterr().err

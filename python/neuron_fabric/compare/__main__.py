@@ -1,13 +1,12 @@
 """`nf compare WORKLOAD --routes A,B,...`: trains, then tells which routes are as good."""
 
 import argparse
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.launch import LaunchError, require_packages
+from neuron_fabric.launch import Interrupt, LaunchError, require_packages
 
 DEFAULT_ROUTES = "fp32,bf16,g_binary,waterfill:4,default"
 PASSED_ON = ("size", "data", "ranks", "steps", "epochs", "batch", "device", "admit", "eval_every")
@@ -131,10 +130,13 @@ def main(arguments: list[str] | None = None) -> int:
     except Failures as error:
         print(f"nf compare: runs have failed:\n{error}", file=sys.stderr)
         failed = 1
-    except KeyboardInterrupt:
-        print(f"\nnf compare: interrupted; what is done is kept in {options.out}, and the same command "
-              "goes on from there", file=sys.stderr)
-        return 128 + signal.SIGINT
+    except Interrupt as error:
+        print(f"\nnf compare: {error}; what is done is kept in {options.out}, and the same command goes on "
+              "from there", file=sys.stderr)
+        return 128 + error.number
+    except OSError as error:
+        print(f"nf compare: {error}", file=sys.stderr)
+        return 1
     results = [result for job in jobs if (result := job.result()) is not None]
     if not results:
         print(f"nf compare: {options.out} holds no finished run of this comparison", file=sys.stderr)

@@ -1,21 +1,24 @@
 """Runs of nf train, each in a folder of its own. What is finished is not done again."""
 
+import contextlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric.launch import Interrupt
 from neuron_fabric.train.options import TrainOptions, file_name, parse
 from neuron_fabric.train.result import is_finished, read_result
 
 POLL_SECONDS = 0.1
 LAST_LINES = 3  # of a run that failed
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -54,35 +57,61 @@ class Failures(Exception):
 
 
 def run_all(jobs: Sequence[Job], at_a_time: int, tell: Callable[[str], None]) -> None:
-    """Raises Failures, at the end, where some have failed. On an interrupt the runs under way stop, and
-    keep what they have."""
+    """Raises Failures, at the end, where some have failed, and Interrupt on a signal. However it ends, no
+    run goes on without it; those that are stopped keep what they have."""
     waiting = [job for job in jobs if job.result() is None]
     if kept := len(jobs) - len(waiting):
         tell(f"{kept} of {len(jobs)} runs are there already")
-    running: dict[Job, subprocess.Popen] = {}
     failed: list[str] = []
     done, began = 0, time.monotonic()
-    try:
+    with _noted_signals() as signals, _none_left_behind() as running:
         while waiting or running:
             while waiting and len(running) < at_a_time:
                 job = waiting.pop(0)
                 running[job] = _start(job)
             time.sleep(POLL_SECONDS)
+            if signals:
+                raise Interrupt(signals[0])
             for job in [job for job, process in running.items() if process.poll() is not None]:
                 del running[job]
                 done += 1
+                each = (time.monotonic() - began) / done
                 if (result := job.result()) is None:
                     failed.append(f"{job.name}: {_last_words(job)}")
                     tell(failed[-1])
-                    continue
-                each = (time.monotonic() - began) / done
-                left = f", about {each * (len(waiting) + len(running)):.0f} s left"
-                tell(f"{job.name}: {100 * result['accuracy']:.2f} %, loss {result['loss']:.4f}, "
-                     f"{result['seconds']:.1f} s{left if waiting or running else ''}")
-    finally:
-        _stop(running.values())
+                else:
+                    tell(f"{job.name}: {_outcome(result, each * (len(waiting) + len(running)))}")
     if failed:
         raise Failures("\n".join(failed))
+
+
+@contextlib.contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """Those that would end this process, as they arrive. They raise nothing: that could happen between the
+    start of a run and the note of it, and nobody would stop that run. What is ignored, as by nohup, stays so."""
+    noted: list[int] = []
+    before = {number: handler for number in ENDING
+              if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _none_left_behind() -> Iterator[dict[Job, subprocess.Popen]]:
+    """For runs under way, which end when this does."""
+    running: dict[Job, subprocess.Popen] = {}
+    try:
+        yield running
+    finally:
+        for process in running.values():
+            process.send_signal(signal.SIGINT)
+        for process in running.values():
+            process.wait()
 
 
 def _start(job: Job) -> subprocess.Popen:
@@ -96,11 +125,9 @@ def _start(job: Job) -> subprocess.Popen:
                                 start_new_session=True)
 
 
-def _stop(processes: Sequence[subprocess.Popen]) -> None:
-    for process in processes:
-        process.send_signal(signal.SIGINT)
-    for process in processes:
-        process.wait()
+def _outcome(result: dict[str, Any], seconds_left: float) -> str:
+    left = f", about {seconds_left:.0f} s left" if seconds_left else ""
+    return (f"{100 * result['accuracy']:.2f} %, loss {result['loss']:.4f}, {result['seconds']:.1f} s{left}")
 
 
 def _last_words(job: Job) -> str:
