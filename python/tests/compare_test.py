@@ -8,7 +8,7 @@ import subprocess
 from argparse import Namespace
 
 import pytest
-from neuron_fabric.compare import figures, jobs, page, words
+from neuron_fabric.compare import figures, intervals, jobs, page, words
 from neuron_fabric.compare.__main__ import chosen_routes, main, passed_on
 from neuron_fabric.compare.jobs import make_jobs
 
@@ -35,12 +35,18 @@ RUNS = [run("fp32", 1, 0.90), run("fp32", 2, 0.92), run("bf16", 1, 0.90), run("b
 
 
 def test_differences_are_paired_and_have_students_interval():
-    difference = figures.paired({1: 3.0, 2: 5.0, 3: 7.0, 9: 0.0}, {1: 1.0, 2: 2.0, 3: 3.0})
+    difference = intervals.paired({1: 3.0, 2: 5.0, 3: 7.0, 9: 0.0}, {1: 1.0, 2: 2.0, 3: 3.0})
     assert difference.mean == pytest.approx(3)
     assert difference.high == pytest.approx(3 + 2.920 / 3**0.5)
     assert difference.low == pytest.approx(3 - 2.920 / 3**0.5)
-    assert figures.paired({1: 2.0}, {1: 1.0}) == figures.Difference(1.0)
-    assert figures.paired({1: 2.0}, {2: 1.0}) is None
+    assert intervals.paired({1: 2.0}, {1: 1.0}) == intervals.Difference(1.0)
+    assert intervals.paired({1: 2.0}, {2: 1.0}) is None
+
+
+@pytest.mark.parametrize(("freedom", "t"), [(1, 6.314), (2, 2.920), (5, 2.015), (10, 1.812), (20, 1.725),
+                                            (21, 1.721), (30, 1.697), (100, 1.660), (10**6, 1.645)])
+def test_intervals_are_students_at_every_number_of_pairs(freedom, t):
+    assert intervals.t95(freedom) == pytest.approx(t, abs=5e-4)
 
 
 def test_the_figures_of_a_route():

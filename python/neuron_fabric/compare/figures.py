@@ -1,6 +1,5 @@
 """What several runs of each route say together."""
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,24 +7,13 @@ from typing import Any
 
 from neuron_fabric.train.result import seconds_to
 
+from .intervals import Difference, paired
+
 Result = dict[str, Any]
 
 FULL_PRECISION = ("fp32", "plain")
 BF16 = ("bf16", "plain_bf16")
 MARGIN = 0.005  # below the baseline's final accuracy, of a target that nobody gave
-# Student's t: 0.95 of the distribution lie below, by degrees of freedom.
-_T95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771,
-        1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725)
-_NORMAL95 = 1.645
-
-
-@dataclass(frozen=True)
-class Difference:
-    """To the baseline, run by run of one seed; the interval holds the true mean 9 times in 10."""
-
-    mean: float
-    low: float | None = None  # unknown from one pair
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,20 +37,6 @@ class RouteFigures:
 def mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known and len(known) == len(values) else None
-
-
-def paired(own: dict[int, float], base: dict[int, float]) -> Difference | None:
-    """From values by seed; None where no seed is in both."""
-    differences = [own[seed] - base[seed] for seed in sorted(own.keys() & base.keys())]
-    if not differences:
-        return None
-    middle = statistics.fmean(differences)
-    if len(differences) == 1:
-        return Difference(middle)
-    freedom = len(differences) - 1
-    t = _T95[freedom - 1] if freedom <= len(_T95) else _NORMAL95
-    half = t * statistics.stdev(differences) / math.sqrt(len(differences))
-    return Difference(middle, middle - half, middle + half)
 
 
 def first_of(names: Sequence[str], routes: Sequence[str]) -> str | None:

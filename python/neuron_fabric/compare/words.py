@@ -8,7 +8,8 @@ from neuron_fabric import units
 from neuron_fabric.tables import align
 from neuron_fabric.train.result import seconds_to
 
-from .figures import BF16, Difference, RouteFigures, first_of
+from .figures import BF16, RouteFigures, first_of
+from .intervals import Difference
 
 KEYS = ("workload", "route", "seed", "ranks", "accuracy", "loss", "bytes", "bytes_ratio",
         "bytes_up_ratio", "step_seconds", "exposed_seconds", "seconds_to_target")
