@@ -82,9 +82,9 @@ Status NcclTransport::health() {
 // here, and for that waits for all that is on the device: kernels of other communicators, too,
 // which somebody must be free to abort.
 void NcclTransport::abort(const Status& why) {
+  if (is_given_up_.exchange(true)) return;
   const std::unique_lock lock(mutex_, kPatience);
   if (failure_.ok()) failure_ = why;
-  if (communicator_ == nullptr) return;
   ncclComm_t communicator = std::exchange(communicator_, nullptr);
   ending_ = std::thread([communicator] { static_cast<void>(ncclCommAbort(communicator)); });
 }

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +41,7 @@ class NcclTransport final : public StreamTransport {
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
 
+  std::atomic<bool> is_given_up_ = false;
   // Held by whoever is within NCCL.
   std::timed_mutex mutex_;
   ncclComm_t communicator_ = nullptr;
