@@ -18,12 +18,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", type=Path, nargs="*", help="(those in bench/results)")
     parser.add_argument("-o", "--out", type=Path, default=ROOT / "docs" / "results.md")
-    parser.add_argument("--images", type=Path, help="below the page's folder (img beside it)")
+    parser.add_argument("--images", type=Path, help="where pictures go (img beside the page)")
     options = parser.parse_args()
-    folders = options.folders or sorted(p for p in (ROOT / "bench" / "results").iterdir() if p.is_dir())
-    images = options.images or options.out.parent / "img"
     try:
-        empty = make_page(folders, options.out, images)
+        folders = options.folders or sorted(
+            path for path in (ROOT / "bench" / "results").iterdir() if path.is_dir())
+        empty = make_page(folders, options.out, options.images or options.out.parent / "img")
     except (PageError, OSError) as error:
         print(f"results: {error}", file=sys.stderr)
         return 1

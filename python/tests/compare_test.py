@@ -1,85 +1,24 @@
-"""nf compare: what it makes of several runs, that it keeps what is done, and what it says of trouble."""
+"""nf compare: which runs it makes, that it keeps what is done, and what it says of trouble."""
 
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
-from neuron_fabric.compare import figures, intervals, jobs, page, words
+from neuron_fabric.compare import jobs
 from neuron_fabric.compare.__main__ import chosen_routes, main, passed_on
 from neuron_fabric.compare.jobs import make_jobs
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
+PROFILE = Path(__file__).resolve().parents[2] / "bench" / "profiles" / "gpt_calibrated.json"
 WORDS = ["hostile", "--ranks", "1", "--steps", "10", "--eval-every", "5", "--routes", "plain,plain_bf16",
          "--seeds", "1"]
-
-
-def run(route, seed, accuracy, seconds=10.0, **changes):
-    curve = [{"step": 5, "seconds": seconds / 2, "bytes": 10, "accuracy": accuracy / 2, "loss": 2.0},
-             {"step": 10, "seconds": seconds, "bytes": 20, "accuracy": accuracy, "loss": 1.0}]
-    return {"workload": "digits", "size": "tiny", "route": route, "seed": seed, "ranks": 2,
-            "accuracy": accuracy, "loss": 1.0, "bytes": 2.0, "bytes_ratio": 0.5, "bytes_up_ratio": 0.25,
-            "step_seconds": 0.1, "exposed_seconds": 0.05, "curve": curve, "diverged": False, "fallbacks": [],
-            "finished": True, "parameters": 100, "steps": 10, "batch": 4, "commit": "abc", "command":
-            "nf train digits", "machine": {"processor": "a processor", "cores": 2},
-            "versions": {"torch": "2.11"}} | changes
-
-
-RUNS = [run("fp32", 1, 0.90), run("fp32", 2, 0.92), run("bf16", 1, 0.90), run("bf16", 2, 0.92),
-        run("g_binary", 1, 0.80, 4.0), run("g_binary", 2, 0.83, 4.0),
-        run("waterfill:4", 1, 0.905, 5.0), run("waterfill:4", 2, 0.921, 5.0)]
-
-
-def test_differences_are_paired_and_have_students_interval():
-    difference = intervals.paired({1: 3.0, 2: 5.0, 3: 7.0, 9: 0.0}, {1: 1.0, 2: 2.0, 3: 3.0})
-    assert difference.mean == pytest.approx(3)
-    assert difference.high == pytest.approx(3 + 2.920 / 3**0.5)
-    assert difference.low == pytest.approx(3 - 2.920 / 3**0.5)
-    assert intervals.paired({1: 2.0}, {1: 1.0}) == intervals.Difference(1.0)
-    assert intervals.paired({1: 2.0}, {2: 1.0}) is None
-
-
-@pytest.mark.parametrize(("freedom", "t"), [(1, 6.314), (2, 2.920), (5, 2.015), (10, 1.812), (20, 1.725),
-                                            (21, 1.721), (30, 1.697), (100, 1.660), (10**6, 1.645)])
-def test_intervals_are_students_at_every_number_of_pairs(freedom, t):
-    assert intervals.t95(freedom) == pytest.approx(t, abs=5e-4)
-
-
-def test_the_figures_of_a_route():
-    target = figures.usual_target(RUNS)
-    assert target == pytest.approx(0.905)
-    rows = {row.route: row for row in figures.figures(RUNS, "fp32", target)}
-    assert rows["fp32"].difference is None
-    assert rows["g_binary"].difference.mean == pytest.approx(-0.095)
-    assert rows["g_binary"].reached == 0
-    assert rows["fp32"].reached == 1
-    assert rows["fp32"].seconds_to_target is None
-    assert rows["waterfill:4"].seconds_to_target == 5
-
-
-def test_the_table_and_what_it_says_beside_bf16():
-    rows = figures.figures(RUNS, "fp32", 0.9)
-    lines = words.table(rows).splitlines()
-    assert len(lines) == 5
-    assert "-9.50" in lines[3]
-    assert "never" in lines[3]
-    assert words.beside_bf16(rows) == [
-        "fp32 is not better than bf16: it takes 1.00 x as long to the target",
-        "g_binary is not better than bf16: 0 of 2 runs came to the target",
-        "waterfill:4 is at the target 2.00 x sooner than bf16"]
-    row = json.loads(words.json_lines(RUNS, 0.9).splitlines()[-1])
-    assert set(row) == set(words.KEYS)
-    assert row["seconds_to_target"] == 5
-
-
-def test_fallbacks_are_told():
-    fallen = run("default", 1, 0.9, fallbacks=[{"step": 7, "reason": "norm_spike"}])
-    assert words.fallbacks([*RUNS, fallen, run("default", 2, 0.9)]) == [
-        "default fell back in 1 of 2 runs, first at step 7: norm_spike"]
 
 
 def test_baselines_join_unless_one_is_named():
@@ -96,26 +35,6 @@ def test_runs_of_a_seed_differ_in_their_route_alone(tmp_path):
     one, other = (job.options().identity() for job in made[:2])
     assert {key for key in one if one[key] != other[key]} == {"route"}
     assert len({job.out for job in made}) == 4
-
-
-def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
-    folder = tmp_path / "results" / "small"
-    folder.mkdir(parents=True)
-    for number, result in enumerate(RUNS):
-        (folder / f"{number}.json").write_text(json.dumps(result))
-    (tmp_path / "results" / "empty").mkdir()
-    made = tmp_path / "results.md"
-    folders = [folder, tmp_path / "results" / "empty"]
-    assert page.make_page(folders, made, tmp_path / "img") == ["empty"]
-    text = made.read_text()
-    assert "## small: digits (tiny), 2 ranks" in text
-    assert "| `g_binary` | 2 |" in text
-    assert "a processor, 2 cores, PyTorch 2.11. Commit: abc" in text
-    assert "](img/results_small.svg)" in text
-    assert "<svg" in (tmp_path / "img" / "results_small.svg").read_text()
-    (folder / "9.json").write_text("{half")
-    with pytest.raises(page.PageError, match="9.json"):
-        page.make_page(folders, made, tmp_path / "img")
 
 
 def test_runs_are_made_once_and_compared(tmp_path, capsys):
@@ -140,6 +59,12 @@ def test_bad_input_is_told(tmp_path, capsys):
     assert main(["hostile", "--routes", "fp32,waterfal:4", *out]) == 2
     assert "waterfal" in capsys.readouterr().err
     assert main(["hostile", "--size", "huge", *out]) == 2
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        shutil.copy(PROFILE, tmp_path / name / "same.json")
+    both = ",".join(f"profile:{tmp_path / name}/same.json" for name in ("a", "b"))
+    assert main(["hostile", "--routes", both, *out]) == 2
+    assert "would both be kept in" in capsys.readouterr().err
     assert main([*WORDS, "--table", *out]) == 1
     assert "no finished run" in capsys.readouterr().err
 

@@ -108,6 +108,19 @@ def test_a_finished_run_is_not_done_again(train, whole):
     assert file.stat().st_mtime_ns == before
 
 
+def test_a_target_is_an_accuracy_or_a_loss(train, whole):
+    before = result(whole)
+    best = min(before["curve"], key=lambda point: point["loss"])
+    met = json.loads(train(*words(whole, *COMMON, "--json", "--target-loss", str(best["loss"]))).out)
+    assert met["target"] == {"loss": best["loss"]}
+    assert (met["steps_to_target"], met["seconds_to_target"], met["bytes_to_target"]) == (
+        best["step"], best["seconds"], best["bytes"])
+    told = train(*words(whole, *COMMON, "--target-loss", "1000")).out
+    assert f"a loss of 1,000 after {before['curve'][0]['step']} steps, " in told
+    assert "an accuracy of 100.00 % not reached" in train(*words(whole, *COMMON, "--target", "1")).out
+    assert result(whole) == before, "a target is asked of a run, not part of it"
+
+
 def test_an_interrupted_run_says_what_is_kept(tmp_path):
     running = subprocess.Popen([sys.executable, "-m", "neuron_fabric.train",
                                 *words(tmp_path, "--steps", "100000", "--route", "plain")],
@@ -122,6 +135,8 @@ def test_an_interrupted_run_says_what_is_kept(tmp_path):
 @pytest.mark.parametrize(("options", "told"), [
     (["--route", "waterfal:4"], "waterfal"), (["--route", "profile:nowhere.json"], "no profile"),
     (["--size", "huge"], "hostile has no size huge; it has tiny"), (["--steps", "0"], "above 0"),
+    (["--target", "40"], "an accuracy is a fraction, not 40"), (["--target-loss", "-1"], "above 0"),
+    (["--target", "0.5", "--target-loss", "1"], "not allowed with"),
     (["--steps", "1", "--epochs", "2"], "not allowed with"), (["--device", "tpu"], "invalid choice")])
 def test_bad_options_are_told(train, tmp_path, options, told):
     done = train(*words(tmp_path, *options))

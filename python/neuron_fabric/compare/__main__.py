@@ -4,9 +4,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from neuron_fabric.files import write_whole
 from neuron_fabric.launch import Interrupt, LaunchError, require_packages
+from neuron_fabric.tables import align
+
+if TYPE_CHECKING:
+    from .figures import Comparison
+    from .jobs import Job
 
 DEFAULT_ROUTES = "fp32,bf16,g_binary,waterfill:4,default"
 PASSED_ON = ("size", "data", "ranks", "steps", "epochs", "batch", "device", "admit", "eval_every")
@@ -25,7 +31,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         help=f"as nf train takes them ({DEFAULT_ROUTES}); FP32 and BF16 join where they "
                         "miss")
     parser.add_argument("--baseline", metavar="ROUTE",
-                        help="the one others differ from; then no other joins (fp32 or plain)")
+                        help="the one that others are compared with; then no other joins (fp32 or plain, "
+                        "and bf16 or plain_bf16 on the way to the target)")
     parser.add_argument("--seeds", type=positive, default=3, help="runs of a route (3)")
     parser.add_argument("--side-by-side", type=positive, default=1, metavar="K",
                         help="runs at the same time, which share the machine (1)")
@@ -58,48 +65,52 @@ def passed_on(options: argparse.Namespace) -> list[str]:
     return words
 
 
-def check(options: argparse.Namespace, jobs: Sequence[Any]) -> None:
-    """Raises ValueError on a route or size that is none, before anything is trained."""
+def check(options: argparse.Namespace, jobs: Sequence["Job"]) -> None:
+    """Raises ValueError, before anything is trained, on a route or size that is none, and on routes whose
+    files would have the same names."""
     from neuron_fabric.train.routes import check_route
     from neuron_fabric.workloads import WORKLOADS
 
-    sizes = WORKLOADS[options.workload].sizes
-    if options.size is not None and options.size not in sizes:
-        raise ValueError(f"{options.workload} has no size {options.size}; it has {', '.join(sizes)}")
+    WORKLOADS[options.workload].check_size(options.size)
+    owners: dict[Path, str] = {}
     for job in jobs:
         check_route(job.options())
+        if (other := owners.setdefault(job.out, job.route)) != job.route:
+            raise ValueError(f"{other} and {job.route} would both be kept in {job.out}; give one of the "
+                             "profiles another name")
 
 
 def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
-    from . import figures, words
+    from . import race, words
+    from .figures import compare
 
-    routes = list(dict.fromkeys(result["route"] for result in results))
-    baseline = options.baseline or figures.first_of(figures.FULL_PRECISION, routes)
+    comparison = compare(results, options.baseline, options.target)
     for result in results:
-        if result["diverged"] and result["route"] == baseline:
-            print(f"nf compare: {options.workload} diverges along {baseline} itself (seed "
+        if result["diverged"] and result["route"] == comparison.baseline:
+            print(f"nf compare: {options.workload} diverges along {comparison.baseline} itself (seed "
                   f"{result['seed']}, step {result['steps']}): nothing can be compared with it",
                   file=sys.stderr)
             return 1
-    target = options.target or figures.usual_target(results)
-    lines = words.json_lines(results, target)
-    (options.out / "rows.jsonl").write_text(lines + "\n")
-    rows = figures.figures(results, baseline, target)
-    text = "\n\n".join(filter(None, [words.table(rows), words.legend(baseline, target),
-                                     "\n".join(words.beside_bf16(rows) + words.fallbacks(results))]))
-    (options.out / "table.txt").write_text(text + "\n")
+    parts = [align(words.route_rows(comparison), left=1), words.legend(comparison)]
+    if rows := race.target_rows(comparison):
+        parts += [race.title(comparison), align(rows, left=1)]
+    if sentences := race.sentences(comparison) + words.fallbacks(comparison):
+        parts.append("\n".join(sentences))
+    text = "\n\n".join(parts)
+    lines = words.json_lines(comparison)
+    write_whole(options.out / "table.txt", text + "\n")
+    write_whole(options.out / "rows.jsonl", lines + "\n")
     print(lines if options.json else f"\n{text}")
-    draw(options, results, target)
+    draw(options, comparison)
     return 0
 
 
-def draw(options: argparse.Namespace, results: list[dict[str, Any]], target: float | None) -> None:
+def draw(options: argparse.Namespace, comparison: "Comparison") -> None:
     from . import pictures
 
-    files = [options.out / f"accuracy.{kind}" for kind in ("svg", "png")]
-    title = f"{options.workload}, {results[0]['ranks']} ranks, {options.seeds} seeds"
+    files = [options.out / f"{comparison.judged_by}.{kind}" for kind in ("svg", "png")]
     try:
-        pictures.draw(results, title, files, target)
+        pictures.draw(comparison, files)
     except ModuleNotFoundError:
         print("nf compare: no pictures without matplotlib: pip install matplotlib", file=sys.stderr)
         return

@@ -1,11 +1,11 @@
 """What several runs of each route say together."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from neuron_fabric.train.result import seconds_to
+from neuron_fabric.train.target import Merit, Target, to_target
 
 from .intervals import Difference, paired
 
@@ -13,7 +13,16 @@ Result = dict[str, Any]
 
 FULL_PRECISION = ("fp32", "plain")
 BF16 = ("bf16", "plain_bf16")
-MARGIN = 0.005  # below the baseline's final accuracy, of a target that nobody gave
+MARGIN = 0.005  # of accuracy, below the least of the pace, for a target that nobody gave
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Means over runs, of training up to the first evaluation that was as good as the target."""
+
+    seconds: float
+    steps: float
+    bytes: float
 
 
 @dataclass(frozen=True)
@@ -22,62 +31,82 @@ class RouteFigures:
     runs: int
     diverged: int
     accuracy: float
-    spread: float | None  # standard deviation of the accuracy over seeds
     loss: float
-    difference: Difference | None       # of accuracy
-    loss_difference: Difference | None
+    spread: float | None            # standard deviation over seeds, of what it is judged by
+    difference: Difference | None   # to the baseline, of the same
     bytes_ratio: float | None
     bytes_up_ratio: float | None
     step_seconds: float
     exposed_seconds: float | None
-    reached: int                        # runs that came to the target
-    seconds_to_target: float | None     # the mean, where all did
+    reached: int                    # runs that came to the target
+    arrival: Arrival | None         # where all did
 
 
-def mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known and len(known) == len(values) else None
+@dataclass(frozen=True)
+class Comparison:
+    results: Sequence[Result]
+    rows: list[RouteFigures]         # in the order in which routes come first
+    baseline: str | None             # the route that others differ from
+    pace: RouteFigures | None        # the one whose way to the target others are measured by
+    target: Target | None
+    target_was_given: bool
+
+    @property
+    def judged_by(self) -> Merit:
+        return self.target.merit if self.target is not None else "accuracy"
 
 
-def first_of(names: Sequence[str], routes: Sequence[str]) -> str | None:
+def compare(results: Sequence[Result], baseline: str | None = None,
+            target: Target | None = None) -> Comparison:
+    """A baseline that is named is all that others are compared with. Else they differ from full precision,
+    which is the truth, and race BF16, which is what they have to beat."""
+    runs: dict[str, list[Result]] = {}
+    for result in results:
+        runs.setdefault(result["route"], []).append(result)
+    full, half = first_of(FULL_PRECISION, runs), first_of(BF16, runs)
+    named = baseline if baseline in runs else None
+    baseline, pace = named or full or half, named or half or full
+    wanted = target or usual_target(runs.get(pace or "", []))
+    merit = wanted.merit if wanted is not None else "accuracy"
+    rows = {route: _figures(own, runs[baseline] if baseline not in (None, route) else [], merit, wanted)
+            for route, own in runs.items()}
+    return Comparison(results, list(rows.values()), baseline, rows.get(pace or ""), wanted,
+                      target is not None)
+
+
+def first_of(names: Sequence[str], routes: Iterable[str]) -> str | None:
     return next((route for route in routes if route in names), None)
 
 
-def usual_target(results: Sequence[Result]) -> float | None:
-    """A little below what the 16-bit baseline came to, or that of full precision where there is none."""
-    routes = list(dict.fromkeys(result["route"] for result in results))
-    base = first_of(BF16, routes) or first_of(FULL_PRECISION, routes)
-    if base is None:
-        return None
-    return statistics.fmean(r["accuracy"] for r in results if r["route"] == base) - MARGIN
+def usual_target(runs: Sequence[Result]) -> Target | None:
+    """A little below the least that these came to, so that all of them have a time."""
+    accuracies = [run["accuracy"] for run in runs if not run["diverged"]]
+    return Target("accuracy", min(accuracies) - MARGIN) if accuracies else None
 
 
-def figures(results: Sequence[Result], baseline: str | None, target: float | None) -> list[RouteFigures]:
-    """One a route, in the order in which routes come first."""
-    by_route: dict[str, list[Result]] = {}
-    for result in results:
-        by_route.setdefault(result["route"], []).append(result)
-    base = by_route.get(baseline or "", [])
-    return [_figures(route, runs, base if route != baseline else [], target)
-            for route, runs in by_route.items()]
-
-
-def _figures(route: str, runs: list[Result], base: list[Result], target: float | None) -> RouteFigures:
-    accuracies = [run["accuracy"] for run in runs]
-    times = [seconds_to(target, run["curve"]) for run in runs]
-
-    def difference(key: str) -> Difference | None:
-        own, other = ({run["seed"]: run[key] for run in part} for part in (runs, base))
-        return paired(own, other)
-
+def _figures(runs: list[Result], base: list[Result], merit: Merit, target: Target | None) -> RouteFigures:
+    own, other = ({run["seed"]: run[merit] for run in part} for part in (runs, base))
     return RouteFigures(
-        route=route, runs=len(runs), diverged=sum(run["diverged"] for run in runs),
-        accuracy=statistics.fmean(accuracies),
-        spread=statistics.stdev(accuracies) if len(runs) > 1 else None,
+        route=runs[0]["route"], runs=len(runs), diverged=sum(run["diverged"] for run in runs),
+        accuracy=statistics.fmean(run["accuracy"] for run in runs),
         loss=statistics.fmean(run["loss"] for run in runs),
-        difference=difference("accuracy"), loss_difference=difference("loss"),
-        bytes_ratio=mean([run["bytes_ratio"] for run in runs]),
-        bytes_up_ratio=mean([run["bytes_up_ratio"] for run in runs]),
+        spread=statistics.stdev(own.values()) if len(own) > 1 else None, difference=paired(own, other),
+        bytes_ratio=_mean([run["bytes_ratio"] for run in runs]),
+        bytes_up_ratio=_mean([run["bytes_up_ratio"] for run in runs]),
         step_seconds=statistics.median(run["step_seconds"] for run in runs),
-        exposed_seconds=mean([run["exposed_seconds"] for run in runs]),
-        reached=sum(time is not None for time in times), seconds_to_target=mean(times))
+        exposed_seconds=_mean([run["exposed_seconds"] for run in runs]),
+        **_arrival([to_target(target, run["curve"]) for run in runs]))
+
+
+def _arrival(ways: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    there = [way for way in ways if way["steps_to_target"] is not None]
+    if len(there) < len(ways):
+        return {"reached": len(there), "arrival": None}
+    means = {name: statistics.fmean(way[f"{name}_to_target"] for way in there)
+             for name in ("seconds", "steps", "bytes")}
+    return {"reached": len(there), "arrival": Arrival(**means)}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known and len(known) == len(values) else None

@@ -2,11 +2,16 @@
 commit and the command beside them."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import figures, pictures, words
+from neuron_fabric import provenance, units
+from neuron_fabric.files import write_whole
+
+from . import pictures, race, words
+from .figures import BF16, FULL_PRECISION, Comparison, compare
 
 
 class PageError(Exception):
@@ -26,26 +31,25 @@ def stored_results(folder: Path) -> list[dict[str, Any]]:
 
     def place(result: dict[str, Any]) -> tuple[int, str, int]:
         route = result["route"]
-        rank = 0 if route in figures.FULL_PRECISION else 1 if route in figures.BF16 else 2
+        rank = 0 if route in FULL_PRECISION else 1 if route in BF16 else 2
         return rank, route, result["seed"]
 
     return sorted(results, key=place)
 
 
-def section(name: str, results: Sequence[dict[str, Any]], picture: str) -> str:
-    routes = list(dict.fromkeys(result["route"] for result in results))
-    baseline = figures.first_of(figures.FULL_PRECISION, routes) or figures.first_of(figures.BF16, routes)
-    target = figures.usual_target(results)
-    rows = figures.figures(results, baseline, target)
-    first = results[0]
-    title = f"{first['workload']} ({first['size']}), {first['ranks']} ranks"
+def section(name: str, comparison: Comparison, picture: str) -> str:
+    first = comparison.results[0]
+    title = f"{first['workload']} ({first['size']}), {units.counted(first['ranks'], 'rank')}"
     parts = [f"## {title}" if name == first["workload"] else f"## {name}: {title}",
              f"{first['parameters']:,} parameters, {first['steps']:,} steps of {first['ranks']} x "
              f"{first['batch']} examples, the same seeds, batches and first weights for every route.",
-             words.markdown(rows), f"{words.legend(baseline, target)}.", f"![{title}]({picture})"]
-    if sentences := words.beside_bf16(rows) + words.fallbacks(results):
+             words.markdown(words.route_rows(comparison)), f"{words.legend(comparison)}."]
+    if rows := race.target_rows(comparison):
+        parts += [race.title(comparison), words.markdown(rows)]
+    parts.append(f"![{title}]({picture})")
+    if sentences := race.sentences(comparison) + words.fallbacks(comparison):
         parts.append("\n".join(f"- {sentence}" for sentence in sentences))
-    return "\n\n".join([*parts, origin(results)])
+    return "\n\n".join([*parts, origin(comparison.results)])
 
 
 def origin(results: Sequence[dict[str, Any]]) -> str:
@@ -57,9 +61,7 @@ def origin(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _machine(result: dict[str, Any]) -> str:
-    machine, versions = result["machine"], result["versions"]
-    card = f"{machine['card']}, " if "card" in machine else ""
-    return f"{card}{machine['processor']}, {machine['cores']} cores, PyTorch {versions['torch']}"
+    return f"{provenance.in_words(result['machine'])}, PyTorch {result['versions']['torch']}"
 
 
 def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:
@@ -73,13 +75,13 @@ def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:
             continue
         images.mkdir(parents=True, exist_ok=True)
         picture = images / f"results_{folder.name}.svg"
-        pictures.draw(results, f"{results[0]['workload']}, {results[0]['ranks']} ranks", [picture],
-                      figures.usual_target(results))
-        link = picture.resolve().relative_to(page.resolve().parent).as_posix()
-        sections.append(section(folder.name, results, link))
+        comparison = compare(results)
+        pictures.draw(comparison, [picture])
+        link = os.path.relpath(picture, page.parent)
+        sections.append(section(folder.name, comparison, link))
     if not sections:
         raise PageError("none of the folders holds results of nf train")
     head = ("# Results\n\nMade by `scripts/results.py` from the results in `bench/results`; `nf compare` "
             "makes such results. Accuracy is that of data held back; means over seeds.")
-    page.write_text("\n\n".join([head, *sections]) + "\n")
+    write_whole(page, "\n\n".join([head, *sections]) + "\n")
     return empty

@@ -1,6 +1,7 @@
 """`nf train`, also `python -m neuron_fabric.train`: one workload, trained along one route.
 
     options      what can be asked for, and which runs are the same
+    target       how good a model is to become
     routes       how a model's gradients travel
     run          a model on its way
     rank         what every rank of `nf train` does with a run

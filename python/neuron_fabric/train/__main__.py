@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from neuron_fabric import units
 from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
+from neuron_fabric.train.target import Target, to_target
 
 if TYPE_CHECKING:
     from neuron_fabric.train.options import TrainOptions
 
 
-def told(result: dict[str, Any]) -> str:
+def told(result: dict[str, Any], target: Target | None) -> str:
     """A few lines for people."""
     lines = [f"accuracy {100 * result['accuracy']:.2f} %, loss {units.number(result['loss'])} after "
              f"{result['steps']:,} steps, {units.seconds(result['seconds'])} of training",
@@ -21,10 +22,11 @@ def told(result: dict[str, Any]) -> str:
              f"FP32 both ways, {units.percent(result['bytes_up_ratio'])} of its contributions",
              f"step {units.seconds(result['step_seconds'])}, exposed "
              f"{units.seconds(result['exposed_seconds'])}"]
-    if result["target"] is not None:
-        reached = result["seconds_to_target"]
-        lines.append(f"{100 * result['target']:.2f} % "
-                     + (f"after {units.seconds(reached)}" if reached is not None else "not reached"))
+    if target is not None:
+        lines.append(f"{target} not reached" if result["steps_to_target"] is None else
+                     f"{target} after {units.counted(result['steps_to_target'], 'step')}, "
+                     f"{units.seconds(result['seconds_to_target'])} of training, "
+                     f"{units.byte_count(result['bytes_to_target'])} sent")
     if result["fallbacks"]:
         lines.append(f"fallbacks: {len(result['fallbacks'])}, the first at step "
                      f"{result['fallbacks'][0]['step']}: {result['fallbacks'][0]['reason']}")
@@ -70,10 +72,12 @@ def show(options: "TrainOptions", result: dict[str, Any] | None) -> int:
     if result is None:
         print(f"nf train: the ranks left no result in {options.out}", file=sys.stderr)
         return 1
+    # A run that was finished before may have had another target.
+    result |= to_target(options.target, result["curve"])
     if options.json:
         print(json.dumps(result))
     elif result["finished"]:
-        print(told(result))
+        print(told(result, options.target))
     if result["diverged"]:
         print(f"nf train: the loss is not finite at step {result['steps']}: this diverges along "
               f"{options.route}", file=sys.stderr)

@@ -8,6 +8,8 @@ from typing import Any
 
 from neuron_fabric.settings import ADMITS, REDUCERS, TOPOLOGIES
 
+from .target import Target
+
 # A run that differs in one of these is another run.
 _IDENTITY = ("workload", "size", "route", "admit", "topology", "reducer", "ranks", "batch", "seed",
              "device", "steps", "epochs", "breach_at")
@@ -30,7 +32,7 @@ class TrainOptions:
     seed: int = 1
     device: str = "cpu"
     eval_every: int | None = None
-    target: float | None = None
+    target: Target | None = None
     seconds: float | None = None
     topology: str = "auto"
     reducer: str = "ranks"
@@ -68,11 +70,15 @@ def above_zero(text: str) -> float:
     return value
 
 
-def fraction(text: str) -> float:
+def accuracy_target(text: str) -> Target:
     value = above_zero(text)
     if value > 1:
         raise argparse.ArgumentTypeError(f"an accuracy is a fraction, not {text}")
-    return value
+    return Target("accuracy", value)
+
+
+def loss_target(text: str) -> Target:
+    return Target("loss", above_zero(text))
 
 
 def natural(text: str) -> int:
@@ -99,8 +105,11 @@ def add_job_options(parser: argparse.ArgumentParser, workloads: list[str]) -> No
                         help="of profiles: wherever safe, or only where it pays (%(default)s)")
     parser.add_argument("--eval-every", type=positive, metavar="STEPS",
                         help="(an epoch, or a tenth of the run)")
-    parser.add_argument("--target", type=fraction, metavar="ACCURACY",
-                        help="a fraction: how long it took to get there is reported")
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument("--target", type=accuracy_target, metavar="ACCURACY",
+                        help="a fraction: what it took to get there is reported")
+    target.add_argument("--target-loss", type=loss_target, dest="target", metavar="LOSS",
+                        help="the same for a loss, of data held back")
 
 
 def parse(arguments: list[str], workloads: list[str]) -> TrainOptions:

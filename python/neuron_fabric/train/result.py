@@ -10,6 +10,8 @@ import torch
 from neuron_fabric import provenance
 from neuron_fabric.files import write_whole
 
+from .target import to_target
+
 if TYPE_CHECKING:
     from .run import Run
 
@@ -25,8 +27,8 @@ def result_of(run: "Run") -> dict[str, Any]:
         "bytes": traffic.bytes / max(1, len(run.losses)), "bytes_ratio": traffic.bytes_ratio,
         "bytes_up_ratio": traffic.bytes_up_ratio,
         "step_seconds": statistics.median(run.step_times) if run.step_times else None,
-        "exposed_seconds": None, "seconds_to_target": seconds_to(options.target, run.curve),
-        "target": options.target, "size": run.workload.size_name, "admit": options.admit,
+        "exposed_seconds": None, **to_target(options.target, run.curve),
+        "size": run.workload.size_name, "admit": options.admit,
         "device": run.device.type, "batch": run.workload.batch_size, "steps": len(run.losses),
         "wanted_steps": run.steps, "parameters": run.values, "dense_bytes": run.dense_bytes,
         "seconds": run.seconds, "finished": run.is_over, "diverged": run.diverged,
@@ -40,13 +42,6 @@ def result_of(run: "Run") -> dict[str, Any]:
     if run.device.type == "cuda":
         result["peak_allocated"] = torch.cuda.max_memory_allocated(run.device)
     return result
-
-
-def seconds_to(target: float | None, curve: list[dict[str, Any]]) -> float | None:
-    """Seconds of training at the first evaluation that was as good; None where none was."""
-    if target is None:
-        return None
-    return next((point["seconds"] for point in curve if point["accuracy"] >= target), None)
 
 
 def write_result(out: Path, result: dict[str, Any]) -> None:

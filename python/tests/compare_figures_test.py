@@ -1,0 +1,139 @@
+"""What nf compare makes of several runs: figures, tables, sentences, pictures and pages."""
+
+import importlib.util
+import json
+
+import pytest
+from compared_runs import RUNS, run
+from neuron_fabric.compare import intervals, page, pictures, race, words
+from neuron_fabric.compare.figures import compare
+from neuron_fabric.train.target import Target
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
+                                reason="the extension neuron_fabric._C is not built")
+
+
+def test_differences_are_paired_and_have_students_interval():
+    difference = intervals.paired({1: 3.0, 2: 5.0, 3: 7.0, 9: 0.0}, {1: 1.0, 2: 2.0, 3: 3.0})
+    assert difference.mean == pytest.approx(3)
+    assert difference.high == pytest.approx(3 + 2.920 / 3**0.5)
+    assert difference.low == pytest.approx(3 - 2.920 / 3**0.5)
+    assert intervals.paired({1: 2.0}, {1: 1.0}) == intervals.Difference(1.0)
+    assert intervals.paired({1: 2.0}, {2: 1.0}) is None
+
+
+@pytest.mark.parametrize(("freedom", "t"), [(1, 6.314), (2, 2.920), (5, 2.015), (10, 1.812), (20, 1.725),
+                                            (21, 1.721), (30, 1.697), (100, 1.660), (10**6, 1.645)])
+def test_intervals_are_students_at_every_number_of_pairs(freedom, t):
+    assert intervals.t95(freedom) == pytest.approx(t, abs=5e-4)
+
+
+def test_the_figures_of_a_route():
+    compared = compare(RUNS)
+    assert compared.baseline == "fp32"
+    assert compared.pace.route == "bf16"
+    assert compared.target == Target("accuracy", pytest.approx(0.895)), "all runs of the pace get there"
+    rows = {row.route: row for row in compared.rows}
+    assert list(rows) == ["fp32", "bf16", "g_binary", "waterfill:4", "default"]
+    assert rows["fp32"].difference is None
+    assert rows["g_binary"].difference.mean == pytest.approx(-0.095)
+    assert (rows["g_binary"].reached, rows["g_binary"].arrival) == (0, None)
+    arrival = rows["waterfill:4"].arrival
+    assert (arrival.seconds, arrival.steps, arrival.bytes) == (5, 10, 20)
+
+
+def test_a_named_baseline_is_all_that_counts():
+    compared = compare(RUNS, "waterfill:4")
+    assert (compared.baseline, compared.pace.route) == ("waterfill:4", "waterfill:4")
+    assert compared.target.value == pytest.approx(0.9)
+    alone = compare([run("g_binary", 1, 0.8)])
+    assert (alone.baseline, alone.pace, alone.target) == (None, None, None)
+    assert race.target_rows(alone) == race.sentences(alone) == []
+
+
+def test_the_tables():
+    compared = compare(RUNS, target=Target("accuracy", 0.9))
+    assert words.route_rows(compared)[3] == [
+        "g_binary", "2", "81.50 %", "1.0000", "2.12", "-9.50", "-12.66 to -6.34", "50 %", "25 %", "100 ms",
+        "50 ms"]
+    head, _, bf16, g_binary, waterfill, _ = race.target_rows(compared)
+    assert head[-3:] == ["time / bf16", "steps / bf16", "bytes / bf16"]
+    assert bf16 == ["bf16", "2 of 2 runs", "10 s", "10", "20 B", "1.00 x", "1.00 x", "1.00 x"]
+    assert g_binary == ["g_binary", "never", "-", "-", "-", "-", "-", "-"]
+    assert waterfill[2:6] == ["5 s", "10", "20 B", "0.50 x"]
+    row = json.loads(words.json_lines(compared).splitlines()[-1])
+    assert set(row) == set(words.KEYS)
+    assert row["target"] == {"accuracy": 0.9}
+    assert (row["seconds_to_target"], row["steps_to_target"], row["bytes_to_target"]) == (6, 10, 20)
+
+
+def test_markdown_quotes_the_route_alone():
+    compared = compare([*RUNS, run("thc", 1, 0.1, diverged=True)])
+    assert "| `thc` | 1 (1 diverged) |" in words.markdown(words.route_rows(compared))
+
+
+def test_routes_that_do_not_pay_are_named_and_those_sooner_than_the_best_profile():
+    compared = compare([*RUNS, run("profile:a.json", 1, 0.91, 11.0)], target=Target("accuracy", 0.9))
+    assert race.sentences(compared) == [
+        "fp32 does not pay: it takes as long to the target as bf16",
+        "g_binary does not pay: it never comes to the target",
+        "waterfill:4 comes to the target in 0.50 x the time of bf16",
+        "default comes to the target in 0.60 x the time of bf16",
+        "profile:a.json does not pay: it takes 1.10 x as long to the target as bf16",
+        "the soonest profile is default, at the target after 6 s; sooner there: waterfill:4 (5 s)"]
+
+
+def test_a_profile_is_first_or_never_there():
+    first = compare([run("bf16", 1, 0.9), run("default", 1, 0.9, 8.0)])
+    assert race.sentences(first)[-1] == (
+        "the soonest profile is default, at the target after 8 s; no other route is sooner there")
+    never = compare(RUNS, target=Target("accuracy", 0.92))
+    assert race.sentences(never) == [
+        "fp32 does not pay: only 1 of 2 runs come to the target",
+        "bf16 does not pay: only 1 of 2 runs come to the target",
+        "g_binary does not pay: it never comes to the target",
+        "waterfill:4 does not pay: only 1 of 2 runs come to the target",
+        "default does not pay: only 1 of 2 runs come to the target",
+        "no profile comes to the target in every run"]
+
+
+def test_a_target_may_be_a_loss(tmp_path):
+    worse = [run("g_binary", seed, 0.8, loss=2.5 - seed / 10) for seed in (1, 2)]
+    for result in worse:
+        result["curve"][-1]["loss"] = result["loss"]
+    compared = compare([*RUNS[:4], *worse], target=Target("loss", 1.6))
+    assert words.route_rows(compared)[3][3:7] == ["2.3500", "0.0707", "+1.3500", "+1.0343 to +1.6657"]
+    assert "difference: loss to fp32" in words.legend(compared)
+    assert race.title(compared) == "Training up to the first evaluation with a loss of 1.6:"
+    assert race.target_rows(compared)[2][2:5] == ["10 s", "10", "20 B"]
+    assert race.sentences(compared)[-1] == "g_binary does not pay: it never comes to the target"
+    pictures.draw(compared, [tmp_path / "loss.svg"])
+    drawn = (tmp_path / "loss.svg").read_text()
+    assert "<!-- loss -->" in drawn
+    assert "<!-- digits, 2 ranks, 2 seeds -->" in drawn
+
+
+def test_fallbacks_are_told():
+    fallen = run("default", 1, 0.9, fallbacks=[{"step": 7, "reason": "norm_spike"}])
+    assert words.fallbacks(compare([*RUNS[:-2], fallen, run("default", 2, 0.9)])) == [
+        "default fell back in 1 of 2 runs, first at step 7: norm_spike"]
+
+
+def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
+    folder = tmp_path / "results" / "small"
+    folder.mkdir(parents=True)
+    for number, result in enumerate(RUNS):
+        (folder / f"{number}.json").write_text(json.dumps(result))
+    (tmp_path / "results" / "empty").mkdir()
+    made = tmp_path / "results.md"
+    folders = [folder, tmp_path / "results" / "empty"]
+    assert page.make_page(folders, made, tmp_path / "img") == ["empty"]
+    text = made.read_text()
+    assert "## small: digits (tiny), 2 ranks" in text
+    assert "| `g_binary` | 2 |" in text
+    assert "a processor, 2 cores, PyTorch 2.11. Commit: abc" in text
+    assert "](img/results_small.svg)" in text
+    assert "<svg" in (tmp_path / "img" / "results_small.svg").read_text()
+    (folder / "9.json").write_text("{half")
+    with pytest.raises(page.PageError, match="9.json"):
+        page.make_page(folders, made, tmp_path / "img")
