@@ -6,9 +6,7 @@ preset=${1:?usage: scripts/build.sh PRESET [TARGET...]}
 shift
 
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
-if command -v ccache >/dev/null; then
-  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER:-ccache}
-fi
+. scripts/ccache.sh
 
 # One build of a preset at a time: ./nf may be called from many places at once.
 mkdir -p build

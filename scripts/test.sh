@@ -55,7 +55,7 @@ stage_wheel() {
   .venv/bin/python -m venv --without-pip "$away"
   .venv/bin/python -c 'import site; print(site.getsitepackages()[0])' \
     >"$("$away/bin/python" -c 'import site; print(site.getsitepackages()[0])')/borrowed.pth"
-  if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+  . scripts/ccache.sh
   export CXX=${CXX:-c++}  # not the name that Python was built with: ccache knows c++ from release
   .venv/bin/python -m pip --python "$away/bin/python" install --quiet --disable-pip-version-check \
     --no-build-isolation --no-deps .
