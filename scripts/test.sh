@@ -150,6 +150,12 @@ stage_rtl() {
   LINES=20000 TRACE_LINES=20000 rtl/run.sh lint prove simulate replay
 }
 
+# Sets cpu to the seconds of all that has ended: bash tells them only in the shell that waited for it.
+read_cpu() {
+  times >build/times
+  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' build/times)
+}
+
 stages=("$@")
 ((${#stages[@]} > 0)) || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
@@ -163,6 +169,8 @@ summary=() failed=0
 for stage in "${stages[@]}"; do
   printf '\n==> %s  (%d s so far)\n' "$stage" "$SECONDS"
   started=$SECONDS
+  read_cpu
+  cpu_before=$cpu
   log=build/${stage/#unit/dev}/ctest.log
   rm -f "$log" "$skip_mark"
   set +e
@@ -179,7 +187,9 @@ for stage in "${stages[@]}"; do
   else
     word=passed
   fi
-  line=$(printf '%-9s %-8s %5d s' "$stage" "$word" $((SECONDS - started)))
+  read_cpu
+  line=$(printf '%-9s %-8s %5d s, %5d s of CPU' "$stage" "$word" $((SECONDS - started)) \
+                $((cpu - cpu_before)))
   if [[ -f $log ]]; then line+="   $(grep 'tests passed' "$log" || true)"; fi
   summary+=("$line")
 done
