@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/test.sh [STAGE...]: runs the named stages, or all of them. FUZZ_SECONDS (60) is shared by
+# scripts/test.sh [STAGE...]: runs the named stages, or all of them. FUZZ_SECONDS (30) is shared by
 # all fuzz targets. Every stage runs even where an earlier one failed.
 # shellcheck disable=SC2317  # stages are called by name
 set -euo pipefail
@@ -96,21 +96,21 @@ stage_tsan() { run_labelled tsan; }
 
 # Seeds in fuzz/corpus/<target> are read only; what a run discovers stays in the build folder.
 stage_fuzz() {
-  scripts/build.sh fuzz
+  scripts/build.sh asan fuzz/all
   local programs=() corpora program name seconds
-  for program in build/fuzz/fuzz/fuzz_*; do
+  for program in build/asan/fuzz/fuzz_*; do
     if [[ -f $program && -x $program ]]; then programs+=("$program"); fi
   done
   ((${#programs[@]} > 0)) || { echo "no fuzz targets were built"; return 1; }
-  seconds=$((${FUZZ_SECONDS:-60} / ${#programs[@]}))
+  seconds=$((${FUZZ_SECONDS:-30} / ${#programs[@]}))
   for program in "${programs[@]}"; do
     name=${program##*/}
-    corpora=("build/fuzz/corpus/$name")
+    corpora=("build/asan/corpus/$name")
     if [[ -d fuzz/corpus/$name ]]; then corpora+=("fuzz/corpus/$name"); fi
-    mkdir -p "${corpora[0]}" build/fuzz/findings
+    mkdir -p "${corpora[0]}" build/asan/findings
     echo "-- $name"
     fixed_addresses "$program" -max_total_time=$((seconds > 0 ? seconds : 1)) -timeout=10 \
-      -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/findings/$name-" \
+      -print_final_stats=1 -verbosity=0 -artifact_prefix="build/asan/findings/$name-" \
       "${corpora[@]}" 2>&1
   done
 }

@@ -117,7 +117,7 @@ TEST(ErrorFeedback, IsUntouchedByAStepThatIsNotFinite) {
 TEST(AllReduce, SumsSixteenBitValuesWithoutRoundingOnTheWay) {
   constexpr std::uint32_t kRanks = 8;
   for (const auto& [codec, bound] : {std::pair("fp32", 0.0f), std::pair("waterfill:8", 8.0f)}) {
-    on_all_ranks(kRanks, [&](Transport& transport) {
+    on_all_ranks(kRanks, [codec = codec, bound = bound](Transport& transport) {
       // 1 + 1/128 from everybody, and 256 from rank 0: a BF16 sum of two would lose the fractions.
       const float own = transport.rank() == 0 ? 256.0f : 1.0f + 1.0f / 128;
       std::vector<std::uint16_t> values(512, float_to_bfloat16(own));

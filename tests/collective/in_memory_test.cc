@@ -134,14 +134,15 @@ TEST_P(InMemoryTopology, AddsWholeNumbersExactlyWithDenseCodecs) {
 
 TEST_P(InMemoryTopology, CountsSignsExactly) {
   // Every magnitude is 1, and so is every scale: the counts are the sum.
-  const std::map<std::string, std::vector<double>> digits = {{"g_binary", {-1, 1}},
+  const std::map<std::string, std::vector<double>> codecs = {{"g_binary", {-1, 1}},
                                                              {"g_ternary", {-1, 0, 1}}};
-  for (const auto& [codec, allowed] : digits) {
+  for (const auto& [codec, allowed] : codecs) {
     for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
       SCOPED_TRACE(codec + " " + std::to_string(ranks));
-      const HeldValues values = values_of(ranks, {3000, 257, 5300}, [&](Generator& generator) {
-        return allowed[generator.below(allowed.size())];
-      });
+      const HeldValues values =
+          values_of(ranks, {3000, 257, 5300}, [&digits = allowed](Generator& generator) {
+            return digits[generator.below(digits.size())];
+          });
       expect_same(sum_of(codec, GetParam(), values), exact_sum(values));
     }
   }
