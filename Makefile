@@ -24,7 +24,7 @@ format:  ## format the sources in place
 lint: setup  ## format, layers and clang-tidy
 	@scripts/lint.sh
 
-fuzz: setup  ## fuzz the decoders for FUZZ_SECONDS (60)
+fuzz: setup  ## fuzz the decoders for FUZZ_SECONDS (30)
 	@scripts/test.sh fuzz
 
 clean:  ## remove the build folders
