@@ -144,7 +144,7 @@ def conclusion(results: list[dict[str, Any]]) -> str:
 def show(options: argparse.Namespace) -> None:
     results = json.loads((options.out / RESULTS).read_text())
     page = options.out / "demo-report.html"
-    page.write_text(report.make_page(options.out / "runs" / "safe"))
+    write_whole(page, report.make_page(options.out / "runs" / "safe"))
     if options.json:
         for result in results:
             print(json.dumps(result))

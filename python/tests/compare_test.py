@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from argparse import Namespace
 from pathlib import Path
@@ -52,6 +53,18 @@ def test_runs_are_made_once_and_compared(tmp_path, capsys):
     (tmp_path / "plain-seed1" / "result.json").write_text(json.dumps(result | {"diverged": True}))
     assert main([*WORDS, "--out", str(tmp_path), "--table"]) == 1
     assert "hostile diverges along plain itself (seed 1" in capsys.readouterr().err
+
+
+def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = ("env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 "
+                f"MASTER_PORT={port} GLOO_SOCKET_IFNAME=lo")
+    assert main([*WORDS, "--baseline", "plain", "--routes", "plain", "--launcher", launcher,
+                 "--out", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "plain-seed1" / "result.json").read_text())
+    assert result["command"].startswith(f"{launcher} nf train hostile ")
 
 
 def test_bad_input_is_told(tmp_path, capsys):

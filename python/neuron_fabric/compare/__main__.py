@@ -1,6 +1,7 @@
 """`nf compare WORKLOAD --routes A,B,...`: trains, then tells which routes are as good."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=positive, default=3, help="runs of a route (3)")
     parser.add_argument("--side-by-side", type=positive, default=1, metavar="K",
                         help="runs at the same time, which share the machine (1)")
+    parser.add_argument("--launcher", type=shlex.split, default=[], metavar="COMMAND",
+                        help="starts the ranks of a run, as 'scripts/slow_links.sh --launcher torch --' does "
+                        "on hosts with slow links; then take an --out of its own (ranks on this machine)")
     parser.add_argument("--table", action="store_true",
                         help="train nothing: compare the runs that are there")
     parser.add_argument("--out", type=Path, metavar="DIR", help="(nf-compare/WORKLOAD)")
@@ -127,7 +131,8 @@ def main(arguments: list[str] | None = None) -> int:
     from .jobs import Failures, make_jobs, run_all
 
     options = parse(arguments)
-    jobs = make_jobs(options.out, chosen_routes(options), options.seeds, passed_on(options))
+    jobs = make_jobs(options.out, chosen_routes(options), options.seeds, passed_on(options),
+                     options.launcher)
     try:
         check(options, jobs)
     except ValueError as error:

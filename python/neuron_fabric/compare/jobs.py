@@ -27,6 +27,7 @@ class Job:
     seed: int
     out: Path
     arguments: tuple[str, ...]  # of nf train
+    launcher: tuple[str, ...] = ()  # starts its ranks; without one, nf train does
 
     @property
     def name(self) -> str:
@@ -41,14 +42,15 @@ class Job:
         return result if is_finished(result, self.options().identity()) else None
 
 
-def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[str]) -> list[Job]:
+def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[str],
+              launcher: Sequence[str] = ()) -> list[Job]:
     """By seed, so that the routes of one seed are complete as early as can be."""
     jobs = []
     for seed in range(1, seeds + 1):
         for route in routes:
             folder = out / f"{file_name(route)}-seed{seed}"
             words = (*arguments, "--route", route, "--seed", str(seed), "--out", str(folder))
-            jobs.append(Job(route, seed, folder, words))
+            jobs.append(Job(route, seed, folder, words, tuple(launcher)))
     return jobs
 
 
@@ -116,9 +118,9 @@ def _none_left_behind() -> Iterator[dict[Job, subprocess.Popen]]:
 
 def _start(job: Job) -> subprocess.Popen:
     job.out.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, "-P", "-m", "neuron_fabric.train", *job.arguments]
+    words = [*job.launcher, sys.executable, "-P", "-m", "neuron_fabric.train", *job.arguments]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-                                "NF_COMMAND": shlex.join(["nf", "train", *job.arguments])}
+                                "NF_COMMAND": shlex.join([*job.launcher, "nf", "train", *job.arguments])}
     with open(job.out / "train.log", "w") as log:
         # Runs of their own session, or an interrupt would reach their ranks before themselves.
         return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment,
