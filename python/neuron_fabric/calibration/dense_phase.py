@@ -17,11 +17,17 @@ from neuron_fabric.settings import Settings
 ORDER = 0  # of its batches
 
 
+def remembers(route: str) -> bool:
+    """Whether ranks keep what a step has lost. Such a route is not measured: what one sum lacks comes
+    with the next ones."""
+    return route.startswith("powersgd") or "+ef" in route
+
+
 def train_densely(bench: Workbench, evidence: Evidence) -> Evidence:
     """Leaves the model where branches start from. Raises CalibrationError where it diverges."""
     settings = bench.settings
     sessions = {route: bench.open(Settings(route=route, seed=settings.seed))
-                for route in settings.candidates}
+                for route in settings.candidates if not remembers(route)}
     bench.watch.begin("dense training", settings.dense_steps)
     losses, measured = [], []
     try:

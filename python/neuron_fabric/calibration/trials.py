@@ -1,14 +1,18 @@
 """Answers questions of the search: short branches from one place, with the batches of the dense
 ones."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from neuron_fabric.calibration.branch import annealing, warming_up
 from neuron_fabric.calibration.choice import Question
-from neuron_fabric.calibration.evidence import FIRST_STEP, Branches, Evidence
+from neuron_fabric.calibration.evidence import FIRST_STEP, Assignment, Branches, Evidence
 from neuron_fabric.calibration.health import HealthReader
 from neuron_fabric.calibration.store import CalibrationError
 from neuron_fabric.calibration.switch import SessionWay
 from neuron_fabric.calibration.workbench import Workbench
 from neuron_fabric.settings import Settings
+from neuron_fabric.telemetry.stream import Reader
 
 
 def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches:
@@ -18,19 +22,10 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
     bench.watch.begin(title(question),
                       bench.settings.branch_steps * (question.repeats - len(losses)))
     reader = HealthReader()
-    session = None
-    if question.assignment.routes:
-        session = bench.open(Settings(
-            profile=bench.trial_profile(question.assignment), admit="safe",
-            seed=bench.settings.seed + len(losses), readers=[reader]))
-    way = SessionWay(session) if session else bench.switch.way
-    try:
-        with bench.switch.through(way):
-            for order in range(len(losses), question.repeats):
-                losses.append(_branch(bench, question.start, order + 1))
-    finally:
-        if session:
-            session.close()
+    for order in range(len(losses), question.repeats):
+        # A way of its own for every branch: what error feedback keeps is not to reach the next one.
+        with _way(bench, question.assignment, order, reader):
+            losses.append(_branch(bench, question.start, order + 1))
     if None in losses and not question.assignment.routes:
         raise CalibrationError("the training diverges at full precision: the loss of a branch is not "
                                "finite; lower the learning rate, or clip gradients")
@@ -38,6 +33,20 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
     for region, seen in reader.health(question.assignment).items():
         health[region] = seen.or_worse(health.get(region, seen))
     return Branches(question.start, question.assignment, tuple(losses), health)
+
+
+@contextmanager
+def _way(bench: Workbench, assignment: Assignment, order: int, reader: Reader) -> Iterator[None]:
+    if not assignment.routes:
+        yield  # as in dense training
+        return
+    session = bench.open(Settings(profile=bench.trial_profile(assignment), admit="safe",
+                                  seed=bench.settings.seed + order, readers=[reader]))
+    try:
+        with bench.switch.through(SessionWay(session)):
+            yield
+    finally:
+        session.close()
 
 
 def _branch(bench: Workbench, start: str, order: int) -> float | None:
