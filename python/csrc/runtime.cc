@@ -177,7 +177,8 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
 // Everything is put on the stream at once, and so is the end of the future.
 void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   if (Status status = average(model_.view(bucket, job->buffer)); !status.ok()) {
-    if (is_lost(status)) {
+    // Once a failure is told, nobody need wait to hear which rank it was.
+    if (is_lost(status) && !has_failed()) {
       status = engine_failure(job->step, status.message(), kNaming);
       device_->abort();
     }
@@ -242,6 +243,11 @@ std::string Runtime::describe(const std::string& where, const Status& why) {
     told_ = first == message ? message : c10::str(message, "; first seen at ", first);
   }
   return told_;
+}
+
+bool Runtime::has_failed() {
+  const std::lock_guard lock(mutex_);
+  return !told_.empty();
 }
 
 void Runtime::fail(Job& job, const Status& why) {

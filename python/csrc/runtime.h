@@ -64,6 +64,7 @@ class Runtime {
   void fail(Job& job, const Status& why);
   void settle(Job& job);
   std::string describe(const std::string& where, const Status& why);
+  bool has_failed();
 
   const Model model_;
   const Surroundings surroundings_;
