@@ -21,7 +21,7 @@ class _Killed(Exception):
     pass
 
 
-def make_calibrator(rate: float = 0.05, die_after: int | None = None,
+def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_order: bool = False,
                     **options: object) -> nf.Calibrator:
     """die_after: steps, as if somebody had ended the job there."""
     model = small_job.wrap(small_job.make())
@@ -39,8 +39,9 @@ def make_calibrator(rate: float = 0.05, die_after: int | None = None,
         optimizer.step()
         return loss
 
-    return nf.Calibrator(model, optimizer, step, lambda order: small_job.batches(seed=order),
-                         **(OPTIONS | options))
+    return nf.Calibrator(
+        model, optimizer, step,
+        lambda order: small_job.batches(seed=0 if is_same_order else order), **(OPTIONS | options))
 
 
 def calibrate(**options: object) -> dict:
@@ -157,6 +158,21 @@ def refused(folder: str, **options: object) -> str:
     with pytest.raises((CalibrationError, RuntimeError)) as error:
         make_calibrator(out=folder, resume=True, **options)
     return str(error.value)
+
+
+def calibrate_by_a_route_that_remembers() -> Evidence:
+    # g_ternary draws nothing: two branches differ in what they start from alone.
+    return make_calibrator(candidates=("g_ternary+ef",), is_same_order=True).run().evidence
+
+
+def test_what_error_feedback_keeps_does_not_reach_the_next_branch():
+    evidence, _ = on_ranks(2, calibrate_by_a_route_that_remembers)
+    low_bit = [branches for branches in evidence.branches if branches.assignment.routes]
+    assert low_bit
+    for branches in low_bit:
+        first, *others = branches.losses
+        assert others and set(others) == {first}
+    assert not evidence.measurements  # one sum alone would tell nothing
 
 
 def test_work_that_is_damaged_or_of_another_job_is_refused(tmp_path):
