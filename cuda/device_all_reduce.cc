@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "collective/codec_all_reduce.h"
-#include "collective/low_rank_all_reduce.h"
 #include "cuda/launch.h"
 
 namespace nf::cuda {
@@ -31,10 +30,6 @@ bool folds_at_once(Topology topology, std::uint32_t ranks) {
 }  // namespace
 
 Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
-  if (const auto spec = CodecSpec::parse(options.codec);
-      spec && spec->name == LowRankAllReduce::kName) {
-    return {ErrorCode::kUnsupported, "powersgd has no CUDA form yet"};
-  }
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   if ((*codec)->keeps_residual()) {

@@ -9,26 +9,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "collective/schedule.h"
 #include "cuda/device_layout.h"
+#include "cuda/device_sum.h"
 #include "cuda/stream_transport.h"
 #include "neuron_fabric/all_reduce.h"
 
 namespace nf::cuda {
 
-struct DeviceAllReduceOptions {
-  std::string codec = "bf16";
-  Topology topology = Topology::kDirect;
-  std::uint64_t seed = 0;
-  std::size_t tile_bytes = 8 << 20;      // of a message, about; the unit of overlap
-  DeviceAllocator* allocator = nullptr;  // pool_allocator() where null
-};
-
-// Belongs to one rank and one thread at a time, and to the device that is current when it is made.
-class DeviceAllReduce {
+class DeviceAllReduce final : public DeviceSum {
  public:
   // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form or
   // keeps residuals, and for a topology in which messages of several layouts meet at a rank (tree,
@@ -37,19 +28,11 @@ class DeviceAllReduce {
   // Borrows the transport. Fails as check() does.
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
                                                            const DeviceAllReduceOptions& options);
-  ~DeviceAllReduce();
-  DeviceAllReduce(const DeviceAllReduce&) = delete;
-  DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
+  ~DeviceAllReduce() override;
 
-  // Sums in place, after what is on `stream` already; what comes on it later sees the sums. All
-  // gradients have one type and lie in device memory. Every rank calls with the same parameters.
-  // Fails with kOutOfMemory before anything is sent, and with what the transport's health() says.
-  Status enqueue(const AllReduceCall& call, cudaStream_t stream);
-
-  // Bytes this rank has sent.
-  Traffic traffic() const { return traffic_; }
-  // Device memory held now.
-  std::size_t memory() const;
+  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
+  Traffic traffic() const override { return traffic_; }
+  std::size_t memory() const override;
 
  private:
   struct Arrival {

@@ -30,7 +30,8 @@ DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest
       binding_(request.binding),
       topology_(request.topology),
       seed_(request.options.seed),
-      route_errors_(request.binding, request.options.seed, surroundings.rank()) {
+      route_errors_(request.binding, request.options.seed, surroundings.rank()),
+      memories_(allocator_, surroundings.stream) {
   for (const Lane& lane : surroundings_.lanes) {
     lanes_.push_back(std::make_unique<LaneState>(lane, or_pool(lane.allocator)));
   }
@@ -60,12 +61,15 @@ DevicePath::~DevicePath() {
   static_cast<void>(cudaStreamSynchronize(surroundings_.stream));
 }
 
-Expected<DeviceAllReduce*> DevicePath::find(LaneState& lane, const std::string& route) {
-  std::unique_ptr<DeviceAllReduce>& sum = lane.sums[route];
+Expected<DeviceSum*> DevicePath::find(LaneState& lane, const std::string& route) {
+  std::unique_ptr<DeviceSum>& sum = lane.sums[route];
   if (sum == nullptr) {
-    Expected<std::unique_ptr<DeviceAllReduce>> made = DeviceAllReduce::create(
+    const Expected<LowRankMemory*> memory = memories_.find(route);
+    if (!memory) return memory.status();
+    Expected<std::unique_ptr<DeviceSum>> made = make_device_sum(
         lane.transport,
-        {.codec = route, .topology = topology_, .seed = seed_, .allocator = &lane.allocator});
+        {.codec = route, .topology = topology_, .seed = seed_, .allocator = &lane.allocator},
+        *memory);
     if (!made) return made.status();
     sum = std::move(*made);
   }
@@ -148,20 +152,27 @@ Status DevicePath::sum_low_bit(PlannedSum& sum) {
 }
 
 Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
-  const Expected<DeviceAllReduce*> found = find(*lane_, routed.route);
+  const Expected<DeviceSum*> found = find(*lane_, routed.route);
   if (!found) return found.status();
-  DeviceAllReduce& all_reduce = **found;
+  DeviceSum& all_reduce = **found;
+  const std::uint64_t number = sum.step().statistics.step;
   gradients_.clear();
   for (const Segment& segment : routed.segments) {
-    gradients_.push_back({.parameter = keys_[segment.slot.parameter],
-                          .values = sum.values(segment.slot.offset, segment.slot.count)});
+    const BucketSlot& slot = segment.slot;
+    const std::uint64_t key = keys_[slot.parameter];
+    memories_.begin(routed.route, key, number);
+    gradients_.push_back({.parameter = key,
+                          .values = sum.values(slot.offset, slot.count),
+                          .rows = binding_.parameters()[slot.parameter].rows});
   }
   SumTimes& times = reading_->add_sum();
   const Traffic before = all_reduce.traffic();
   NF_RETURN_IF_ERROR(times.begin.record(lane_->stream));
-  NF_RETURN_IF_ERROR(all_reduce.enqueue(
-      {.step = sum.step().statistics.step, .epoch = sum.step().epoch, .gradients = gradients_},
-      lane_->stream));
+  NF_RETURN_IF_ERROR(all_reduce.enqueue({.step = number,
+                                         .epoch = sum.step().epoch,
+                                         .gradients = gradients_,
+                                         .loss_scale = sum.step().loss_scale},
+                                        lane_->stream));
   NF_RETURN_IF_ERROR(times.end.record(lane_->stream));
   const Traffic after = all_reduce.traffic();
   const auto values = static_cast<double>(routed.values());
@@ -184,7 +195,7 @@ Status DevicePath::finish(PlannedSum& sum) {
 
 Status DevicePath::end_reading() {
   NF_RETURN_IF_ERROR(reading_->end(surroundings_.stream));
-  std::size_t held = 0;
+  std::size_t held = memories_.size();
   for (const auto& lane : lanes_) {
     held += lane->gathered.size();
     for (const auto& [route, all_reduce] : lane->sums) held += all_reduce->memory();
@@ -280,11 +291,18 @@ std::unique_ptr<Probe> DevicePath::probe() {
   });
 }
 
-Status DevicePath::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t) {
-  if (memory.empty()) return {};
-  return {ErrorCode::kUnsupported,
-          "what error feedback kept cannot be loaded: sums on a device keep nothing from step to "
-          "step"};
+// Between steps, but the streams may have the last one before them still.
+Expected<std::vector<Fabric::Memory>> DevicePath::memory() const {
+  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
+  NF_RETURN_IF_ERROR(memories_.come_home());
+  NF_RETURN_IF_ERROR(
+      wait(surroundings_, 0, [this] { return cudaStreamQuery(surroundings_.stream); }));
+  return memories_.memory();
+}
+
+Status DevicePath::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) {
+  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
+  return memories_.load(memory, step);
 }
 
 std::size_t DevicePath::held_bytes() const {

@@ -18,8 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device_all_reduce.h"
+#include "cuda/device_sum.h"
 #include "cuda/device_surroundings.h"
+#include "cuda/route_memories.h"
 #include "cuda/step_reading.h"
 #include "runtime/bucket_path.h"
 #include "runtime/route_error.h"
@@ -39,6 +40,7 @@ class DevicePath final : public BucketPath {
   bool learns_late() const override { return true; }
   Status learn(TrainingStep& step) override;
   std::unique_ptr<Probe> probe() override;
+  Expected<std::vector<Fabric::Memory>> memory() const override;
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override;
   std::size_t held_bytes() const override;
 
@@ -50,8 +52,8 @@ class DevicePath final : public BucketPath {
     StreamTransport& transport;
     const cudaStream_t stream;
     DeviceAllocator& allocator;
-    std::map<std::string, std::unique_ptr<DeviceAllReduce>> sums;  // by route
-    DeviceBuffer gathered;                                         // dense values of its bucket
+    std::map<std::string, std::unique_ptr<DeviceSum>> sums;  // by route
+    DeviceBuffer gathered;                                   // dense values of its bucket
     Event begun;
     Event summed;
     Event finished;  // its last bucket, on the common stream
@@ -66,7 +68,7 @@ class DevicePath final : public BucketPath {
 
   DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request);
 
-  Expected<DeviceAllReduce*> find(LaneState& lane, const std::string& route);
+  Expected<DeviceSum*> find(LaneState& lane, const std::string& route);
   Expected<StepReading*> begin_reading(const TrainingStep& step);
   Status end_reading();
   Status sample(PlannedSum& sum, StepReading& reading);
@@ -89,6 +91,7 @@ class DevicePath final : public BucketPath {
   RouteErrors route_errors_;  // measured on the thread that ends steps
 
   // Of the thread that sums.
+  RouteMemories memories_;  // outlive the sums that use them
   std::vector<std::unique_ptr<LaneState>> lanes_;
   LaneState* lane_ = nullptr;                            // of the bucket under way
   std::vector<std::unique_ptr<NormTable>> norm_tables_;  // by bucket

@@ -10,6 +10,9 @@ namespace {
 
 // Enough for kernels and wire to outweigh their launches, and a few milliseconds on a slow link.
 constexpr std::size_t kCodecValues = 4 << 20;
+constexpr std::size_t kCodecRows = 2 << 10;  // as many as columns
+
+std::uint64_t probe_key() { return parameter_key("neuron_fabric.probe"); }
 
 }  // namespace
 
@@ -21,7 +24,10 @@ DeviceProbe::DeviceProbe(const DeviceSurroundings& surroundings, DeviceAllocator
       received_(allocator),
       values_(allocator) {}
 
-DeviceProbe::~DeviceProbe() { static_cast<void>(cudaStreamSynchronize(surroundings_.stream)); }
+DeviceProbe::~DeviceProbe() {
+  static_cast<void>(cudaStreamSynchronize(surroundings_.stream));
+  for (DeviceSum* sum : used_) sum->forget(probe_key());
+}
 
 std::size_t DeviceProbe::values() const { return kCodecValues; }
 
@@ -50,8 +56,9 @@ Status DeviceProbe::sum_dense(std::size_t bytes) {
 }
 
 Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
-  const Expected<DeviceAllReduce*> sum = find_(route);
+  const Expected<DeviceSum*> sum = find_(route);
   if (!sum) return sum.status();
+  used_.insert(*sum);
   if (values_.size() == 0) {
     const std::vector<float> made = probe_values(kCodecValues, surroundings_.rank());
     NF_RETURN_IF_ERROR(values_.reserve(made.size() * sizeof(float), surroundings_.stream));
@@ -59,8 +66,9 @@ Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
                                                  cudaMemcpyHostToDevice, surroundings_.stream),
                                  "a probe's values"));
   }
-  const Gradient gradient{.parameter = parameter_key("neuron_fabric.probe"),
-                          .values = Values(values_.data(), kCodecValues, DataType::kFloat32)};
+  const Gradient gradient{.parameter = probe_key(),
+                          .values = Values(values_.data(), kCodecValues, DataType::kFloat32),
+                          .rows = kCodecRows};
   NF_RETURN_IF_ERROR(
       (*sum)->enqueue({.step = step, .gradients = {&gradient, 1}}, surroundings_.stream));
   return wait_for_stream();

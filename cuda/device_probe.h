@@ -2,9 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 
-#include "cuda/device_all_reduce.h"
+#include "cuda/device_sum.h"
 #include "cuda/device_surroundings.h"
 #include "runtime/bucket_path.h"
 
@@ -12,9 +13,10 @@ namespace nf::cuda {
 
 class DeviceProbe final : public Probe {
  public:
-  using FindSum = std::function<Expected<DeviceAllReduce*>(const std::string& route)>;
+  using FindSum = std::function<Expected<DeviceSum*>(const std::string& route)>;
   // Borrows the surroundings and what `find` finds.
   DeviceProbe(const DeviceSurroundings& surroundings, DeviceAllocator& allocator, FindSum find);
+  // Lets the routes that it has summed along forget it.
   ~DeviceProbe() override;
 
   Status pass_on(std::size_t bytes) override;
@@ -30,6 +32,7 @@ class DeviceProbe final : public Probe {
   DeviceBuffer sent_;
   DeviceBuffer received_;
   DeviceBuffer values_;
+  std::set<DeviceSum*> used_;
 };
 
 }  // namespace nf::cuda

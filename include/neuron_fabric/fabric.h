@@ -148,7 +148,7 @@ class Fabric {
   };
   virtual std::string state() const = 0;
   virtual Status load_state(std::string_view state) = 0;
-  virtual std::vector<Memory> memory() const = 0;
+  virtual Expected<std::vector<Memory>> memory() const = 0;
   virtual Status load_memory(std::span<const Memory> memory) = 0;
 
  protected:

@@ -86,14 +86,15 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> run_hook(const std::shared_ptr<
 
 // (route, parameter, what, values): tensors of their own, not views.
 py::list memory_of(Runtime& runtime) {
-  std::vector<Fabric::Memory> memory;
+  Expected<std::vector<Fabric::Memory>> memory = std::vector<Fabric::Memory>();
   {
     const py::gil_scoped_release no_gil;
     runtime.drain();
     memory = runtime.fabric().memory();
   }
+  check(memory.status());
   py::list items;
-  for (const Fabric::Memory& item : memory) {
+  for (const Fabric::Memory& item : *memory) {
     const std::vector<float>& values = item.remembered.values;
     at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
     std::copy(values.begin(), values.end(), tensor.data_ptr<float>());

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cuda/device_path.h"
+#include "cuda/device_sum.h"
 #include "cuda/nccl_transport.h"
 #include "device_sums.h"
 #include "engine.h"
@@ -130,8 +131,7 @@ Status check(const FabricOptions& options, Topology topology, std::uint32_t rank
   for (const TrainingPhase& phase : options.profile.phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
-      NF_RETURN_IF_ERROR(
-          cuda::DeviceAllReduce::check({.codec = route, .topology = topology}, ranks));
+      NF_RETURN_IF_ERROR(cuda::check_device_sum({.codec = route, .topology = topology}, ranks));
     }
   }
   return {};

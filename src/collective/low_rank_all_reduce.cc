@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
-#include <map>
 
 #include "collective/codec_all_reduce.h"
+#include "collective/low_rank_pairs.h"
 #include "collective/memory.h"
 
 namespace nf {
@@ -70,11 +69,9 @@ Status LowRankAllReduce::start(const AllReduceCall& call) {
     const std::size_t rows = gradient.rows == 0 ? 1 : gradient.rows;
     NF_RETURN_IF_ERROR(check_rows(count, rows));
     LowRank& state = state_of(gradient.parameter);
-    if (!state.error().empty() && (state.rows() != rows || state.error().size() != count)) {
-      return bad_memory(gradient.parameter,
-                        fmt::format("the error of a matrix of {} x {} is remembered of it, and it "
-                                    "now has {} x {}; forget() it first",
-                                    state.rows(), state.cols(), rows, count / rows));
+    if (!state.error().empty()) {
+      NF_RETURN_IF_ERROR(
+          check_shape(gradient.parameter, {state.rows(), state.cols()}, {rows, count / rows}));
     }
     wide_.resize(count);
     NF_RETURN_IF_ERROR(dense_->encode(Slice{.count = count}, {}, gradient.values,
@@ -121,7 +118,8 @@ std::vector<Remembered> LowRankAllReduce::remembered() const {
   std::vector<Remembered> memory;
   for (const auto& [parameter, state] : parameters_) {
     if (state.error().empty()) continue;  // it travels as it is
-    for (const auto& [what, values] : {std::pair(kBasis, state.basis()), {kError, state.error()}}) {
+    for (const auto& [what, values] :
+         {std::pair(kLowRankBasis, state.basis()), {kLowRankError, state.error()}}) {
       memory.push_back({.parameter = parameter,
                         .what = std::string(what),
                         .rows = state.rows(),
@@ -133,49 +131,15 @@ std::vector<Remembered> LowRankAllReduce::remembered() const {
 }
 
 Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
-  NF_RETURN_IF_ERROR(check_memory(memory, std::array{kBasis, kError}));
-  struct Pair {
-    const Remembered* basis = nullptr;
-    const Remembered* error = nullptr;
-  };
-  std::map<std::uint64_t, Pair> pairs;
-  for (const Remembered& one : memory) {
-    Pair& pair = pairs[one.parameter];
-    (one.what == kBasis ? pair.basis : pair.error) = &one;
-  }
-  for (const auto& [parameter, pair] : pairs) {
-    if (pair.basis == nullptr || pair.error == nullptr) {
-      return bad_memory(parameter,
-                        fmt::format("its {} is missing", pair.basis == nullptr ? kBasis : kError));
-    }
-    NF_RETURN_IF_ERROR(check_pair(*pair.basis, *pair.error));
-  }
-  for (const auto& [parameter, pair] : pairs) {
-    const std::size_t rows = pair.error->rows;
-    state_of(parameter).restore(rows, pair.error->values.size() / rows, pair.basis->values,
-                                pair.error->values);
-  }
-  return {};
-}
-
-// That they are of one matrix, which travels as factors and is the one that is known already.
-Status LowRankAllReduce::check_pair(const Remembered& basis, const Remembered& error) const {
-  const std::size_t rows = error.rows;
-  const std::size_t count = error.values.size();
-  const std::size_t cols = rows == 0 ? 0 : count / rows;
-  const auto held = parameters_.find(error.parameter);
-  const bool is_other = held != parameters_.end() && held->second.rows() != 0 &&
-                        (held->second.rows() != rows || held->second.cols() != cols);
-  if (rows == 0 || rows * cols != count || basis.rows != rows ||
-      basis.values.size() != terms_ * cols || low_rank_values(rows, cols, terms_) == count ||
-      is_other) {
-    return bad_memory(error.parameter,
-                      fmt::format("a basis of {} values and an error of {} in {} rows do not fit "
-                                  "{} terms{}",
-                                  basis.values.size(), count, rows, terms_,
-                                  is_other ? fmt::format(" of a matrix of {} x {}",
-                                                         held->second.rows(), held->second.cols())
-                                           : ""));
+  const Expected<std::vector<LowRankPair>> pairs =
+      low_rank_pairs(memory, terms_, [this](std::uint64_t parameter) {
+        const auto held = parameters_.find(parameter);
+        if (held == parameters_.end()) return LowRankShape();
+        return LowRankShape{held->second.rows(), held->second.cols()};
+      });
+  if (!pairs) return pairs.status();
+  for (const LowRankPair& pair : *pairs) {
+    state_of(pair.parameter).restore(pair.shape.rows, pair.shape.cols, pair.basis, pair.error);
   }
   return {};
 }

@@ -16,9 +16,6 @@ class LowRankAllReduce final : public AllReduce {
  public:
   static constexpr std::string_view kName = "powersgd";
 
-  static constexpr std::string_view kBasis = "basis";
-  static constexpr std::string_view kError = "error";
-
   // The R of powersgd:R, from 1 to 64.
   static Expected<std::uint32_t> terms_of(std::string_view codec);
   // Fails with kInvalidArgument where the values of a gradient do not make whole rows.
@@ -51,7 +48,6 @@ class LowRankAllReduce final : public AllReduce {
   Status begin_second();
   void finish();
   LowRank& state_of(std::uint64_t parameter);
-  Status check_pair(const Remembered& basis, const Remembered& error) const;
 
   // Constant after construction.
   Transport& transport_;

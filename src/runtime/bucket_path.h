@@ -55,7 +55,7 @@ class BucketPath {
   virtual std::unique_ptr<Probe> probe() = 0;
 
   // What routes remember from step to step (fabric.h).
-  virtual std::vector<Fabric::Memory> memory() const { return {}; }
+  virtual Expected<std::vector<Fabric::Memory>> memory() const = 0;
   virtual Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) = 0;
   // Of device memory, beside the gradients.
   virtual std::size_t held_bytes() const { return 0; }

@@ -20,7 +20,7 @@ class HostPath final : public BucketPath {
   Status sum_low_bit(PlannedSum& sum) override { return sums_.sum(sum); }
   Status finish(PlannedSum& sum) override;
   std::unique_ptr<Probe> probe() override;
-  std::vector<Fabric::Memory> memory() const override { return sums_.memory(); }
+  Expected<std::vector<Fabric::Memory>> memory() const override { return sums_.memory(); }
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override {
     return sums_.load_memory(memory, step);
   }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cuda/device_all_reduce.h"
 #include "cuda/device_copy.h"
 #include "cuda/launch.h"
 #include "cuda/loopback.h"
@@ -122,6 +123,12 @@ FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
   return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
 }
 
+FabricOptions low_rank_options() {
+  FabricOptions own = options("powersgd:2");
+  own.profile.health.error_budget = 10;  // what a step leaves out comes with the next
+  return own;
+}
+
 // What one rank saw of one step.
 struct Seen {
   Gradients gradients;
@@ -200,6 +207,59 @@ TEST_P(DevicePath, DoesSoOnForcedRoutes) {
   expect_same(GetParam(), 4, options("fp32", Admit::kForced));
 }
 
+TEST_P(DevicePath, DoesSoByPowerSgd) {
+  expect_same(GetParam(), 12, low_rank_options());
+  expect_same(GetParam(), 12, low_rank_options(), [](int step, std::uint32_t rank, Gradients& own) {
+    if (step == 6 && rank == 0) own[0][5] = std::numeric_limits<float>::quiet_NaN();
+  });
+}
+
+// What the device remembers is what the host does, and either can go on from it.
+TEST_P(DevicePath, RemembersWhatTheHostDoes) {
+  const std::uint32_t ranks = GetParam();
+  std::vector<std::vector<Fabric::Memory>> memories(ranks);
+  std::vector<std::string> states(ranks);
+  std::vector<std::vector<Seen>> expected(ranks);
+  on_all_ranks(ranks, [&](Transport& transport) {
+    FabricRank rank(transport, low_rank_options());
+    rank.fabric().set_loss_scale(512);
+    watch(rank, transport.rank(), 8, {});
+    rank.fabric().set_loss_scale(3);
+    memories[transport.rank()] = *rank.fabric().memory();
+    states[transport.rank()] = rank.fabric().state();
+    expected[transport.rank()] = watch(rank, transport.rank(), 4, {});
+  });
+  EXPECT_EQ(memories[0].empty(), ranks == 1);
+  Networks networks(ranks);
+  on_all_ranks(ranks, [&](Transport& transport) {
+    DeviceRank rank(transport, networks, low_rank_options());
+    rank->fabric().set_loss_scale(512);
+    watch(*rank, transport.rank(), 8, {});
+    const auto memory = rank->fabric().memory();
+    ASSERT_TRUE(memory) << to_string(memory.status());
+    const auto& other = memories[transport.rank()];
+    ASSERT_EQ(memory->size(), other.size());
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      EXPECT_EQ((*memory)[i].route, other[i].route);
+      EXPECT_EQ((*memory)[i].remembered, other[i].remembered);
+    }
+  });
+  Networks others(ranks);
+  on_all_ranks(ranks, [&](Transport& transport) {
+    DeviceRank rank(transport, others, low_rank_options());
+    ASSERT_TRUE(rank->fabric().load_state(states[transport.rank()]).ok());
+    ASSERT_TRUE(rank->fabric().load_memory(memories[transport.rank()]).ok());
+    rank->fabric().set_loss_scale(3);
+    const std::vector<Seen> got = watch(*rank, transport.rank(), 4, {});
+    for (std::size_t step = 0; step < got.size(); ++step) {
+      EXPECT_EQ(got[step].gradients, expected[transport.rank()][step].gradients);
+    }
+    const std::vector<Fabric::Memory> unknown = {
+        {.route = "waterfill:4", .remembered = {.parameter = 1, .what = "residual"}}};
+    EXPECT_EQ(rank->fabric().load_memory(unknown).code(), ErrorCode::kUnsupported);
+  });
+}
+
 TEST_P(DevicePath, FallsBackAtTheSameStep) {
   expect_same(GetParam(), 14, options("waterfill:4"),
               [](int step, std::uint32_t rank, Gradients& own) {
@@ -208,17 +268,13 @@ TEST_P(DevicePath, FallsBackAtTheSameStep) {
 }
 
 TEST(DevicePathRoutes, SaysWhichHaveNoDeviceForm) {
-  for (const auto& [route, words] :
-       {std::pair{"waterfill:4+ef", "error feedback"}, {"powersgd:2", "powersgd"}}) {
-    const Status status = cuda::DeviceAllReduce::check({.codec = route}, 2);
-    EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << route;
-    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
-  }
-  EXPECT_EQ(
-      cuda::DeviceAllReduce::check({.codec = "waterfill:4", .topology = Topology::kTree}, 8).code(),
-      ErrorCode::kUnsupported);
-  for (const char* route : {"waterfill:4", "topkc:1", "omnireduce:8"}) {
-    EXPECT_TRUE(cuda::DeviceAllReduce::check({.codec = route}, 8).ok()) << route;
+  const Status status = cuda::check_device_sum({.codec = "waterfill:4+ef"}, 2);
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("error feedback"), std::string::npos) << status.message();
+  EXPECT_EQ(cuda::check_device_sum({.codec = "waterfill:4", .topology = Topology::kTree}, 8).code(),
+            ErrorCode::kUnsupported);
+  for (const char* route : {"waterfill:4", "topkc:1", "omnireduce:8", "powersgd:2"}) {
+    EXPECT_TRUE(cuda::check_device_sum({.codec = route}, 8).ok()) << route;
   }
 }
 

@@ -266,7 +266,9 @@ TEST(Fabric, GoesOnFromASavedStateWithTheSameBits) {
       FabricRank rank(transport, own);
       run_steps(rank, 10);
       texts[transport.rank()] = rank.fabric().state();
-      memories[transport.rank()] = rank.fabric().memory();
+      auto memory = rank.fabric().memory();
+      ASSERT_TRUE(memory) << to_string(memory.status());
+      memories[transport.rank()] = std::move(*memory);
       run_steps(rank, 10);
       uninterrupted.set(transport.rank(), rank.gradients());
     });

@@ -65,7 +65,8 @@ Expected<Engine> make_nccl_engine(const AllReduceCase& subject, const AllReduceB
   }
   Engine engine{.type = bench.type,
                 .is_exact = subject.codec == "fp32" || subject.codec == kNcclFp32,
-                .run = [nccl](std::uint64_t step, Values /*values*/) { return nccl->sum(step); },
+                .run = [nccl](std::uint64_t step,
+                              Values values) { return nccl->sum(step, rows_of(values.count)); },
                 .bytes_sent = [nccl] { return *nccl->bytes_sent(); },
                 .load = [nccl](Values values) { return nccl->load(values); },
                 .store = [nccl](Values values) { return nccl->store(values); }};

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cuda/device_all_reduce.h"
+#include "collective/low_rank_all_reduce.h"
+#include "cuda/device_sum.h"
 #include "cuda/launch.h"
+#include "cuda/low_rank_memory.h"
 #include "cuda/nccl_transport.h"
 #include "nf/bench_all_reduce_meeting.h"
 
@@ -27,6 +29,7 @@ class DeviceBench final : public NcclBench {
       : transport_(std::move(transport)), room_(cuda::pool_allocator()) {}
   ~DeviceBench() override {
     sum_.reset();
+    memory_.reset();
     if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
   }
 
@@ -40,7 +43,12 @@ class DeviceBench final : public NcclBench {
     if (is_nccl_itself(codec)) return {};
     cuda::DeviceAllReduceOptions options{.codec = codec, .topology = *topology, .seed = 1};
     options.tile_bytes = tile_bytes.value_or(options.tile_bytes);
-    auto made = cuda::DeviceAllReduce::create(*transport_, options);
+    if (cuda::remembers(codec)) {
+      const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(codec);
+      if (!terms) return terms.status();
+      memory_ = std::make_unique<cuda::LowRankMemory>(*terms, cuda::pool_allocator(), stream_);
+    }
+    auto made = cuda::make_device_sum(*transport_, options, memory_.get());
     if (!made) return made.status();
     sum_ = std::move(*made);
     return {};
@@ -56,9 +64,9 @@ class DeviceBench final : public NcclBench {
     return to_status(cudaStreamSynchronize(stream_), "copy to the device");
   }
 
-  Status sum(std::uint64_t step) override {
+  Status sum(std::uint64_t step, std::size_t rows) override {
     if (sum_ != nullptr) {
-      const Gradient gradient{.parameter = parameter_key("bench"), .values = values_};
+      const Gradient gradient{.parameter = parameter_key("bench"), .values = values_, .rows = rows};
       NF_RETURN_IF_ERROR(sum_->enqueue({.step = step, .gradients = {&gradient, 1}}, stream_));
     } else {
       const ncclDataType_t type = values_.type == DataType::kFloat32 ? ncclFloat32 : ncclBfloat16;
@@ -83,7 +91,8 @@ class DeviceBench final : public NcclBench {
 
  private:
   std::unique_ptr<cuda::NcclTransport> transport_;
-  std::unique_ptr<cuda::DeviceAllReduce> sum_;
+  std::unique_ptr<cuda::LowRankMemory> memory_;  // of the sum, where it remembers anything
+  std::unique_ptr<cuda::DeviceSum> sum_;
   cuda::DeviceBuffer room_;
   Values values_;
   cudaStream_t stream_ = nullptr;

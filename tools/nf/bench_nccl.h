@@ -42,7 +42,7 @@ class NcclBench {
   // Values come to the device, are summed, and come back. The first and the last wait for the
   // device, and so does the sum.
   virtual Status load(ConstValues values) = 0;
-  virtual Status sum(std::uint64_t step) = 0;
+  virtual Status sum(std::uint64_t step, std::size_t rows) = 0;
   virtual Status store(Values values) = 0;
   // So far; nothing of NCCL itself.
   virtual std::optional<std::uint64_t> bytes_sent() const = 0;

@@ -1,0 +1,233 @@
+#include "cuda/low_rank.h"
+
+#include "cuda/device/orthonormal.cuh"
+#include "cuda/device/values.cuh"
+#include "cuda/launch.h"
+
+namespace nf::cuda {
+namespace {
+
+using device::kSumLanes;
+using device::kWarp;
+
+constexpr unsigned kThreads = 256;
+constexpr unsigned kWarps = kThreads / kWarp;
+constexpr std::uint32_t kNanBits = 0x7fc00000u;
+constexpr float kGreatest = 0x1p100f;  // as collective/low_rank.cc has it
+
+static_assert(kRowTile == kThreads / kSumLanes);
+static_assert(kColumnTile == kWarp);
+
+// Element i of gradient + error.
+template <DataType kType>
+__device__ __forceinline__ float held_at(const LowRankMatrix& matrix, std::uint64_t i,
+                                         float loss_scale) {
+  return device::load_value<kType>(matrix.values, i) + loss_scale * matrix.error[i];
+}
+
+// Half a warp a row. One read of the row serves kTerms columns of the factor; where an element is
+// not usable, this row of the factor is NaN, and so all ranks know.
+template <DataType kType, unsigned kTerms>
+__global__ void __launch_bounds__(kThreads)
+    first_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
+                 float loss_scale) {
+  const LowRankTile tile = tiles[blockIdx.x];
+  const LowRankMatrix matrix = matrices[tile.matrix];
+  const std::uint32_t cols = matrix.cols;
+  const std::uint32_t row = tile.row + threadIdx.x / kSumLanes;
+  const std::uint64_t at = std::uint64_t{min(row, matrix.rows - 1)} * cols;
+  const bool is_first_lane = threadIdx.x % kSumLanes == 0;
+  for (std::uint32_t term = 0; term < terms; term += kTerms) {
+    const float* columns[kTerms];
+#pragma unroll
+    for (unsigned k = 0; k < kTerms; ++k) {
+      columns[k] = matrix.basis + std::uint64_t{min(term + k, terms - 1)} * cols;
+    }
+    float sums[kTerms] = {};
+    bool is_usable = true;
+#pragma unroll 4
+    for (std::uint32_t col = threadIdx.x % kSumLanes; col < cols; col += kSumLanes) {
+      const float held = held_at<kType>(matrix, at + col, loss_scale);
+      is_usable &= fabsf(held) <= kGreatest;
+#pragma unroll
+      for (unsigned k = 0; k < kTerms; ++k) sums[k] += held * columns[k][col];
+    }
+    const unsigned unusable = device::sum_of_lanes(is_usable ? 0u : 1u);
+#pragma unroll
+    for (unsigned k = 0; k < kTerms; ++k) {
+      const float sum = device::sum_of_lanes(sums[k]);
+      if (is_first_lane && row < matrix.rows && term + k < terms) {
+        matrix.first[std::uint64_t{term + k} * matrix.rows + row] =
+            unusable == 0 ? sum : __uint_as_float(kNanBits);
+      }
+    }
+  }
+}
+
+// A thread a column and every kWarps-th term, row after row. The block brings tiles of the matrix
+// to shared memory, the next one while it works on this one.
+template <DataType kType, unsigned kTerms>
+__global__ void __launch_bounds__(kThreads)
+    second_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
+                  float loss_scale) {
+  constexpr std::uint32_t kRows = 64;
+  constexpr std::uint32_t kOwn = kRows / kWarps;  // rows of a tile that a warp brings
+  __shared__ float held[kRows][kColumnTile];
+  __shared__ float weights[kTerms * kWarps][kRows];
+  const LowRankTile tile = tiles[blockIdx.x];
+  const LowRankMatrix matrix = matrices[tile.matrix];
+  const std::uint32_t warp = threadIdx.x / kWarp;
+  const std::uint32_t lane = threadIdx.x % kWarp;
+  const std::uint32_t col = tile.col + lane;
+  float next[kOwn];
+  const auto load = [&](std::uint32_t first) {
+#pragma unroll
+    for (std::uint32_t i = 0; i < kOwn; ++i) {
+      const std::uint32_t row = first + warp + i * kWarps;
+      next[i] = row < matrix.rows && col < matrix.cols
+                    ? held_at<kType>(matrix, std::uint64_t{row} * matrix.cols + col, loss_scale)
+                    : 0.0f;
+    }
+  };
+  float sums[kTerms] = {};
+  load(0);
+  for (std::uint32_t first = 0; first < matrix.rows; first += kRows) {
+    const std::uint32_t rows = min(kRows, matrix.rows - first);
+    __syncthreads();
+#pragma unroll
+    for (std::uint32_t i = 0; i < kOwn; ++i) held[warp + i * kWarps][lane] = next[i];
+    for (std::uint32_t i = threadIdx.x; i < kTerms * kWarps * kRows; i += kThreads) {
+      const std::uint32_t term = i / kRows;
+      const std::uint32_t row = i % kRows;
+      weights[term][row] = term < terms && row < rows
+                               ? matrix.first[std::uint64_t{term} * matrix.rows + first + row]
+                               : 0.0f;
+    }
+    __syncthreads();
+    load(first + kRows);
+    const auto add = [&](std::uint32_t row) {
+      const float value = held[row][lane];
+#pragma unroll
+      for (unsigned k = 0; k < kTerms; ++k) sums[k] += weights[warp + k * kWarps][row] * value;
+    };
+    if (rows == kRows) {
+#pragma unroll 16
+      for (std::uint32_t row = 0; row < kRows; ++row) add(row);
+    } else {
+      for (std::uint32_t row = 0; row < rows; ++row) add(row);
+    }
+  }
+  if (col >= matrix.cols) return;
+#pragma unroll
+  for (unsigned k = 0; k < kTerms; ++k) {
+    const std::uint32_t term = warp + k * kWarps;
+    if (term >= terms) continue;
+    matrix.second[std::uint64_t{term} * matrix.cols + col] = sums[k];
+    matrix.own[std::uint64_t{term} * matrix.cols + col] = sums[k];
+  }
+}
+
+// A thread a column and kRows rows: the products of the factors, term after term.
+template <DataType kType>
+__global__ void __launch_bounds__(kThreads)
+    write_results(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
+                  const std::uint32_t* is_finite, float loss_scale, float unscale) {
+  constexpr std::uint32_t kRows = kResultRows * kResultColumns / kThreads;
+  __shared__ float weights[kMostTerms][kResultRows];
+  const LowRankTile tile = tiles[blockIdx.x];
+  const LowRankMatrix matrix = matrices[tile.matrix];
+  for (std::uint32_t i = threadIdx.x; i < terms * kResultRows; i += kThreads) {
+    const std::uint32_t term = i / kResultRows;
+    const std::uint32_t row = tile.row + i % kResultRows;
+    weights[term][i % kResultRows] =
+        row < matrix.rows ? matrix.first[std::uint64_t{term} * matrix.rows + row] : 0.0f;
+  }
+  __syncthreads();
+  const std::uint32_t strip = threadIdx.x / kResultColumns * kRows;
+  const std::uint32_t col = tile.col + threadIdx.x % kResultColumns;
+  if (col >= matrix.cols) return;
+  const bool is_usable = is_finite[tile.matrix] != 0;
+  const auto place = [&](std::uint32_t r) {
+    return std::uint64_t{min(tile.row + strip + r, matrix.rows - 1)} * matrix.cols + col;
+  };
+  float held[kRows];
+#pragma unroll
+  for (std::uint32_t r = 0; r < kRows; ++r) held[r] = held_at<kType>(matrix, place(r), loss_scale);
+  float sums[kRows] = {};
+  float owns[kRows] = {};
+#pragma unroll 4
+  for (std::uint32_t term = 0; term < terms; ++term) {
+    const float sum = matrix.second[std::uint64_t{term} * matrix.cols + col];
+    const float own = matrix.own[std::uint64_t{term} * matrix.cols + col];
+#pragma unroll
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      const float weight = weights[term][strip + r];
+      sums[r] += weight * sum;
+      owns[r] += weight * own;
+    }
+  }
+#pragma unroll
+  for (std::uint32_t r = 0; r < kRows; ++r) {
+    if (tile.row + strip + r >= matrix.rows) break;
+    if (is_usable) matrix.error[place(r)] = unscale * (held[r] - owns[r]);
+    device::store_value<kType>(is_usable ? sums[r] : __uint_as_float(kNanBits), matrix.values,
+                               place(r));
+  }
+}
+
+template <DataType kType, bool kWidens>
+__global__ void __launch_bounds__(kThreads) copy_plain(const PlainPiece* pieces) {
+  const PlainPiece piece = pieces[blockIdx.x];
+  for (std::uint32_t i = threadIdx.x; i < piece.count; i += kThreads) {
+    if constexpr (kWidens) {
+      piece.wide[i] = device::load_value<kType>(piece.values, i);
+    } else {
+      device::store_value<kType>(piece.wide[i], piece.values, i);
+    }
+  }
+}
+
+// Calls work with the least of 1, 2, 4 and 8 that is `count` or more, or with 8, as a constant.
+template <typename Work>
+Status with_terms(std::uint32_t count, Work work) {
+  if (count <= 1) return work(std::integral_constant<unsigned, 1>());
+  if (count <= 2) return work(std::integral_constant<unsigned, 2>());
+  if (count <= 4) return work(std::integral_constant<unsigned, 4>());
+  return work(std::integral_constant<unsigned, 8>());
+}
+
+}  // namespace
+
+Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
+  return with_type(tables.type, [&](auto type) {
+    NF_RETURN_IF_ERROR(launch("values that travel as they are", copy_plain<type.value, true>,
+                              tables.plain_count, kThreads, stream, tables.plain));
+    return with_terms(tables.terms, [&](auto terms) {
+      return launch("first factors", first_factor<type.value, terms.value>, tables.row_count,
+                    kThreads, stream, tables.matrices, tables.rows, tables.terms, loss_scale);
+    });
+  });
+}
+
+Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
+  NF_RETURN_IF_ERROR(make_first_orthonormal(tables, stream));
+  return with_type(tables.type, [&](auto type) {
+    return with_terms((tables.terms + kWarps - 1) / kWarps, [&](auto terms) {
+      return launch("second factors", second_factor<type.value, terms.value>, tables.column_count,
+                    kThreads, stream, tables.matrices, tables.columns, tables.terms, loss_scale);
+    });
+  });
+}
+
+Status finish_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
+  NF_RETURN_IF_ERROR(renew_bases(tables, stream));
+  return with_type(tables.type, [&](auto type) {
+    NF_RETURN_IF_ERROR(launch("results of low rank", write_results<type.value>, tables.result_count,
+                              kThreads, stream, tables.matrices, tables.results, tables.terms,
+                              tables.is_finite, loss_scale, 1 / loss_scale));
+    return launch("sums of what travelled as it is", copy_plain<type.value, false>,
+                  tables.plain_count, kThreads, stream, tables.plain);
+  });
+}
+
+}  // namespace nf::cuda

@@ -1,0 +1,186 @@
+// powersgd in device memory gives, step after step, the bits that it gives on the CPU, and
+// remembers the same.
+#include "cuda/device_low_rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "cuda/device_copy.h"
+#include "cuda/low_rank_job.h"
+#include "support/typed_values.h"
+
+namespace nf {
+namespace {
+
+using test::expect_ok;
+using test::expect_same;
+using test::has_device;
+using test::LowRankRank;
+using test::on_cpu;
+using test::on_device;
+using test::on_device_ranks;
+using test::Parameters;
+using testing::HasSubstr;
+using Job = test::LowRankJob;
+using Outcome = test::LowRankOutcome;
+
+void expect_same(const Job& job) {
+  const Outcome expected = on_cpu(job);
+  EXPECT_FALSE(expected.memory[0].empty());
+  expect_same(job, on_device(job), expected);
+}
+
+class DeviceLowRank : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  }
+};
+
+TEST_F(DeviceLowRank, MakesTheSumOfTheCpuForAnyNumberOfTerms) {
+  for (const std::uint32_t terms : {1u, 2u, 3u, 4u, 8u, 12u, 16u, 64u}) {
+    SCOPED_TRACE(terms);
+    expect_same({.terms = terms});
+  }
+}
+
+TEST_F(DeviceLowRank, MakesItForEveryTypeAndTopology) {
+  for (const DataType type : test::kAllTypes) {
+    for (const Topology topology : {Topology::kDirect, Topology::kRing}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(type) << " " << to_string(topology));
+      expect_same({.ranks = 3, .terms = 4, .type = type, .topology = topology});
+    }
+  }
+}
+
+TEST_F(DeviceLowRank, MakesItForLargeMatrices) {
+  expect_same({.terms = 8, .shapes = {Job::matrix(512, 4'608), {0, 512}}, .loss_scales = {1, 1}});
+  expect_same({.terms = 2,
+               .shapes = {Job::matrix(3, 20'011), Job::matrix(20'011, 3)},
+               .loss_scales = {1, 1}});
+}
+
+TEST_F(DeviceLowRank, KeepsTheErrorWithoutTheLossScale) {
+  for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+    expect_same({.type = type, .loss_scales = {1024, 1024, 3, 0.125f, 65536}});
+  }
+}
+
+TEST_F(DeviceLowRank, SaysNanWhereTheCpuDoesAndRemembersWhatWas) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::infinity(), 0x1p101f}) {
+    const Job job{.ranks = 3,
+                  .terms = 9,
+                  .loss_scales = {1, 1, 1, 1},
+                  .spoil = [&](std::size_t step, std::uint32_t rank, Parameters& own) {
+                    if (step == 2 && rank == 1) own[1][149] = own[3][2'499] = bad;
+                  }};
+    const Outcome expected = on_cpu(job);
+    EXPECT_TRUE(std::isnan(expected.values[2][0][1][0]));
+    EXPECT_FALSE(std::isnan(expected.values[3][0][1][0]));
+    expect_same(job, on_device(job), expected);
+  }
+}
+
+TEST_F(DeviceLowRank, DrawsColumnsForZeros) {
+  expect_same({.terms = 4, .spoil = [](std::size_t step, std::uint32_t, Parameters& own) {
+                 if (step != 1) return;
+                 for (auto& values : own) std::fill(values.begin(), values.end(), 0.0f);
+               }});
+}
+
+// Gradients of rank 1 whose factors are exact multiples of each other: some columns depend on
+// others. Ranks with columns of their own and rows in common leave second factors of that kind.
+TEST_F(DeviceLowRank, DrawsColumnsForMultiples) {
+  expect_same({.terms = 4,
+               .shapes = {Job::matrix(100, 150), Job::matrix(40, 50)},
+               .spoil = [](std::size_t, std::uint32_t rank, Parameters& own) {
+                 for (std::size_t p = 0; p < own.size(); ++p) {
+                   const std::size_t cols = p == 0 ? 150 : 50;
+                   for (std::size_t i = 0; i < own[p].size(); ++i) {
+                     const std::size_t row = i / cols;
+                     const auto exponent = static_cast<int>(i % cols * (3 + rank * p) % 7);
+                     own[p][i] = std::ldexp(
+                         row % 2 == rank ? 1.5f + 0.01f * static_cast<float>(row) : 0.0f, exponent);
+                   }
+                 }
+               }});
+}
+
+TEST_F(DeviceLowRank, LanesShareWhatIsRemembered) {
+  const Job job{.terms = 3, .loss_scales = {1, 1, 1, 1, 1}};
+  expect_same(job, on_device(job, 2), on_cpu(job));
+}
+
+TEST_F(DeviceLowRank, GoesOnFromWhatItRemembered) {
+  Job job{.loss_scales = {1, 1, 1, 1}};
+  const Outcome expected = on_cpu(job);
+  Job begun = job;
+  begun.loss_scales.resize(2);
+  expect_same(job, on_device(job, 1, 2, on_cpu(begun).memory), expected, 2);
+}
+
+TEST_F(DeviceLowRank, SaysWhatDoesNotFit) {
+  Job job{.shapes = {Job::matrix(20, 30)}};
+  const auto inputs = job.values();
+  on_device_ranks(2, 1, [&](std::uint32_t rank, const auto& transports) {
+    LowRankRank own(job, transports);
+    Parameters summed;
+    expect_ok(own.run(0, inputs[0][rank], summed), "the first step");
+    const auto run = [&](std::size_t rows, float loss_scale) {
+      own.gradients()[0].rows = rows;
+      return own.sum().enqueue({.gradients = own.gradients(), .loss_scale = loss_scale},
+                               own.stream());
+    };
+    EXPECT_THAT(run(30, 1).message(), HasSubstr("forget() it first"));
+    EXPECT_EQ(run(7, 1).code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(run(20, 0).code(), ErrorCode::kInvalidArgument);
+    auto remembered = own.memory().remembered();
+    ASSERT_TRUE(remembered);
+    ASSERT_EQ(remembered->size(), 2u);
+    EXPECT_THAT(own.memory().remember({remembered->data(), 1}).message(), HasSubstr("missing"));
+    (*remembered)[1].rows = (*remembered)[0].rows = 30;
+    EXPECT_EQ(own.memory().remember(*remembered).code(), ErrorCode::kInvalidArgument);
+    own.memory().forget(Job::key(0));
+    remembered = own.memory().remembered();
+    ASSERT_TRUE(remembered);
+    EXPECT_TRUE(remembered->empty());
+    EXPECT_GT(own.memory().size(), 0u);
+    expect_ok(run(30, 1), "another shape");
+    own.sum().forget(Job::key(0));
+    EXPECT_EQ(own.memory().size(), 0u);
+  });
+}
+
+// A forgotten parameter starts as it started first.
+TEST_F(DeviceLowRank, ForgetsAsTheCpuDoes) {
+  Job job{.shapes = {Job::matrix(50, 60)}, .loss_scales = {1, 1}};
+  const auto inputs = job.values();
+  std::vector<Parameters> first(2);
+  std::vector<Parameters> again(2);
+  on_device_ranks(2, 1, [&](std::uint32_t rank, const auto& transports) {
+    LowRankRank own(job, transports);
+    Parameters between;
+    expect_ok(own.run(0, inputs[0][rank], first[rank]), "a first step");
+    expect_ok(own.run(1, inputs[1][rank], between), "a second step");
+    own.memory().forget(Job::key(0));
+    expect_ok(own.run(0, inputs[0][rank], again[rank]), "a first step again");
+  });
+  EXPECT_TRUE(test::same_bits(again[0][0], first[0][0]));
+}
+
+TEST(DeviceLowRankRoutes, SaysWhichAreNone) {
+  for (const char* route : {"powersgd", "powersgd:0", "powersgd:65", "powersgd:2+ef"}) {
+    EXPECT_EQ(cuda::check_device_sum({.codec = route}, 2).code(), ErrorCode::kBadConfig) << route;
+  }
+  EXPECT_TRUE(cuda::check_device_sum({.codec = "powersgd:64"}, 2).ok());
+  EXPECT_EQ(cuda::check_device_sum({.codec = "powersgd:2", .topology = Topology::kTree}, 8).code(),
+            ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace nf

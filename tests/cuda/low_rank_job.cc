@@ -1,0 +1,207 @@
+#include "cuda/low_rank_job.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <tuple>
+
+#include "cuda/device_copy.h"
+#include "cuda/loopback.h"
+#include "support/generator.h"
+#include "support/typed_values.h"
+
+namespace nf::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 9;
+
+cudaStream_t make_stream() {
+  cudaStream_t stream = nullptr;
+  expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+}  // namespace
+
+std::vector<LowRankJob::Shape> LowRankJob::shapes_of_all_kinds() {
+  return {{0, 7},         matrix(100, 150), matrix(1, 40), {0, 2'500},      matrix(9, 1'037),
+          matrix(70, 65), matrix(5, 3),     {0, 0},        matrix(333, 16), matrix(150, 201)};
+}
+
+std::string LowRankJob::codec() const { return "powersgd:" + std::to_string(terms); }
+
+std::uint64_t LowRankJob::key(std::size_t parameter) {
+  return parameter_key("p" + std::to_string(parameter));
+}
+
+std::vector<std::vector<Parameters>> LowRankJob::values() const {
+  Generator random(3);
+  std::vector<Parameters> shared(1);
+  for (const LowRankJob::Shape& shape : shapes) {
+    const std::size_t rows = std::max<std::size_t>(shape.rows, 1);
+    const std::size_t cols = shape.count / rows;
+    const std::vector<float> left = random.normal(rows);
+    const std::vector<float> right = random.normal(cols);
+    std::vector<float>& values = shared[0].emplace_back(shape.count);
+    for (std::size_t i = 0; i < shape.count; ++i) values[i] = left[i / cols] * right[i % cols];
+  }
+  std::vector<std::vector<Parameters>> by_step(loss_scales.size());
+  for (std::size_t step = 0; step < by_step.size(); ++step) {
+    by_step[step].assign(ranks, shared[0]);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      for (std::vector<float>& values : by_step[step][rank]) {
+        for (float& value : values) {
+          value = (value + 0.3f * static_cast<float>(random.normal())) * loss_scales[step];
+        }
+      }
+      if (spoil) spoil(step, rank, by_step[step][rank]);
+    }
+  }
+  return by_step;
+}
+
+LowRankOutcome on_cpu(const LowRankJob& job) {
+  const auto inputs = job.values();
+  LowRankOutcome outcome(job);
+  on_all_ranks(job.ranks, [&](Transport& transport) {
+    const std::uint32_t rank = transport.rank();
+    auto sum = AllReduce::create(transport,
+                                 {.codec = job.codec(), .topology = job.topology, .seed = kSeed});
+    ASSERT_TRUE(sum) << to_string(sum.status());
+    for (std::size_t step = 0; step < inputs.size(); ++step) {
+      std::vector<TypedValues> typed;
+      for (const auto& values : inputs[step][rank]) typed.emplace_back(job.type, values);
+      std::vector<Gradient> gradients;
+      for (std::size_t p = 0; p < typed.size(); ++p) {
+        gradients.push_back({.parameter = LowRankJob::key(p),
+                             .values = typed[p].view(),
+                             .rows = job.shapes[p].rows});
+      }
+      expect_ok(
+          (*sum)->run({.step = step, .gradients = gradients, .loss_scale = job.loss_scales[step]}),
+          "the sum of the CPU");
+      for (const TypedValues& values : typed) {
+        outcome.values[step][rank].push_back(values.widened());
+      }
+    }
+    outcome.memory[rank] = (*sum)->remembered();
+  });
+  return outcome;
+}
+
+LowRankRank::LowRankRank(const LowRankJob& job, const std::vector<cuda::StreamTransport*>& lanes)
+    : job_(job), home_(make_stream()), memory_(job.terms, cuda::pool_allocator(), home_) {
+  for (cuda::StreamTransport* lane : lanes) {
+    auto made = cuda::make_device_sum(
+        *lane, {.codec = job.codec(), .topology = job.topology, .seed = kSeed}, &memory_);
+    EXPECT_TRUE(made) << to_string(made.status());
+    sums_.push_back(std::move(*made));
+    streams_.push_back(make_stream());
+  }
+  std::size_t bytes = 0;
+  for (const LowRankJob::Shape& shape : job.shapes) bytes += shape.count * size_of(job.type);
+  expect_cuda(cudaMalloc(&room_, std::max<std::size_t>(bytes, 1)));
+  auto* at = static_cast<std::byte*>(room_);
+  for (std::size_t p = 0; p < job.shapes.size(); ++p) {
+    gradients_.push_back({.parameter = LowRankJob::key(p),
+                          .values = Values(at, job.shapes[p].count, job.type),
+                          .rows = job.shapes[p].rows});
+    at += job.shapes[p].count * size_of(job.type);
+  }
+}
+
+LowRankRank::~LowRankRank() {
+  for (const cudaStream_t stream : streams_) expect_cuda(cudaStreamSynchronize(stream));
+  expect_cuda(cudaStreamSynchronize(home_));
+  sums_.clear();
+  expect_cuda(cudaFree(room_));
+}
+
+Status LowRankRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
+  const std::size_t lane = step % sums_.size();
+  const cudaStream_t stream = streams_[lane];
+  std::vector<TypedValues> typed;
+  for (const auto& values : own) typed.emplace_back(job_.type, values);
+  for (std::size_t p = 0; p < typed.size(); ++p) {
+    expect_cuda(cudaMemcpyAsync(gradients_[p].values.data, typed[p].data(),
+                                typed[p].count() * size_of(job_.type), cudaMemcpyHostToDevice,
+                                stream));
+  }
+  NF_RETURN_IF_ERROR(sums_[lane]->enqueue(
+      {.step = step, .gradients = gradients_, .loss_scale = job_.loss_scales[step]}, stream));
+  for (std::size_t p = 0; p < typed.size(); ++p) {
+    expect_cuda(cudaMemcpyAsync(typed[p].view().data, gradients_[p].values.data,
+                                typed[p].count() * size_of(job_.type), cudaMemcpyDeviceToHost,
+                                stream));
+  }
+  expect_cuda(cudaStreamSynchronize(stream));
+  for (const TypedValues& values : typed) summed.push_back(values.widened());
+  return {};
+}
+
+void on_device_ranks(
+    std::uint32_t ranks, std::size_t lanes,
+    const std::function<void(std::uint32_t, const std::vector<cuda::StreamTransport*>&)>& work) {
+  std::vector<std::unique_ptr<LoopbackNetwork>> networks;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    networks.push_back(std::make_unique<LoopbackNetwork>(ranks));
+  }
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<std::unique_ptr<cuda::StreamTransport>> own;
+      std::vector<cuda::StreamTransport*> transports;
+      for (const auto& network : networks) {
+        transports.push_back(own.emplace_back(network->endpoint(rank)).get());
+      }
+      work(rank, transports);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+LowRankOutcome on_device(const LowRankJob& job, std::size_t lanes, std::size_t begin,
+                         const std::vector<std::vector<Remembered>>& memory) {
+  const auto inputs = job.values();
+  LowRankOutcome outcome(job);
+  on_device_ranks(job.ranks, lanes, [&](std::uint32_t rank, const auto& transports) {
+    LowRankRank own(job, transports);
+    if (!memory.empty()) expect_ok(own.memory().remember(memory[rank]), "remember");
+    for (std::size_t step = begin; step < inputs.size(); ++step) {
+      expect_ok(own.run(step, inputs[step][rank], outcome.values[step][rank]), "the device's sum");
+    }
+    auto remembered = own.memory().remembered();
+    ASSERT_TRUE(remembered) << to_string(remembered.status());
+    outcome.memory[rank] = std::move(*remembered);
+    EXPECT_EQ(own.memory().size() > 0, !outcome.memory[rank].empty());
+    EXPECT_GT(own.sum().memory(), 0u);
+    EXPECT_GT(own.sum().traffic().payload, 0u);
+  });
+  return outcome;
+}
+
+void expect_same(const LowRankJob& job, const LowRankOutcome& got, const LowRankOutcome& expected,
+                 std::size_t begin) {
+  for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
+    for (std::size_t step = begin; step < job.loss_scales.size(); ++step) {
+      const Parameters& one = got.values[step][rank];
+      const Parameters& other = expected.values[step][rank];
+      ASSERT_EQ(one.size(), other.size());
+      for (std::size_t p = 0; p < one.size(); ++p) {
+        ASSERT_TRUE(same_bits(one[p], other[p]))
+            << "rank " << rank << ", step " << step << ", parameter " << p;
+      }
+    }
+    ASSERT_EQ(got.memory[rank].size(), expected.memory[rank].size());
+    for (std::size_t i = 0; i < got.memory[rank].size(); ++i) {
+      const Remembered& one = got.memory[rank][i];
+      const Remembered& other = expected.memory[rank][i];
+      EXPECT_EQ(std::tie(one.parameter, one.what, one.rows),
+                std::tie(other.parameter, other.what, other.rows));
+      ASSERT_TRUE(same_bits(one.values, other.values)) << "rank " << rank << ", " << one.what;
+    }
+  }
+}
+
+}  // namespace nf::test
