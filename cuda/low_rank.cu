@@ -10,6 +10,8 @@ namespace {
 using device::kSumLanes;
 using device::kWarp;
 
+// Kernels say how many blocks a multiprocessor is to hold: left to itself, the compiler spends too
+// few registers to have many loads under way.
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarp;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
@@ -28,7 +30,7 @@ __device__ __forceinline__ float held_at(const LowRankMatrix& matrix, std::uint6
 // Half a warp a row. One read of the row serves kTerms columns of the factor; where an element is
 // not usable, this row of the factor is NaN, and so all ranks know.
 template <DataType kType, unsigned kTerms>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     first_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
                  float loss_scale) {
   const LowRankTile tile = tiles[blockIdx.x];
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
 // A thread a column and every kWarps-th term, row after row. The block brings tiles of the matrix
 // to shared memory, the next one while it works on this one.
 template <DataType kType, unsigned kTerms>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     second_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
                   float loss_scale) {
   constexpr std::uint32_t kRows = 64;
@@ -129,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // A thread a column and kRows rows: the products of the factors, term after term.
 template <DataType kType>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     write_results(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
                   const std::uint32_t* is_finite, float loss_scale, float unscale) {
   constexpr std::uint32_t kRows = kResultRows * kResultColumns / kThreads;

@@ -31,7 +31,7 @@ __device__ void narrow(const double* work, std::size_t count, float* factor) {
   }
 }
 
-__global__ void __launch_bounds__(kOrthonormalThreads)
+__global__ void __launch_bounds__(kOrthonormalThreads, 1)
     make_orthonormal(const LowRankMatrix* matrices, std::uint32_t terms) {
   __shared__ Orthonormal::Shared shared;
   const LowRankMatrix matrix = matrices[blockIdx.x];
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kOrthonormalThreads)
 }
 
 // From zeros where `is_finite` is null, so that all columns are drawn.
-__global__ void __launch_bounds__(kOrthonormalThreads)
+__global__ void __launch_bounds__(kOrthonormalThreads, 1)
     renew(const LowRankMatrix* matrices, std::uint32_t terms, std::uint64_t seed,
           std::uint32_t* is_finite) {
   __shared__ Orthonormal::Shared shared;

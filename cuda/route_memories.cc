@@ -11,12 +11,10 @@ namespace nf::cuda {
 
 Expected<LowRankMemory*> RouteMemories::find(const std::string& route) {
   if (!remembers(route)) return nullptr;
+  const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(route);
+  if (!terms) return terms.status();
   std::unique_ptr<Route>& found = routes_[route];
-  if (found == nullptr) {
-    const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(route);
-    if (!terms) return terms.status();
-    found = std::make_unique<Route>(*terms, allocator_, home_);
-  }
+  if (found == nullptr) found = std::make_unique<Route>(*terms, allocator_, home_);
   return &found->states;
 }
 
