@@ -130,8 +130,10 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
 // A failure shows in the next step's first bucket, which needs what could not be had.
 void Runtime::end_step(std::uint64_t step) {
   wait_for_step(step);
-  const Status status = fabric_->end_step();
+  Status status = fabric_->end_step();
   if (status.ok() || device_ == nullptr) return;
+  // Ranks that wait for each other name each other, unless one has looked around while it waited.
+  if (is_lost(status) && signed_step_ <= step) status = name_the_silent(step, status);
   // Of buckets whose futures are complete nobody else tells.
   static_cast<void>(describe(c10::str("step ", step), status));
   if (is_lost(status)) device_->abort();
@@ -139,7 +141,8 @@ void Runtime::end_step(std::uint64_t step) {
 
 void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(model_.view(bucket, job->buffer));
-  if (!sum) return fail(*job, sum.status());
+  // What failed may be the exchange at the end of the step before, where ranks wait for each other.
+  if (!sum) return fail(*job, name_the_silent(job->step, sum.status()));
   job->sum = std::move(*sum);
   // Once a part is under way, the job may be finished at any moment.
   const Values dense = job->sum->dense();
@@ -304,6 +307,7 @@ Status Runtime::look_around(std::uint64_t step, Duration waited) {
 // Who waits for a rank that itself waits can only name that one. All who live fail at about the
 // same time, and sign: whoever does not is what all of them waited for.
 Status Runtime::name_the_silent(std::uint64_t step, const Status& why) {
+  if (has_failed()) return why;  // it has been told
   failures_.sign(transport_.rank(), step);
   const bool is_waiting =
       why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kAborted;
