@@ -124,16 +124,21 @@ def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
     folder.mkdir(parents=True)
     for number, result in enumerate(RUNS):
         (folder / f"{number}.json").write_text(json.dumps(result))
+    (folder / page.NOTE).write_text("One run has had the machine to itself.\n")
     (tmp_path / "results" / "empty").mkdir()
     made = tmp_path / "results.md"
     folders = [folder, tmp_path / "results" / "empty"]
     assert page.make_page(folders, made, tmp_path / "img") == ["empty"]
     text = made.read_text()
     assert "## small: digits (tiny), 2 ranks" in text
+    assert "\n\nOne run has had the machine to itself.\n\n| route |" in text
     assert "| `g_binary` | 2 |" in text
     assert "a processor, 2 cores, PyTorch 2.11. Commit: abc" in text
     assert "](img/results_small.svg)" in text
-    assert "<svg" in (tmp_path / "img" / "results_small.svg").read_text()
+    picture = (tmp_path / "img" / "results_small.svg").read_bytes()
+    assert b"<svg" in picture
+    page.make_page(folders, made, tmp_path / "img")
+    assert (tmp_path / "img" / "results_small.svg").read_bytes() == picture
     (folder / "9.json").write_text("{half")
     with pytest.raises(page.PageError, match="9.json"):
         page.make_page(folders, made, tmp_path / "img")

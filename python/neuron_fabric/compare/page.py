@@ -13,6 +13,8 @@ from neuron_fabric.files import write_whole
 from . import pictures, race, words
 from .figures import BF16, FULL_PRECISION, Comparison, compare
 
+NOTE = "note.md"  # what a reader must know of a folder's runs and no result says
+
 
 class PageError(Exception):
     """A folder that holds no results, or spoilt ones."""
@@ -37,13 +39,13 @@ def stored_results(folder: Path) -> list[dict[str, Any]]:
     return sorted(results, key=place)
 
 
-def section(name: str, comparison: Comparison, picture: str) -> str:
+def section(name: str, comparison: Comparison, picture: str, note: str = "") -> str:
     first = comparison.results[0]
     title = f"{first['workload']} ({first['size']}), {units.counted(first['ranks'], 'rank')}"
     parts = [f"## {title}" if name == first["workload"] else f"## {name}: {title}",
              f"{first['parameters']:,} parameters, {first['steps']:,} steps of {first['ranks']} x "
              f"{first['batch']} examples, the same seeds, batches and first weights for every route.",
-             words.markdown(words.route_rows(comparison)), f"{words.legend(comparison)}."]
+             *([note] if note else []), words.markdown(words.route_rows(comparison)), f"{words.legend(comparison)}."]
     if rows := race.target_rows(comparison):
         parts += [race.title(comparison), words.markdown(rows)]
     parts.append(f"![{title}]({picture})")
@@ -78,7 +80,8 @@ def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:
         comparison = compare(results)
         pictures.draw(comparison, [picture])
         link = os.path.relpath(picture, page.parent)
-        sections.append(section(folder.name, comparison, link))
+        note = (folder / NOTE).read_text().strip() if (folder / NOTE).exists() else ""
+        sections.append(section(folder.name, comparison, link, note))
     if not sections:
         raise PageError("none of the folders holds results of nf train")
     head = ("# Results\n\nMade by `scripts/results.py` from the results in `bench/results`; `nf compare` "
