@@ -62,7 +62,7 @@ DeviceAllReduce::DeviceAllReduce(StreamTransport& transport, const DeviceAllRedu
     : transport_(transport),
       options_(options),
       codec_(std::move(codec)),
-      allocator_(options.allocator != nullptr ? *options.allocator : pool_allocator()),
+      allocator_(or_pool(options.allocator)),
       stages_plan_(*codec_, {.ranks = transport.ranks(), .shape = sum_shape(options.topology)}),
       schedule_(make_schedule(options.topology, transport.ranks(), transport.rank())),
       messages_(allocator_),

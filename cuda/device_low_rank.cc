@@ -42,7 +42,7 @@ DeviceLowRank::DeviceLowRank(StreamTransport& transport, const DeviceAllReduceOp
     : transport_(transport),
       options_(options),
       memory_(memory),
-      allocator_(options.allocator != nullptr ? *options.allocator : pool_allocator()),
+      allocator_(or_pool(options.allocator)),
       factors_(std::move(factors)),
       room_(allocator_),
       new_(allocator_) {}

@@ -22,6 +22,10 @@ class DeviceAllocator {
 // The current device's memory pool.
 DeviceAllocator& pool_allocator();
 
+inline DeviceAllocator& or_pool(DeviceAllocator* allocator) {
+  return allocator != nullptr ? *allocator : pool_allocator();
+}
+
 // What allocations are aligned to, and so are tables and messages within one.
 inline constexpr std::size_t kDeviceAlignment = 256;
 

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::size_t kMostSampleBytes = Sampler::kMostValues * sizeof(float);
 
-DeviceAllocator& or_pool(DeviceAllocator* allocator) {
-  return allocator != nullptr ? *allocator : pool_allocator();
-}
-
 Status wait_for(const Event& event, cudaStream_t stream) {
   if (event.get() == nullptr) return {};  // it has never been recorded
   return to_status(cudaStreamWaitEvent(stream, event.get()), "wait");
@@ -31,7 +27,8 @@ DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest
       topology_(request.topology),
       seed_(request.options.seed),
       route_errors_(request.binding, request.options.seed, surroundings.rank()),
-      memories_(allocator_, surroundings.stream) {
+      memories_(allocator_, surroundings.stream),
+      norms_(binding_, allocator_, surroundings.stream) {
   for (const Lane& lane : surroundings_.lanes) {
     lanes_.push_back(std::make_unique<LaneState>(lane, or_pool(lane.allocator)));
   }
@@ -189,52 +186,23 @@ Status DevicePath::finish(PlannedSum& sum) {
   NF_RETURN_IF_ERROR(scatter(sum));
   NF_RETURN_IF_ERROR(lane_->finished.record(surroundings_.stream));
   NF_RETURN_IF_ERROR(events_->done.record(surroundings_.stream));
-  if (sum.step().is_watched) NF_RETURN_IF_ERROR(add_norms_of(sum));
+  if (sum.step().is_watched) {
+    const auto regions = static_cast<std::uint32_t>(sum.norms().size());
+    NF_RETURN_IF_ERROR(norms_.add(sum.bucket(), regions, reading_->norms()));
+  }
   return sum.bucket().is_last ? end_reading() : Status();
 }
 
 Status DevicePath::end_reading() {
   NF_RETURN_IF_ERROR(reading_->end(surroundings_.stream));
-  std::size_t held = memories_.size();
+  std::size_t held = memories_.size() + norms_.size();
   for (const auto& lane : lanes_) {
     held += lane->gathered.size();
     for (const auto& [route, all_reduce] : lane->sums) held += all_reduce->memory();
   }
-  for (const auto& table : norm_tables_) held += table == nullptr ? 0 : table->room.size();
   const std::lock_guard lock(mutex_);
   held_bytes_ = std::max(held_bytes_, held);
   return {};
-}
-
-Status DevicePath::add_norms_of(PlannedSum& sum) {
-  const Expected<NormTable*> found = norm_table(sum.bucket());
-  if (!found) return found.status();
-  const NormTable& table = **found;
-  std::byte* partial = table.room.data() + aligned(table.chunks * sizeof(NormChunk));
-  return add_norms(sum.bucket().values, table.room.as<NormChunk>(), table.chunks,
-                   static_cast<std::uint32_t>(sum.norms().size()),
-                   reinterpret_cast<DeviceNorm*>(partial), reading_->norms(), surroundings_.stream);
-}
-
-Expected<DevicePath::NormTable*> DevicePath::norm_table(const Bucket& bucket) {
-  if (norm_tables_.size() <= bucket.index) norm_tables_.resize(bucket.index + 1);
-  std::unique_ptr<NormTable>& table = norm_tables_[bucket.index];
-  if (table != nullptr && table->slots == bucket.slots) return table.get();
-  std::vector<std::uint32_t> regions;
-  for (const BucketSlot& slot : bucket.slots) regions.push_back(binding_.region_of(slot.parameter));
-  const std::vector<NormChunk> chunks = norm_chunks(bucket.slots, regions);
-  auto made = std::make_unique<NormTable>(allocator_);
-  made->slots = bucket.slots;
-  made->chunks = static_cast<std::uint32_t>(chunks.size());
-  const std::size_t size = chunks.size() * sizeof(NormChunk);
-  NF_RETURN_IF_ERROR(made->room.reserve(aligned(size) + chunks.size() * sizeof(DeviceNorm) + 1,
-                                        surroundings_.stream));
-  // From memory that is not pinned: it has been read when the call returns.
-  NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(made->room.data(), chunks.data(), size,
-                                               cudaMemcpyHostToDevice, surroundings_.stream),
-                               "table of norms"));
-  table = std::move(made);
-  return table.get();
 }
 
 Status DevicePath::learn(TrainingStep& step) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/bucket_norms.h"
 #include "cuda/device_sum.h"
 #include "cuda/device_surroundings.h"
 #include "cuda/route_memories.h"
@@ -58,13 +59,6 @@ class DevicePath final : public BucketPath {
     Event summed;
     Event finished;  // its last bucket, on the common stream
   };
-  // Of one bucket, as DDP last built it.
-  struct NormTable {
-    explicit NormTable(DeviceAllocator& allocator) : room(allocator) {}
-    std::vector<BucketSlot> slots;
-    std::uint32_t chunks = 0;
-    DeviceBuffer room;  // chunks, and then their norms
-  };
 
   DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request);
 
@@ -75,8 +69,6 @@ class DevicePath final : public BucketPath {
   Status gather(PlannedSum& sum);
   Status scatter(PlannedSum& sum);
   Status sum_route(PlannedSum& sum, const RoutedSegments& routed);
-  Status add_norms_of(PlannedSum& sum);
-  Expected<NormTable*> norm_table(const Bucket& bucket);
   void take(const StepReading& reading, TrainingStep& step);
 
   // Constant after construction.
@@ -92,9 +84,9 @@ class DevicePath final : public BucketPath {
 
   // Of the thread that sums.
   RouteMemories memories_;  // outlive the sums that use them
+  BucketNorms norms_;
   std::vector<std::unique_ptr<LaneState>> lanes_;
-  LaneState* lane_ = nullptr;                            // of the bucket under way
-  std::vector<std::unique_ptr<NormTable>> norm_tables_;  // by bucket
+  LaneState* lane_ = nullptr;  // of the bucket under way
   std::vector<Gradient> gradients_;
   StepReading* reading_ = nullptr;  // of the step under way
   BucketEvents* events_ = nullptr;  // of the bucket under way
