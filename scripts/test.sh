@@ -203,6 +203,7 @@ for stage in $asked; do
   fi
 done
 
+rm -f "$results"/*.line  # one that never runs must not be told of as it once was
 run_stages "${first[@]}"
 set -m  # a process group of its own, to be ended with this shell
 run_stages "${beside[@]}" >"$results/beside.log" 2>&1 </dev/null &
