@@ -91,12 +91,14 @@ def test_options_of_the_job_are_passed_on():
 
 @pytest.fixture
 def started(monkeypatch):
-    """Processes in place of runs, of which each does what is asked when it starts."""
+    """Processes in place of runs, of which each does what is asked when it starts. They ignore interrupts,
+    as do those that a script has started in the background."""
     processes = []
 
     def replace(then):
         def start(job):
-            process = subprocess.Popen(["sleep", "600"], start_new_session=True)
+            process = subprocess.Popen(["env", "--ignore-signal=INT", "sleep", "600"],
+                                       start_new_session=True)
             processes.append(process)
             then(job)
             return process
@@ -108,15 +110,25 @@ def started(monkeypatch):
         process.kill()
 
 
+@pytest.fixture
+def handled(number):
+    """What is done about a signal before, whether or not these tests run where it is ignored."""
+    def handler(*_):
+        pass
+
+    before = signal.signal(number, handler)
+    yield handler
+    signal.signal(number, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_all_runs_and_says_how_to_go_on(tmp_path, capsys, started, number):
-    before = signal.getsignal(number)
+def test_a_signal_ends_all_runs_and_says_how_to_go_on(tmp_path, capsys, started, handled, number):
     runs = started(lambda job: job.route == "plain_bf16" and os.kill(os.getpid(), number))
     assert main([*WORDS, "--side-by-side", "2", "--out", str(tmp_path)]) == 128 + number
-    assert [run.returncode for run in runs] == [-signal.SIGINT, -signal.SIGINT]
+    assert [run.returncode for run in runs] == [-signal.SIGTERM, -signal.SIGTERM]
     told = capsys.readouterr().err
     assert f"ended by {number.name}; what is done is kept in {tmp_path}, and the same command" in told
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is handled
 
 
 def test_a_failure_ends_the_other_runs(tmp_path, capsys, started):
@@ -126,5 +138,5 @@ def test_a_failure_ends_the_other_runs(tmp_path, capsys, started):
 
     runs = started(fail)
     assert main([*WORDS, "--side-by-side", "2", "--out", str(tmp_path)]) == 1
-    assert runs[0].returncode == -signal.SIGINT
+    assert runs[0].returncode == -signal.SIGTERM
     assert "nf compare: no more processes" in capsys.readouterr().err

@@ -111,7 +111,7 @@ def _none_left_behind() -> Iterator[dict[Job, subprocess.Popen]]:
         yield running
     finally:
         for process in running.values():
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # jobs in the background of a script ignore interrupts
         for process in running.values():
             process.wait()
 
