@@ -1,27 +1,19 @@
 #!/usr/bin/env bash
 # scripts/test.sh [STAGE...]: runs the named stages, or all of them. FUZZ_SECONDS (30) is shared by
-# all fuzz targets. Every stage runs even where an earlier one failed. Ranks of the package's tests
-# wait for each other much of the time: those stages run beside the ones that compile most, and are
-# told of after them.
+# all fuzz targets. Every stage runs even where an earlier one failed.
 # shellcheck disable=SC2317  # stages are called by name
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-first=(format layers python unit)  # unit compiles most of what the others share through ccache
-beside=(torch wheel examples)
-others=(rtl asan tsan fuzz cuda)
-results=build/stages  # for each stage what it must tell the summary
-mkdir -p "$results"
+all_stages=(format layers python unit rtl asan tsan fuzz torch wheel examples cuda)
+skip_mark=build/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
+mkdir -p build
 
-# A file, since any exit status may be some tool's failure (77: libFuzzer's).
 skip() {
   echo "skipped: $*"
-  touch "$results/$stage.skipped"
+  touch "$skip_mark"
   exit 0
 }
-
-# Gives way to tests, which have deadlines.
-build() { nice scripts/build.sh "$@"; }
 
 # Old compilers' sanitizers cannot place their shadow memory under strong address randomisation.
 fixed_addresses() {
@@ -50,7 +42,7 @@ stage_python() {
 
 # Ranks share the cores: one thread each.
 stage_torch() {
-  build release nf nf_python
+  scripts/build.sh release nf nf_python
   PYTHONPATH=python OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q python/tests
 }
 
@@ -65,7 +57,7 @@ stage_wheel() {
     >"$("$away/bin/python" -c 'import site; print(site.getsitepackages()[0])')/borrowed.pth"
   . scripts/ccache.sh
   export CXX=${CXX:-c++}  # not the name that Python was built with: ccache knows c++ from release
-  nice .venv/bin/python -m pip --python "$away/bin/python" install --quiet --disable-pip-version-check \
+  .venv/bin/python -m pip --python "$away/bin/python" install --quiet --disable-pip-version-check \
     --no-build-isolation --no-deps .
   unset PYTHONPATH NF_PYTHON
   cd "$away"
@@ -80,23 +72,23 @@ END
 }
 
 stage_unit() {
-  build dev
+  scripts/build.sh dev
   run_ctest dev
 }
 
 stage_asan() {
-  build asan
+  scripts/build.sh asan
   run_ctest asan
 }
 
 # Builds and runs only the tests whose label the test preset names; nf_test gives test and target the
 # same name.
 run_labelled() {
-  build "$1" nf_base  # configures, so that ctest knows the labels
+  scripts/build.sh "$1" nf_base  # configures, so that ctest knows the labels
   local targets
   targets=$(ctest --preset "$1" --show-only | sed -n 's/^ *Test *#[0-9]*: //p')
   # shellcheck disable=SC2086  # a list of words
-  build "$1" $targets
+  scripts/build.sh "$1" $targets
   run_ctest "$1"
 }
 
@@ -104,7 +96,7 @@ stage_tsan() { run_labelled tsan; }
 
 # Seeds in fuzz/corpus/<target> are read only; what a run discovers stays in the build folder.
 stage_fuzz() {
-  build asan fuzz/all
+  scripts/build.sh asan fuzz/all
   local programs=() corpora program name seconds
   for program in build/asan/fuzz/fuzz_*; do
     if [[ -f $program && -x $program ]]; then programs+=("$program"); fi
@@ -126,7 +118,7 @@ stage_fuzz() {
 # Each example is a project of its own: built by an installed library, away from this tree. Its
 # program has the name of its folder.
 stage_examples() {
-  build release
+  scripts/build.sh release
   local away example name
   away=$(mktemp -d)
   # shellcheck disable=SC2064  # the value of now
@@ -147,24 +139,40 @@ stage_examples() {
 stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
   run_labelled cuda
-  build cuda nf nf_python  # the extension with CUDA, beside the one that is tested
+  scripts/build.sh cuda nf nf_python  # the extension with CUDA, beside the one that is tested
 }
 
 # The RTL against its reference and against the model's traces: a few minutes.
 stage_rtl() {
   command -v verilator >/dev/null || skip "there is no verilator"
   command -v yosys >/dev/null || skip "there is no yosys"
-  build dev nf
+  scripts/build.sh dev nf
   LINES=20000 TRACE_LINES=20000 rtl/run.sh lint prove simulate replay
 }
 
-# Runs one stage and writes its line of the summary; times() tells what this shell has waited for.
-run_stage() (
-  stage=$1
+# Sets cpu to the seconds of all that has ended: bash tells them only in the shell that waited for it.
+read_cpu() {
+  times >build/times
+  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' build/times)
+}
+
+stages=("$@")
+((${#stages[@]} > 0)) || stages=("${all_stages[@]}")
+for stage in "${stages[@]}"; do
+  if [[ " ${all_stages[*]} " != *" $stage "* ]]; then
+    echo "test: no stage $stage; there are: ${all_stages[*]}" >&2
+    exit 2
+  fi
+done
+
+summary=() failed=0
+for stage in "${stages[@]}"; do
   printf '\n==> %s  (%d s so far)\n' "$stage" "$SECONDS"
   started=$SECONDS
+  read_cpu
+  cpu_before=$cpu
   log=build/${stage/#unit/dev}/ctest.log
-  rm -f "$log" "$results/$stage".*
+  rm -f "$log" "$skip_mark"
   set +e
   (
     set -e
@@ -173,52 +181,19 @@ run_stage() (
   result=$?
   set -e
   if ((result != 0)); then
-    word=FAILED
-  elif [[ -f $results/$stage.skipped ]]; then
+    word=FAILED failed=1
+  elif [[ -f $skip_mark ]]; then
     word=skipped
   else
     word=passed
   fi
-  times >"$results/$stage.times"
-  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' "$results/$stage.times")
-  line=$(printf '%-9s %-8s %5d s, %5d s of CPU' "$stage" "$word" $((SECONDS - started)) "$cpu")
+  read_cpu
+  line=$(printf '%-9s %-8s %5d s, %5d s of CPU' "$stage" "$word" $((SECONDS - started)) \
+                $((cpu - cpu_before)))
   if [[ -f $log ]]; then line+="   $(grep 'tests passed' "$log" || true)"; fi
-  echo "$line" >"$results/$stage.line"
-)
-
-# Runs those stages of a list that were asked for.
-run_stages() {
-  local stage
-  for stage in "$@"; do
-    if [[ " $asked " == *" $stage "* ]]; then run_stage "$stage"; fi
-  done
-}
-
-all_stages="${first[*]} ${others[*]} ${beside[*]}"
-asked=${*:-$all_stages}
-for stage in $asked; do
-  if [[ " $all_stages " != *" $stage "* ]]; then
-    echo "test: no stage $stage; there are: $all_stages" >&2
-    exit 2
-  fi
+  summary+=("$line")
 done
 
-rm -f "$results"/*.line  # one that never runs must not be told of as it once was
-run_stages "${first[@]}"
-set -m  # a process group of its own, to be ended with this shell
-run_stages "${beside[@]}" >"$results/beside.log" 2>&1 </dev/null &
-set +m
-trap 'kill -- "-$!" 2>/dev/null || true' EXIT
-run_stages "${others[@]}"
-tail -n +1 -f --pid=$! "$results/beside.log"
-wait
-trap - EXIT
-
 printf '\n==> summary  (%d s)\n' "$SECONDS"
-lines=$(for stage in $all_stages; do
-  if [[ " $asked " == *" $stage "* ]]; then
-    cat "$results/$stage.line" || echo "$stage FAILED to end"
-  fi
-done)
-echo "$lines"
-[[ $lines != *FAILED* ]]
+printf '%s\n' "${summary[@]}"
+exit "$failed"

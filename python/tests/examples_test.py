@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
 
 
@@ -25,7 +23,6 @@ def losses(output: str) -> dict[int, str]:
     return {int(step): loss for step, loss in re.findall(r"^step +(\d+)  loss (\S+)", output, re.M)}
 
 
-@pytest.mark.timeout(300)  # eleven interpreters load PyTorch, beside what compiles
 def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path: Path) -> None:
     ranks = ["--nproc-per-node", 3, "--max-restarts", 1, EXAMPLES / "resume.py"]
     undisturbed = torchrun(*ranks, tmp_path / "a")
