@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cuda/launch.h"
+#include "cuda/device_tables.h"
 
 namespace nf::cuda {
 
@@ -10,9 +10,7 @@ Status BucketNorms::add(const Bucket& bucket, std::uint32_t regions, DeviceNorm*
   const Expected<Table*> found = find(bucket);
   if (!found) return found.status();
   const Table& table = **found;
-  std::byte* partial = table.room.data() + aligned(table.chunks * sizeof(NormChunk));
-  return add_norms(bucket.values, table.room.as<NormChunk>(), table.chunks, regions,
-                   reinterpret_cast<DeviceNorm*>(partial), norms, stream_);
+  return add_norms(bucket.values, table.chunks, table.count, regions, table.norms, norms, stream_);
 }
 
 Expected<BucketNorms::Table*> BucketNorms::find(const Bucket& bucket) {
@@ -24,14 +22,11 @@ Expected<BucketNorms::Table*> BucketNorms::find(const Bucket& bucket) {
   const std::vector<NormChunk> chunks = norm_chunks(bucket.slots, regions);
   auto made = std::make_unique<Table>(allocator_);
   made->slots = bucket.slots;
-  made->chunks = static_cast<std::uint32_t>(chunks.size());
-  const std::size_t size = chunks.size() * sizeof(NormChunk);
-  NF_RETURN_IF_ERROR(
-      made->room.reserve(aligned(size) + chunks.size() * sizeof(DeviceNorm) + 1, stream_));
-  // From memory that is not pinned: it has been read when the call returns.
-  NF_RETURN_IF_ERROR(to_status(
-      cudaMemcpyAsync(made->room.data(), chunks.data(), size, cudaMemcpyHostToDevice, stream_),
-      "table of norms"));
+  made->count = static_cast<std::uint32_t>(chunks.size());
+  DeviceTables tables;
+  tables.add(chunks, &made->chunks);
+  tables.room(chunks.size(), &made->norms);
+  NF_RETURN_IF_ERROR(tables.upload(made->room, stream_));
   table = std::move(made);
   return table.get();
 }

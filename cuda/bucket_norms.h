@@ -32,8 +32,10 @@ class BucketNorms {
   struct Table {
     explicit Table(DeviceAllocator& allocator) : room(allocator) {}
     std::vector<BucketSlot> slots;
-    std::uint32_t chunks = 0;
-    DeviceBuffer room;  // chunks, and then their norms
+    std::uint32_t count = 0;
+    DeviceBuffer room;
+    const NormChunk* chunks = nullptr;  // in it, as many as `count`, and so are their norms
+    DeviceNorm* norms = nullptr;
   };
 
   Expected<Table*> find(const Bucket& bucket);

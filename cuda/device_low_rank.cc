@@ -5,6 +5,7 @@
 
 #include "collective/low_rank_all_reduce.h"
 #include "collective/memory.h"
+#include "cuda/device_tables.h"
 #include "cuda/launch.h"
 
 namespace nf::cuda {
@@ -108,15 +109,12 @@ Status DeviceLowRank::start_new(const LowRankPlan& plan, cudaStream_t stream) {
         cudaMemsetAsync(one.error, 0, std::size_t{one.rows} * one.cols * sizeof(float), stream),
         "clearing of errors"));
   }
-  const std::size_t size = matrices.size() * sizeof(LowRankMatrix);
-  NF_RETURN_IF_ERROR(new_.reserve(size, stream));
-  // From memory that is not pinned: it has been read when the call returns.
-  NF_RETURN_IF_ERROR(
-      to_status(cudaMemcpyAsync(new_.data(), matrices.data(), size, cudaMemcpyHostToDevice, stream),
-                "table of new matrices"));
-  NF_RETURN_IF_ERROR(start_bases(new_.as<LowRankMatrix>(),
-                                 static_cast<std::uint32_t>(matrices.size()), memory_.terms(),
-                                 options_.seed, stream));
+  const LowRankMatrix* there = nullptr;
+  DeviceTables tables;
+  tables.add(matrices, &there);
+  NF_RETURN_IF_ERROR(tables.upload(new_, stream));
+  NF_RETURN_IF_ERROR(start_bases(there, static_cast<std::uint32_t>(matrices.size()),
+                                 memory_.terms(), options_.seed, stream));
   for (LowRankMemory::State* state : states_) {
     if (state != nullptr) state->is_new = false;
   }

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::size_t kMostSampleBytes = Sampler::kMostValues * sizeof(float);
 
-Status wait_for(const Event& event, cudaStream_t stream) {
-  if (event.get() == nullptr) return {};  // it has never been recorded
-  return to_status(cudaStreamWaitEvent(stream, event.get()), "wait");
-}
-
 }  // namespace
 
 DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request)
@@ -99,14 +94,14 @@ Status DevicePath::begin(PlannedSum& sum) {
   lane_ = lanes_[sum.bucket().index % lanes_.size()].get();
   NF_RETURN_IF_ERROR(events_->ready.record(surroundings_.producer ? surroundings_.producer()
                                                                   : surroundings_.stream));
-  NF_RETURN_IF_ERROR(wait_for(events_->ready, lane_->stream));
-  NF_RETURN_IF_ERROR(wait_for(lane_->finished, lane_->stream));
+  NF_RETURN_IF_ERROR(events_->ready.hold_up(lane_->stream));
+  NF_RETURN_IF_ERROR(lane_->finished.hold_up(lane_->stream));
   if (sum.step().is_watched) NF_RETURN_IF_ERROR(sample(sum, *reading_));
   NF_RETURN_IF_ERROR(
       scale(sum.bucket().values, static_cast<float>(1.0 / surroundings_.ranks()), lane_->stream));
   NF_RETURN_IF_ERROR(gather(sum));
   NF_RETURN_IF_ERROR(lane_->begun.record(lane_->stream));
-  return wait_for(lane_->begun, surroundings_.stream);
+  return lane_->begun.hold_up(surroundings_.stream);
 }
 
 Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
@@ -182,7 +177,7 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
 }
 
 Status DevicePath::finish(PlannedSum& sum) {
-  if (sum.has_low_bit()) NF_RETURN_IF_ERROR(wait_for(lane_->summed, surroundings_.stream));
+  if (sum.has_low_bit()) NF_RETURN_IF_ERROR(lane_->summed.hold_up(surroundings_.stream));
   NF_RETURN_IF_ERROR(scatter(sum));
   NF_RETURN_IF_ERROR(lane_->finished.record(surroundings_.stream));
   NF_RETURN_IF_ERROR(events_->done.record(surroundings_.stream));

@@ -1,5 +1,6 @@
 #include "cuda/low_rank.h"
 
+#include "collective/low_rank_limits.h"
 #include "cuda/device/orthonormal.cuh"
 #include "cuda/device/values.cuh"
 #include "cuda/launch.h"
@@ -7,7 +8,6 @@
 namespace nf::cuda {
 namespace {
 
-using device::kSumLanes;
 using device::kWarp;
 
 // Kernels say how many blocks a multiprocessor is to hold: left to itself, the compiler spends too
@@ -15,7 +15,6 @@ using device::kWarp;
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarp;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
-constexpr float kGreatest = 0x1p100f;  // as collective/low_rank.cc has it
 
 static_assert(kRowTile == kThreads / kSumLanes);
 static_assert(kColumnTile == kWarp);
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 #pragma unroll 4
     for (std::uint32_t col = threadIdx.x % kSumLanes; col < cols; col += kSumLanes) {
       const float held = held_at<kType>(matrix, at + col, loss_scale);
-      is_usable &= fabsf(held) <= kGreatest;
+      is_usable &= fabsf(held) <= kGreatestUsable;
 #pragma unroll
       for (unsigned k = 0; k < kTerms; ++k) sums[k] += held * columns[k][col];
     }

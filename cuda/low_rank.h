@@ -61,7 +61,6 @@ struct LowRankTables {
   std::uint32_t plain_count = 0;
 };
 
-inline constexpr std::uint32_t kMostTerms = 64;
 // Rows of a tile of first factors, columns of one of second factors, both of one of results, and
 // values of a piece that travels as it is.
 inline constexpr std::uint32_t kRowTile = 16;

@@ -12,7 +12,6 @@ using device::Orthonormal;
 
 constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
-static_assert(device::kMostColumns == kMostTerms);
 
 // Copies a factor to where it is made orthonormal. Whether all of it is finite, for all threads.
 __device__ bool widen(const float* factor, std::size_t count, double* work) {

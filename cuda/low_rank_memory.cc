@@ -6,13 +6,6 @@
 #include "cuda/launch.h"
 
 namespace nf::cuda {
-namespace {
-
-Status wait_for(const Event& event, cudaStream_t stream) {
-  return to_status(cudaStreamWaitEvent(stream, event.get()), "wait for what is remembered");
-}
-
-}  // namespace
 
 LowRankMemory::LowRankMemory(std::uint32_t terms, DeviceAllocator& allocator, cudaStream_t home)
     : terms_(terms), allocator_(allocator), home_(home) {}
@@ -33,7 +26,7 @@ Expected<LowRankMemory::State*> LowRankMemory::use(std::uint64_t parameter, std:
   }
   if (state->user != stream) {
     if (const auto last = last_uses_.find(state->user); last != last_uses_.end()) {
-      NF_RETURN_IF_ERROR(wait_for(last->second, stream));
+      NF_RETURN_IF_ERROR(last->second.hold_up(stream));
     }
     state->user = stream;
   }
@@ -73,7 +66,7 @@ void LowRankMemory::drop(std::uint64_t parameter) {
 
 Status LowRankMemory::come_home() const {
   for (const auto& [stream, event] : last_uses_) {
-    if (stream != home_) NF_RETURN_IF_ERROR(wait_for(event, home_));
+    if (stream != home_) NF_RETURN_IF_ERROR(event.hold_up(home_));
   }
   return {};
 }

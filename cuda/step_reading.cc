@@ -13,6 +13,11 @@ Status Event::record(cudaStream_t stream) {
   return to_status(cudaEventRecord(event_, stream), "recording an event");
 }
 
+Status Event::hold_up(cudaStream_t stream) const {
+  if (event_ == nullptr) return {};
+  return to_status(cudaStreamWaitEvent(stream, event_), "waiting for an event");
+}
+
 double Event::seconds_since(const Event& earlier) const {
   float milliseconds = 0;
   if (cudaEventElapsedTime(&milliseconds, earlier.event_, event_) != cudaSuccess) return 0;

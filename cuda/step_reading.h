@@ -27,6 +27,8 @@ class Event {
   Event& operator=(Event&&) = delete;
 
   Status record(cudaStream_t stream);
+  // What comes on `stream` from now on waits for it. One that was never recorded holds up nothing.
+  Status hold_up(cudaStream_t stream) const;
   cudaEvent_t get() const { return event_; }
   // Precondition: both have been recorded, and have come to pass.
   double seconds_since(const Event& earlier) const;

@@ -6,15 +6,13 @@
 #include <cstdint>
 
 #include "base/random.h"
+#include "collective/low_rank_limits.h"
 #include "cuda/device/draws.cuh"
 #include "cuda/device/warp.cuh"
 
 namespace nf::device {
 
 inline constexpr unsigned kOrthonormalThreads = 512;
-inline constexpr unsigned kSumLanes = 16;  // sums have one lane an element modulo 16
-inline constexpr std::uint32_t kMostColumns = 64;
-inline constexpr double kDependent = 1e-9;  // as collective/low_rank.cc has it
 
 // The sum of kSumLanes lanes, in halves: i + 8, then i + 4, ... All lanes of a warp call; the first
 // of every 16 has it.
@@ -52,10 +50,10 @@ struct ColumnDraws {
 class Orthonormal {
  public:
   struct Shared {
-    double before[kMostColumns];  // the columns' lengths as they came
-    double along[kMostColumns];   // how much of the finished column is in each
+    double before[kMostTerms];  // the columns' lengths as they came
+    double along[kMostTerms];   // how much of the finished column is in each
     double factor;
-    bool is_drawn[kMostColumns];
+    bool is_drawn[kMostTerms];
     bool is_independent;
   };
 

@@ -14,6 +14,7 @@
 #include "ddp_hook.h"
 #include "neuron_fabric/version.h"
 #include "runtime.h"
+#include "runtime/route.h"
 
 namespace nf::torch_front {
 namespace {
@@ -201,6 +202,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
          const std::vector<std::string>& module_types, const std::vector<at::Tensor>& tensors) {
         return take(contribution_bytes(route, parameters_of(names, module_types, tensors)));
       });
+  module.def("remembers", [](const std::string& route) { return take(remembers(route)); });
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
 }
 

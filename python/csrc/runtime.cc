@@ -205,7 +205,9 @@ void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket
       ready->block(guard.current_stream());
       at::Tensor host = job->buffer.to(at::kCPU);
       view.values.data = host.data_ptr();
-      if (Status status = average(view); !status.ok()) return fail(*job, status);
+      if (Status status = average(view); !status.ok()) {
+        return fail(*job, name_the_silent(job->step, status));
+      }
       job->buffer.copy_(host);
       if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
       settle(*job);

@@ -75,4 +75,7 @@ def contribution_bytes(
 ) -> int:
     """What one rank sends of these along a route, before the sum comes back."""
 
+def remembers(route: str, /) -> bool:
+    """Whether ranks keep what a step has lost along a route for the next one."""
+
 def parameter_key(name: str, /) -> int: ...

@@ -41,3 +41,12 @@ def test_package_loads_by_itself(name: str) -> None:
 def test_torch_is_not_loaded_until_it_is_needed() -> None:
     code = "import neuron_fabric.report, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_routes_that_remember_say_so():
+    for route in ("powersgd:2", "waterfill:2+ef", "g_binary+ef", "marsit+ef"):
+        assert _C.remembers(route), route
+    for route in ("fp32", "waterfill:4", "g_binary", "marsit"):
+        assert not _C.remembers(route), route
+    with pytest.raises(ValueError, match="waterfal"):
+        _C.remembers("waterfal:4")

@@ -9,18 +9,13 @@
 #include <type_traits>
 
 #include "base/random.h"
+#include "collective/low_rank_limits.h"
 
 namespace nf {
 namespace {
 
-constexpr std::size_t kLanes = 16;
+constexpr std::size_t kLanes = kSumLanes;
 constexpr std::size_t kTileRows = 8;  // rows for which a piece of a factor stays in the cache
-// A column of which less than this is left beside the columns before it depends on them. Well below
-// the precision of FP32, so that only exact dependence counts, and well above that of FP64.
-constexpr double kDependent = 1e-9;
-// Greater values count as not finite: up to here no product of factors overflows, for any shape and
-// number of ranks that can be.
-constexpr float kGreatest = 0x1p100f;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <typename T>
@@ -110,7 +105,7 @@ std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows,
     float* to = &matrix_[row * cols];
     for (std::size_t col = 0; col < cols; ++col) {
       to[col] = values[row * cols + col] + loss_scale * error_[row * cols + col];
-      usable &= std::abs(to[col]) <= kGreatest;
+      usable &= std::abs(to[col]) <= kGreatestUsable;
     }
     for (std::uint32_t k = 0; k < terms_; ++k) {
       first_[k * rows + row] = dot<float>(to, &basis_[k * cols], cols);

@@ -5,15 +5,11 @@
 #include <cmath>
 
 #include "collective/codec_all_reduce.h"
+#include "collective/low_rank_limits.h"
 #include "collective/low_rank_pairs.h"
 #include "collective/memory.h"
 
 namespace nf {
-namespace {
-
-constexpr double kMostTerms = 64;
-
-}  // namespace
 
 Expected<std::uint32_t> LowRankAllReduce::terms_of(std::string_view codec) {
   const Expected<CodecSpec> spec = CodecSpec::parse(codec);

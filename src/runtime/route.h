@@ -11,4 +11,7 @@ namespace nf {
 // powersgd:R.
 Status check_route(std::string_view spelling);
 
+// Whether ranks keep what a step has lost of a gradient for the next one. Fails as check_route().
+Expected<bool> remembers(std::string_view spelling);
+
 }  // namespace nf

@@ -6,11 +6,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "collective/low_rank_all_reduce.h"
 #include "cuda/device_sum.h"
 #include "cuda/launch.h"
-#include "cuda/low_rank_memory.h"
 #include "cuda/nccl_transport.h"
+#include "cuda/route_memories.h"
 #include "nf/bench_all_reduce_meeting.h"
 
 namespace nf::cli {
@@ -29,7 +28,7 @@ class DeviceBench final : public NcclBench {
       : transport_(std::move(transport)), room_(cuda::pool_allocator()) {}
   ~DeviceBench() override {
     sum_.reset();
-    memory_.reset();
+    memories_.reset();
     if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
   }
 
@@ -43,12 +42,10 @@ class DeviceBench final : public NcclBench {
     if (is_nccl_itself(codec)) return {};
     cuda::DeviceAllReduceOptions options{.codec = codec, .topology = *topology, .seed = 1};
     options.tile_bytes = tile_bytes.value_or(options.tile_bytes);
-    if (cuda::remembers(codec)) {
-      const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(codec);
-      if (!terms) return terms.status();
-      memory_ = std::make_unique<cuda::LowRankMemory>(*terms, cuda::pool_allocator(), stream_);
-    }
-    auto made = cuda::make_device_sum(*transport_, options, memory_.get());
+    memories_.emplace(cuda::pool_allocator(), stream_);
+    const Expected<cuda::LowRankMemory*> memory = memories_->find(codec);
+    if (!memory) return memory.status();
+    auto made = cuda::make_device_sum(*transport_, options, *memory);
     if (!made) return made.status();
     sum_ = std::move(*made);
     return {};
@@ -91,7 +88,7 @@ class DeviceBench final : public NcclBench {
 
  private:
   std::unique_ptr<cuda::NcclTransport> transport_;
-  std::unique_ptr<cuda::LowRankMemory> memory_;  // of the sum, where it remembers anything
+  std::optional<cuda::RouteMemories> memories_;  // outlive the sum
   std::unique_ptr<cuda::DeviceSum> sum_;
   cuda::DeviceBuffer room_;
   Values values_;

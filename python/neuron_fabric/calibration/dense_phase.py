@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
+from neuron_fabric import _C
 from neuron_fabric.calibration.branch import warming_up
 from neuron_fabric.calibration.evidence import Evidence, Measurement
 from neuron_fabric.calibration.measure import MeasuringWay
@@ -17,17 +18,12 @@ from neuron_fabric.settings import Settings
 ORDER = 0  # of its batches
 
 
-def remembers(route: str) -> bool:
-    """Whether ranks keep what a step has lost. Such a route is not measured: what one sum lacks comes
-    with the next ones."""
-    return route.startswith("powersgd") or "+ef" in route
-
-
 def train_densely(bench: Workbench, evidence: Evidence) -> Evidence:
     """Leaves the model where branches start from. Raises CalibrationError where it diverges."""
     settings = bench.settings
+    # What one sum along a route that remembers lacks comes with the next ones.
     sessions = {route: bench.open(Settings(route=route, seed=settings.seed))
-                for route in settings.candidates if not remembers(route)}
+                for route in settings.candidates if not _C.remembers(route)}
     bench.watch.begin("dense training", settings.dense_steps)
     losses, measured = [], []
     try:
