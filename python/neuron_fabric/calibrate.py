@@ -43,13 +43,15 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", help="of its model")
     parser.add_argument("--data", metavar="DIR", help="where its data is, if it needs some")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--batch", type=number_from(1),
+                        help="examples a rank and step (the workload's)")
     parser.add_argument("--seed", type=number_from(0), default=1)
     parser.add_argument("--target", metavar="HARM",
                         help="the most that the loss may be above dense training's: 0.02, or 1%%")
     parser.add_argument("--most-bytes", type=float, metavar="SHARE",
                         help="the most of the dense bytes that ranks may contribute (1)")
     parser.add_argument("--candidates", metavar="ROUTES",
-                        help="to choose from (g_binary,g_ternary,waterfill:4,waterfill:5)")
+                        help="to choose from (by workload)")
     parser.add_argument("--steps", type=number_from(4), help="of a branch")
     parser.add_argument("--dense-steps", type=number_from(1), help="before the branches")
     parser.add_argument("--repeats", type=number_from(2), help="of a branch, at first")
@@ -102,8 +104,8 @@ def work(asked: argparse.Namespace, arguments: list[str]) -> None:
 
     calibrate(Request(
         workload=asked.workload, size=asked.size, data=asked.data, device=asked.device,
-        seed=asked.seed, out=asked.out, resume=asked.resume, keep=not asked.no_keep,
-        quiet=asked.json, command=shlex.join(["nf", "calibrate", *arguments]),
+        seed=asked.seed, batch=asked.batch, out=asked.out, resume=asked.resume,
+        keep=not asked.no_keep, quiet=asked.json, command=shlex.join(["nf", "calibrate", *arguments]),
         options=options_of(asked)))
 
 

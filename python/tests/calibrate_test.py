@@ -31,6 +31,7 @@ QUICK = ["digits", "--size", "tiny", "--ranks", "2", "--dense-steps", "6", "--st
     (["digits", "--target", "none"], "a target is an increase of the loss"),
     (["digits", "--most-bytes", "7"], "most_bytes is a share"),
     (["digits", "--ranks", "1"], "1 is less than 2"),
+    (["digits", "--batch", "0"], "0 is less than 1"),
     (["digits", "--steps", "few"], "invalid"),
     (["--update", "run"], "--update needs the profile")])
 def test_options_that_cannot_be_end_with_status_2(options, words, capsys):
@@ -75,6 +76,11 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     assert code == 3, err
     assert "nothing but full precision stays within" in out
     assert set(nf.Profile.load(path).to_dict()["phases"][0]["routes"].values()) == {"fp32"}
+    # Evidence of other batches is none.
+    code, _, err = run("--out", folder, "--resume", "--batch", "3")
+    assert code == 1
+    assert "holds a calibration with another training (digits, batches of" in err
+    assert "and now digits, batches of 3)" in err
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:

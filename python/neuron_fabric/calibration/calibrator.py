@@ -57,6 +57,7 @@ class Calibrator:
     stateful: what has to go back to where it was before a branch, beside model and optimizer.
     out, resume: a folder for the work done so far, and whether to go on from what it holds. Another
         target, most_bytes or repeats may be asked for then: only what is missing is done.
+    training: what else the evidence is of, as "batches of 32": work kept of another is refused.
     watch: is told how far it is.
     target: the most that the loss may be above that of dense branches: 0.02, or "1%" of it.
     most_bytes: the most of the dense bytes that a rank may contribute.
@@ -76,6 +77,7 @@ class Calibrator:
         stateful: Sequence[Stateful] = (),
         out: str | os.PathLike | None = None,
         resume: bool = False,
+        training: str = "",
         watch: Watch | None = None,
         target: str | float | Target = "0.02",
         candidates: Sequence[str] = CalibrationSettings.candidates,
@@ -83,6 +85,7 @@ class Calibrator:
     ) -> None:
         self.settings = CalibrationSettings(
             target=Target.parse(target), candidates=tuple(candidates), **options)
+        self._training = training
         ddp = unwrap(model)
         refuse_what_cannot_work(ddp)
         if mode() != "on":
@@ -141,6 +144,7 @@ class Calibrator:
         names, tensors = self._bench.parameters.names, self._bench.parameters.tensors
         return self.settings.of_evidence() | {
             "version": _C.__version__,
+            "training": self._training,
             "ranks": self._evidence.ranks,
             "model": [f"{name} {tuple(tensor.shape)}"
                       for name, tensor in zip(names, tensors, strict=True)],
