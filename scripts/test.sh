@@ -43,7 +43,7 @@ stage_python() {
 # Ranks share the cores: one thread each.
 stage_torch() {
   scripts/build.sh release nf nf_python
-  PYTHONPATH=python OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q python/tests
+  PYTHONPATH=python OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --durations=12 python/tests
 }
 
 # What pip installs, away from this tree: in an environment of its own that borrows .venv's packages.
