@@ -20,20 +20,19 @@ PROFILE = "profile.json"
 JUDGES = 8  # batches of every rank that no branch learns from, of the same data
 JUDGES_ORDER = 10**6
 
-# Signs alone are biased, which adds up over more steps than a branch has.
-_UNBIASED = {"candidates": ("waterfill:3", "waterfill:4", "waterfill:5"), "repeats": 2}
-_CIFAR = _UNBIASED | {"dense_steps": 130, "branch_steps": 60, "target": "0.01"}
+_CIFAR = {"dense_steps": 130, "branch_steps": 60, "repeats": 2, "target": "0.01"}
 
 # By workload and size: how long it has to be looked at. Sizes that are not named take the first.
 PLANS: dict[str, dict[str, dict[str, Any]]] = {
-    "digits": {"small": {"dense_steps": 30, "branch_steps": 30, "repeats": 3}},
-    "gpt": {"mini": _UNBIASED | {"dense_steps": 40, "branch_steps": 30, "target": "0.5%"},
-            "124m": _UNBIASED | {"dense_steps": 60, "branch_steps": 30, "target": "0.4%"},
-            "1b": _UNBIASED | {"dense_steps": 40, "branch_steps": 20, "target": "0.4%"}},
+    "digits": {"small": {"candidates": ("g_binary", "g_ternary", "waterfill:4", "waterfill:5"),
+                         "dense_steps": 30, "branch_steps": 30, "repeats": 3}},
+    "gpt": {"mini": {"dense_steps": 40, "branch_steps": 30, "repeats": 2, "target": "0.5%"},
+            "124m": {"dense_steps": 60, "branch_steps": 30, "repeats": 2, "target": "0.4%"},
+            "1b": {"dense_steps": 40, "branch_steps": 20, "repeats": 2, "target": "0.4%"}},
     "cifar100": {"full": _CIFAR},
     "cifar10": {"full": _CIFAR},
-    "sst2": {"minilm": _UNBIASED | {"dense_steps": 100, "warm_up_steps": 50, "branch_steps": 60,
-                                    "target": "0.01"}},
+    "sst2": {"minilm": {"dense_steps": 100, "warm_up_steps": 50, "branch_steps": 60,
+                        "repeats": 2, "target": "0.01"}},
 }
 
 
