@@ -3,6 +3,9 @@
 
     scripts/results.py                 # all of them
     scripts/results.py -o page.md --images img bench/results/hostile
+
+What no result says goes to bench/results/NAME/note.md, or to shared_machine.md where runs had the machine not to
+themselves: then the page leaves out what they took.
 """
 
 import argparse

@@ -142,3 +142,22 @@ def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
     (folder / "9.json").write_text("{half")
     with pytest.raises(page.PageError, match="9.json"):
         page.make_page(folders, made, tmp_path / "img")
+
+
+def test_a_page_leaves_out_the_times_of_runs_that_shared_their_machine(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    for number, result in enumerate(RUNS):
+        (folder / f"{number}.json").write_text(json.dumps(result))
+    made = tmp_path / "page.md"
+    page.make_page([folder], made, tmp_path / "img")
+    alone = made.read_text()
+    assert "| step | exposed |" in alone
+    assert "| time |" in alone
+    (folder / page.SHARED_NOTE).write_text("Three jobs at a time.\n")
+    page.make_page([folder], made, tmp_path / "img")
+    shared = made.read_text()
+    assert "\n\nThree jobs at a time.\n\n| route |" in shared
+    assert "| bytes | up |\n" in shared
+    for word in ("exposed", "| time |", "comes to the target", "soonest"):
+        assert word not in shared

@@ -1,5 +1,5 @@
-"""Accuracy, or loss, against time and against bytes, a line a route: means over seeds, and their range
-behind it."""
+"""Accuracy, or loss, against time (or steps, where times do not count) and against bytes, a line a route:
+means over seeds, and their range behind it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,10 +13,10 @@ from neuron_fabric.train.target import Merit
 from .figures import Comparison, Result
 
 COLOURS = ("#000000", "#7f7f7f", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-AXES = {"seconds": "seconds of training", "bytes": "bytes sent by a rank"}
+LABELS = {"seconds": "seconds of training", "step": "steps", "bytes": "bytes sent by a rank"}
 
 
-def draw(comparison: Comparison, files: Sequence[Path]) -> None:
+def draw(comparison: Comparison, files: Sequence[Path], has_times: bool = True) -> None:
     """Needs matplotlib; raises ModuleNotFoundError without it."""
     import matplotlib
 
@@ -27,7 +27,7 @@ def draw(comparison: Comparison, files: Sequence[Path]) -> None:
     results, target, merit = comparison.results, comparison.target, comparison.judged_by
     scale, corner = (100, "lower right") if merit == "accuracy" else (1, "upper right")
     routes = [row.route for row in comparison.rows]
-    for axes, (key, label) in zip(places, AXES.items(), strict=True):
+    for axes, key in zip(places, ("seconds" if has_times else "step", "bytes"), strict=True):
         for route, colour in zip(routes, COLOURS * len(routes)):
             runs = [result["curve"] for result in results if result["route"] == route]
             x, low, middle, high = _band(runs, key, merit)
@@ -36,7 +36,7 @@ def draw(comparison: Comparison, files: Sequence[Path]) -> None:
             axes.fill_between(x, scale * low, scale * high, color=colour, alpha=0.15, linewidth=0)
         if target is not None:
             axes.axhline(scale * target.value, color="#555555", linewidth=0.8, linestyle=":")
-        axes.set_xlabel(label)
+        axes.set_xlabel(LABELS[key])
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
     if all(point["bytes"] > 0 for result in results for point in result["curve"]):

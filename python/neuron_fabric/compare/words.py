@@ -14,6 +14,7 @@ KEYS = ("workload", "route", "seed", "ranks", "accuracy", "loss", "bytes", "byte
         "bytes_to_target")
 HEAD = ["route", "runs", "accuracy", "loss", "spread", "difference", "90 % interval", "bytes", "up", "step",
         "exposed"]
+TIMES = 2  # columns, the last
 
 
 def json_lines(comparison: Comparison) -> str:
@@ -22,8 +23,9 @@ def json_lines(comparison: Comparison) -> str:
     return "\n".join(json.dumps({key: row[key] for key in KEYS}) for row in rows)
 
 
-def route_rows(comparison: Comparison) -> list[list[str]]:
-    return [HEAD, *(_cells(row, comparison.judged_by) for row in comparison.rows)]
+def route_rows(comparison: Comparison, has_times: bool = True) -> list[list[str]]:
+    rows = [HEAD, *(_cells(row, comparison.judged_by) for row in comparison.rows)]
+    return rows if has_times else [row[:-TIMES] for row in rows]
 
 
 def _cells(row: RouteFigures, merit: Merit) -> list[str]:
