@@ -52,8 +52,7 @@ class Seconds(Reader):
 
 def train(options: argparse.Namespace, trace: Path) -> list[float]:
     """Seconds of each step's sums, on the rank that waited least. Collective."""
-    workload = make_workload("gpt", options.size)
-    workload.batch_size = 1
+    workload = make_workload("gpt", options.size, batch=1)
     ddp = DistributedDataParallel(workload.make_model(1), bucket_cap_mb=1000)
     seconds = Seconds()
     fabric = nf.attach(ddp, profile(options.route), admit="safe", reducer="cxl", record=trace,

@@ -42,12 +42,17 @@ def test_runs_are_made_once_and_compared(tmp_path, capsys):
     assert main([*WORDS, "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert "plain_bf16" in told
+    assert "exposed" in told
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
     before = (tmp_path / "plain-seed1" / "result.json").stat().st_mtime_ns
     assert main([*WORDS, "--out", str(tmp_path), "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["route"] for row in rows] == ["plain", "plain_bf16"]
     assert (tmp_path / "plain-seed1" / "result.json").stat().st_mtime_ns == before
+    assert main([*WORDS, "--out", str(tmp_path), "--table", "--side-by-side", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "plain_bf16" in told
+    assert "exposed" not in told  # runs that share the machine have no times of their own
 
     result = json.loads((tmp_path / "plain-seed1" / "result.json").read_text())
     (tmp_path / "plain-seed1" / "result.json").write_text(json.dumps(result | {"diverged": True}))

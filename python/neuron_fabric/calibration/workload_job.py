@@ -65,8 +65,7 @@ def plan_of(workload: str, size: str | None) -> dict[str, Any]:
 def calibrate(request: Request) -> None:
     """In every rank of a job. Rank 0 leaves profile and outcome in the folder."""
     device = job.join(request.device)
-    workload = make_workload(request.workload, request.size, request.data)
-    workload.batch_size = request.batch or workload.batch_size
+    workload = make_workload(request.workload, request.size, request.data, request.batch)
     outcome = _calibrator(request, workload, device).run()
     if dist.get_rank() == 0:
         outcome.save(request.out / PROFILE, f"{request.workload}, calibrated", command=request.command,

@@ -36,7 +36,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         "and bf16 or plain_bf16 on the way to the target)")
     parser.add_argument("--seeds", type=positive, default=3, help="runs of a route (3)")
     parser.add_argument("--side-by-side", type=positive, default=1, metavar="K",
-                        help="runs at the same time, which share the machine (1)")
+                        help="runs at the same time, which share the machine: their times are left out (1)")
     parser.add_argument("--launcher", type=shlex.split, default=[], metavar="COMMAND",
                         help="starts the ranks of a run, as 'scripts/slow_links.sh --launcher torch --' does "
                         "on hosts with slow links; then take an --out of its own (ranks on this machine)")
@@ -88,7 +88,7 @@ def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
     from . import race, words
     from .figures import compare
 
-    comparison = compare(results, options.baseline, options.target)
+    comparison = compare(results, options.baseline, options.target, options.side_by_side == 1)
     for result in results:
         if result["diverged"] and result["route"] == comparison.baseline:
             print(f"nf compare: {options.workload} diverges along {comparison.baseline} itself (seed "

@@ -50,6 +50,7 @@ class Comparison:
     pace: RouteFigures | None        # the one whose way to the target others are measured by
     target: Target | None
     target_was_given: bool
+    has_times: bool                  # of their own: runs beside others have none
 
     @property
     def judged_by(self) -> Merit:
@@ -57,7 +58,7 @@ class Comparison:
 
 
 def compare(results: Sequence[Result], baseline: str | None = None,
-            target: Target | None = None) -> Comparison:
+            target: Target | None = None, has_times: bool = True) -> Comparison:
     """A baseline that is named is all that others are compared with. Else they differ from full precision,
     which is the truth, and race BF16, which is what they have to beat."""
     runs: dict[str, list[Result]] = {}
@@ -71,7 +72,7 @@ def compare(results: Sequence[Result], baseline: str | None = None,
     rows = {route: _figures(own, runs[baseline] if baseline not in (None, route) else [], merit, wanted)
             for route, own in runs.items()}
     return Comparison(results, list(rows.values()), baseline, rows.get(pace or ""), wanted,
-                      target is not None)
+                      target is not None, has_times)
 
 
 def first_of(names: Sequence[str], routes: Iterable[str]) -> str | None:

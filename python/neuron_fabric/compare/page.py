@@ -14,8 +14,7 @@ from . import pictures, race, words
 from .figures import BF16, FULL_PRECISION, Comparison, compare
 
 NOTE = "note.md"  # what a reader must know of a folder's runs and no result says
-# The same of runs that shared their machine with others: what they took is left out.
-SHARED_NOTE = "shared_machine.md"
+SHARED_NOTE = "shared_machine.md"  # the same, of runs that shared their machine with others
 
 
 class PageError(Exception):
@@ -41,18 +40,17 @@ def stored_results(folder: Path) -> list[dict[str, Any]]:
     return sorted(results, key=place)
 
 
-def section(name: str, comparison: Comparison, picture: str, note: str = "", has_times: bool = True) -> str:
+def section(name: str, comparison: Comparison, picture: str, note: str = "") -> str:
     first = comparison.results[0]
     title = f"{first['workload']} ({first['size']}), {units.counted(first['ranks'], 'rank')}"
     parts = [f"## {title}" if name == first["workload"] else f"## {name}: {title}",
              f"{first['parameters']:,} parameters, {first['steps']:,} steps of {first['ranks']} x "
              f"{first['batch']} examples, the same seeds, batches and first weights for every route.",
-             *([note] if note else []), words.markdown(words.route_rows(comparison, has_times)),
-             f"{words.legend(comparison)}."]
-    if has_times and (rows := race.target_rows(comparison)):
+             *([note] if note else []), words.markdown(words.route_rows(comparison)), f"{words.legend(comparison)}."]
+    if rows := race.target_rows(comparison):
         parts += [race.title(comparison), words.markdown(rows)]
     parts.append(f"![{title}]({picture})")
-    if sentences := (race.sentences(comparison) if has_times else []) + words.fallbacks(comparison):
+    if sentences := race.sentences(comparison) + words.fallbacks(comparison):
         parts.append("\n".join(f"- {sentence}" for sentence in sentences))
     return "\n\n".join([*parts, origin(comparison.results)])
 
@@ -80,13 +78,13 @@ def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:
             continue
         images.mkdir(parents=True, exist_ok=True)
         picture = images / f"results_{folder.name}.svg"
-        comparison = compare(results)
-        has_times = not (folder / SHARED_NOTE).exists()
-        pictures.draw(comparison, [picture], has_times)
+        shared = folder / SHARED_NOTE
+        comparison = compare(results, has_times=not shared.exists())
+        pictures.draw(comparison, [picture])
         link = os.path.relpath(picture, page.parent)
-        note = folder / (NOTE if has_times else SHARED_NOTE)
+        note = folder / NOTE if comparison.has_times else shared
         sections.append(section(folder.name, comparison, link,
-                                note.read_text().strip() if note.exists() else "", has_times))
+                                note.read_text().strip() if note.exists() else ""))
     if not sections:
         raise PageError("none of the folders holds results of nf train")
     head = ("# Results\n\nMade by `scripts/results.py` from the results in `bench/results`; `nf compare` "

@@ -1,4 +1,4 @@
-"""Accuracy, or loss, against time (or steps, where times do not count) and against bytes, a line a route:
+"""Accuracy, or loss, against time (steps, where there are no times) and against bytes, a line a route:
 means over seeds, and their range behind it."""
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ COLOURS = ("#000000", "#7f7f7f", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e
 LABELS = {"seconds": "seconds of training", "step": "steps", "bytes": "bytes sent by a rank"}
 
 
-def draw(comparison: Comparison, files: Sequence[Path], has_times: bool = True) -> None:
+def draw(comparison: Comparison, files: Sequence[Path]) -> None:
     """Needs matplotlib; raises ModuleNotFoundError without it."""
     import matplotlib
 
@@ -27,7 +27,7 @@ def draw(comparison: Comparison, files: Sequence[Path], has_times: bool = True) 
     results, target, merit = comparison.results, comparison.target, comparison.judged_by
     scale, corner = (100, "lower right") if merit == "accuracy" else (1, "upper right")
     routes = [row.route for row in comparison.rows]
-    for axes, key in zip(places, ("seconds" if has_times else "step", "bytes"), strict=True):
+    for axes, key in zip(places, ("seconds" if comparison.has_times else "step", "bytes"), strict=True):
         for route, colour in zip(routes, COLOURS * len(routes)):
             runs = [result["curve"] for result in results if result["route"] == route]
             x, low, middle, high = _band(runs, key, merit)

@@ -16,8 +16,8 @@ def title(comparison: Comparison) -> str:
 
 
 def target_rows(comparison: Comparison) -> list[list[str]]:
-    """Empty where there is no target."""
-    if comparison.target is None:
+    """Empty where there is no target, or no time."""
+    if comparison.target is None or not comparison.has_times:
         return []
     pace = comparison.pace
     head = ["route", "reached", "time", "steps", "bytes"]
@@ -42,8 +42,8 @@ def _ratio(own: Arrival | None, pace: Arrival | None, measure: str) -> str:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """One a route, beside the pace, and one on the best profile."""
-    if comparison.target is None:
+    """One a route, beside the pace, and one on the best profile; none where there are no times."""
+    if comparison.target is None or not comparison.has_times:
         return []
     told = [f"{row.route} {_verdict(row, comparison.pace)}" for row in comparison.rows
             if row.arrival is None or row is not comparison.pace]

@@ -23,9 +23,9 @@ def json_lines(comparison: Comparison) -> str:
     return "\n".join(json.dumps({key: row[key] for key in KEYS}) for row in rows)
 
 
-def route_rows(comparison: Comparison, has_times: bool = True) -> list[list[str]]:
+def route_rows(comparison: Comparison) -> list[list[str]]:
     rows = [HEAD, *(_cells(row, comparison.judged_by) for row in comparison.rows)]
-    return rows if has_times else [row[:-TIMES] for row in rows]
+    return rows if comparison.has_times else [row[:-TIMES] for row in rows]
 
 
 def _cells(row: RouteFigures, merit: Merit) -> list[str]:

@@ -158,9 +158,7 @@ class Run:
 
 
 def workload_of(options: TrainOptions, device: torch.device) -> Workload:
-    workload = make_workload(options.workload, options.size, options.data).to(device)
-    workload.batch_size = options.batch or workload.batch_size
-    return workload
+    return make_workload(options.workload, options.size, options.data, options.batch).to(device)
 
 
 def steps_of(options: TrainOptions, workload: Workload, ranks: int) -> int:

@@ -15,12 +15,16 @@ WORKLOADS: dict[str, type[Workload]] = {
     kind.name: kind for kind in (Digits, Gpt, Hostile, Cifar100, Cifar10, Sst2)}
 
 
-def make_workload(name: str, size: str | None = None, data: str | Path | None = None) -> Workload:
-    """Fails with ValueError on an unknown name or size, and with DataError where data is missing."""
+def make_workload(name: str, size: str | None = None, data: str | Path | None = None,
+                  batch: int | None = None) -> Workload:
+    """batch: examples a rank and step (the workload's). Fails with ValueError on an unknown name or size, and
+    with DataError where data is missing."""
     if name not in WORKLOADS:
         raise ValueError(f"there is no workload {name}; there are {', '.join(WORKLOADS)}")
     kind = WORKLOADS[name]
-    return kind(size, data) if kind.takes_data else kind(size)
+    workload = kind(size, data) if kind.takes_data else kind(size)
+    workload.batch_size = batch or workload.batch_size
+    return workload
 
 
 __all__ = ["WORKLOADS", "DataError", "Evaluation", "Workload", "make_workload"]
