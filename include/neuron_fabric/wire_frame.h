@@ -30,7 +30,7 @@ void write_frame_header(FrameHeader header, std::span<const std::byte> payload,
                         std::span<std::byte, kFrameHeaderBytes> out);
 
 // Reads a header alone, so that a receiver knows how much follows. Fails on truncation, a foreign
-// magic number or version, unknown flags, or a damaged header.
+// magic number or version, flags that are unknown or do not fit, or a damaged header.
 Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes);
 
 // Checks a whole frame (header and payload, nothing after) against what the receiver expects and

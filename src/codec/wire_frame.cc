@@ -76,6 +76,9 @@ Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
   }
   const auto flags = get<std::uint8_t>(bytes, 3);
   if ((flags & ~kChecksummed) != 0) return corrupt(fmt::format("unknown frame flags {:#x}", flags));
+  if (flags == 0 && get<std::uint32_t>(bytes, kPayloadChecksumAt) != 0) {
+    return corrupt("frame has a payload checksum and a flag that says it has none");
+  }
   return FrameHeader{.codec = get<std::uint32_t>(bytes, 4),
                      .epoch = get<std::uint64_t>(bytes, 8),
                      .length = get<std::uint64_t>(bytes, 16),

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/checksum.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -92,6 +94,18 @@ TEST(WireFrame, LeavesAnUncheckedPayloadToTheLink) {
   Bytes frame = frame_of(Bytes(50), false);
   frame.back() = std::byte{1};
   EXPECT_TRUE(open(frame));
+}
+
+// Such a header cannot come from damage, since its own checksum is right: found by fuzz_frame.
+TEST(WireFrame, RefusesAChecksumThatItsFlagsDeny) {
+  Bytes frame = frame_of(Bytes(50), false);
+  frame[24] = std::byte{1};
+  const auto checksum = static_cast<std::uint32_t>(nf::checksum(std::span(frame).first(28)));
+  std::memcpy(frame.data() + 28, &checksum, sizeof checksum);
+  const auto opened = open(frame);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.status().code(), ErrorCode::kCorruptFrame);
+  EXPECT_THAT(opened.status().message(), HasSubstr("a flag that says it has none"));
 }
 
 TEST(WireFrame, TellsForeignFramesFromCorruptOnes) {
