@@ -6,6 +6,7 @@ given up.
 
 import itertools
 import pickle
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ import torch
 import torch.distributed as dist
 
 T = TypeVar("T")
+
+LET_GO_SECONDS = 1.0
 
 
 class AttachError(RuntimeError):
@@ -22,16 +25,24 @@ class AttachError(RuntimeError):
 def _gather(group: dist.ProcessGroup, item: object) -> list:
     """What every rank has, by rank; all_gather_object() takes no group outside the registry."""
     mine = torch.frombuffer(bytearray(pickle.dumps(item)), dtype=torch.uint8)
-    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(group.size())]
-    group.allgather([sizes], [torch.tensor([mine.numel()])]).wait()
-    padded = torch.zeros(max(int(size) for size in sizes), dtype=torch.uint8)
+    sizes = [int(size) for size in _all_gather(group, torch.tensor([mine.numel()]))]
+    padded = torch.zeros(max(sizes), dtype=torch.uint8)
     padded[: mine.numel()] = mine
-    items = [torch.empty_like(padded) for _ in sizes]
-    group.allgather([items], [padded]).wait()
-    return [
-        pickle.loads(bytes(item[: int(size)].numpy()))
-        for item, size in zip(items, sizes, strict=True)
-    ]
+    items = _all_gather(group, padded)
+    return [pickle.loads(bytes(item[:size].numpy()))
+            for item, size in zip(items, sizes, strict=True)]
+
+
+def _all_gather(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tensor]:
+    """Returns once Gloo's thread has let go of the tensors. It takes the interpreter's lock for
+    that, and a process that ends meanwhile, as one does after a refusal, is aborted by it."""
+    everyone = [torch.empty_like(mine) for _ in range(group.size())]
+    group.allgather([everyone], [mine]).wait()
+    deadline = time.monotonic() + LET_GO_SECONDS
+    while (any(tensor._use_count() > 1 for tensor in (mine, *everyone))
+           and time.monotonic() < deadline):
+        time.sleep(1e-4)
+    return everyone
 
 
 def of_rank_0(group: dist.ProcessGroup, item: T) -> T:

@@ -25,6 +25,21 @@ def test_an_error_of_the_script_is_all_that_is_seen() -> None:
             assert end.errors.rstrip().endswith("ValueError: after training")
 
 
+def test_a_refusal_is_all_that_is_seen() -> None:
+    with Job(2, "ends.py", "is_refused", "none") as job:
+        for end in job.join():
+            end.check_clean()
+            assert end.code == 1
+            assert "no codec 'waterfil'; did you mean 'waterfill'?" in end.errors
+
+
+def test_nothing_of_a_meeting_is_held_when_it_is_over() -> None:
+    with Job(2, "ends.py", "meets_often", "none") as job:
+        for end in job.join():
+            end.check_clean()
+            assert end.event("met")["held"] == 0
+
+
 @pytest.mark.parametrize("route", ["fp32", "waterfill:4"])
 def test_ctrl_c_ends_all_ranks(route: str) -> None:
     with Job(2, "ends.py", "is_interrupted", route) as job:

@@ -10,6 +10,7 @@ import time
 import neuron_fabric as nf
 import torch
 import torch.distributed as dist
+from neuron_fabric.meeting import _all_gather
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -97,6 +98,21 @@ def fabric_is_dropped(route, _rank):
 def raises(route, _rank):
     _model, _fabric = attach_and_train(route)
     raise ValueError("after training")
+
+
+def is_refused(_route, _rank):
+    nf.attach(make_model(), route="waterfil:4")
+
+
+def meets_often(_route, rank):
+    """Gloo's thread may hold a tensor a little longer, and ends a process that ends before it."""
+    held = 0
+    for _ in range(200):
+        mine = torch.tensor([rank])
+        everyone = _all_gather(dist.group.WORLD, mine)
+        held += any(tensor._use_count() > 1 for tensor in (mine, *everyone))
+    print(json.dumps({"event": "met", "held": held}), flush=True)
+    dist.destroy_process_group()
 
 
 def rank_0_is_late(route, rank):
