@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import json
 import logging
 import os
 import shutil
@@ -11,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-JOB_FOLDER = "NF_JOB_FOLDER"  # tells ranks where to leave the cause of a failure
-FAILURE = "failure.txt"
+JOB_FOLDER = "NF_JOB_FOLDER"  # tells ranks where to leave the causes of their failures
+FAILURES = "failures.jsonl"
 LOG = "log"
 
 
@@ -68,10 +69,10 @@ def run_rank(work: Callable[[], None]) -> int:
     try:
         work()
     except Exception as error:
-        # The first to fail is the cause; the others lose their peer.
         if folder := os.environ.get(JOB_FOLDER):
-            with contextlib.suppress(FileExistsError), open(Path(folder) / FAILURE, "x") as file:
-                file.write(f"rank {os.environ['RANK']}: {error}")
+            told = {"rank": int(os.environ["RANK"]), "error": str(error)}
+            with open(Path(folder) / FAILURES, "a", encoding="utf-8") as file:
+                file.write(json.dumps(told) + "\n")
         raise
     return 0
 
@@ -80,7 +81,7 @@ def _clear(out: Path) -> None:
     """Makes the folder, without what an earlier job said."""
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / LOG, ignore_errors=True)
-    (out / FAILURE).unlink(missing_ok=True)
+    (out / FAILURES).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -107,11 +108,16 @@ def _quiet() -> Iterator[None]:
 
 
 def _cause(error: Any, out: Path) -> str:
+    """The first to fail is the cause; the others lose their peer. A rank that a signal ended is the
+    first, unless it had told a failure of its own before."""
+    path = out / FAILURES
+    told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()
+            ] if path.exists() else []
     for rank, failure in sorted(error.failures.items()):
-        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:
+        ended = failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM
+        if ended and rank not in [failed["rank"] for failed in told]:
             return f"rank {rank} was ended by {failure.signal_name()}"
-    told = out / FAILURE
-    if told.exists():
-        return told.read_text()
+    if told:
+        return f"rank {told[0]['rank']}: {told[0]['error']}"
     rank, failure = error.get_first_failure()
     return f"rank {rank} ended with status {failure.exitcode}"

@@ -76,9 +76,11 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     assert code == 3, err
     assert "nothing but full precision stays within" in out
     assert set(nf.Profile.load(path).to_dict()["phases"][0]["routes"].values()) == {"fp32"}
-    # Evidence of other batches would be refused, as of anything else that the job was.
-    kept = json.loads((folder / "evidence.json").read_text())["job"]
-    assert kept["training"].startswith("digits, batches of ")
+    # Evidence of other batches is none.
+    code, _, err = run("--out", folder, "--resume", "--batch", "3")
+    assert code == 1
+    assert "holds a calibration with another training (digits, batches of" in err
+    assert "and now digits, batches of 3)" in err
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:

@@ -1,0 +1,44 @@
+"""launch(): which of several failures it tells."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from neuron_fabric import launch
+
+# Rank 1 ends somehow; rank 0 notices in its own time, if at all.
+RANKS = """
+import os, signal, sys, time
+from neuron_fabric.launch import run_rank
+
+how, rank = sys.argv[1], int(os.environ["RANK"])
+
+def work():
+    if rank == 1 and how == "dies":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if rank == 1 and how == "exits":
+        os._exit(7)
+    if rank == 0:
+        time.sleep(60 if how == "exits" else 0.5)
+    raise RuntimeError("rank 1 is gone" if rank == 0 else "no memory")
+
+try:
+    run_rank(work)
+finally:
+    if rank == 1 and how == "aborts":
+        os.kill(os.getpid(), signal.SIGABRT)
+"""
+
+
+@pytest.mark.parametrize(("how", "words"), [
+    ("fails", "rank 1: no memory; "),
+    ("aborts", "rank 1: no memory; "),  # at its end, after it had told why
+    ("dies", f"rank 1 was ended by {signal.SIGSEGV.name}; "),
+    ("exits", "rank 1 ended with status 7; ")])
+def test_the_first_failure_is_told(how: str, words: str, tmp_path: Path,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ranks_of_launch_test.py").write_text(RANKS, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(launch.__file__).parents[1]}")
+    with pytest.raises(launch.LaunchError) as caught:
+        launch.launch("ranks_of_launch_test", [how], 2, tmp_path / "out")
+    assert str(caught.value).startswith(words)
