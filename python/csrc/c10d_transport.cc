@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/StringUtil.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
@@ -73,6 +74,7 @@ class C10dTransport::Lane {
   };
 
   void run() {
+    pthread_setname_np(pthread_self(), "nf_lane");
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return is_closing_ || !items_.empty(); });
@@ -129,6 +131,7 @@ class C10dTransport::Watch {
 
  private:
   void run() {
+    pthread_setname_np(pthread_self(), "nf_watch");
     Status told;
     try {
       if (!work_->wait(kNoTimeout) || is_closing_) return;

@@ -1,5 +1,7 @@
 #include "worker.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 namespace nf::torch_front {
@@ -29,6 +31,7 @@ void Worker::drain() {
 }
 
 void Worker::run() {
+  pthread_setname_np(pthread_self(), "nf_worker");
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return is_closing_ || !jobs_.empty(); });
