@@ -86,7 +86,7 @@ def predict(trace: Path, route: str) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", default="small", help="of the GPT (small)")
-    parser.add_argument("--steps", type=int, default=40, help="(40)")
+    parser.add_argument("--steps", type=int, default=100, help="(100)")
     parser.add_argument("--route", default="g_binary", help="g_binary (the default) or g_ternary")
     parser.add_argument("--record-lines", type=Path, metavar="FILE",
                         help="keep the cache lines of gradients, for rtl/run.sh replay")

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <thread>
 #include <vector>
 
 #include "neuron_fabric/shared_reducer.h"
@@ -18,7 +19,9 @@ namespace {
 
 constexpr std::uint64_t kSmall = std::uint64_t{1} << 14;  // values of a bucket
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 22;
-constexpr int kRepeat = 25;
+constexpr int kLeastRepeat = 9;
+constexpr int kMostRepeat = 100;
+constexpr double kSeconds = 2;  // of computing, of one size
 constexpr int kWarmUps = 2;
 // Of a rank's processor, between two sums: enough for ranks that share cores to come one after the
 // other, as from a backward pass, and for those that wait to fall asleep.
@@ -38,6 +41,12 @@ void compute(std::vector<float>& gradients) {
   } while (processor_seconds() < end);
 }
 
+int repeat_of(std::uint32_t workers) {
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  const double round = kComputeSeconds * std::max(1.0, workers / cores);
+  return std::clamp(static_cast<int>(kSeconds / round), kLeastRepeat, kMostRepeat);
+}
+
 // One process of the job.
 class Rank {
  public:
@@ -46,6 +55,7 @@ class Rank {
       : options_(options),
         slice_{.count = bucket.low_bit_values, .ranks = options.ranks},
         gradients_(bucket.low_bit_values),
+        has_dense_(bucket.values > bucket.low_bit_values),
         dense_(sockets, options.rank, options.ranks, bucket.values - bucket.low_bit_values) {
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       gradients_[i] = static_cast<float>((i * 2654435761u + options.rank) % 1009) - 504.5f;
@@ -62,10 +72,10 @@ class Rank {
     sum_.resize((*codec)->encoded_size(slice_, options_.ranks));
     for (std::size_t i = 0; i < samples.size(); i += 2) {
       compute(gradients_);
-      dense_.start();
+      if (has_dense_) dense_.start();
       const Expected<SharedSum> taken = sum(**codec, **reducer);
-      dense_.finish();
       if (!taken) return taken.status();
+      if (has_dense_) dense_.finish();  // whoever is gone too early is missed at the reducer
       samples[i] = taken->whole;
       samples[i + 1] = taken->reduce;
     }
@@ -94,6 +104,7 @@ class Rank {
   std::vector<float> gradients_;
   std::vector<std::byte> own_;
   std::vector<std::byte> sum_;
+  const bool has_dense_;
   DenseRing dense_;
 };
 
@@ -145,9 +156,10 @@ Expected<SharedTimes> measure_shared_times(const std::string& codec, std::uint32
   };
   const BucketTraffic small = bucket_of(kSmall);
   const BucketTraffic large = bucket_of(kLarge);
-  const Expected<SharedSum> low = measure_shared_sum(codec, workers, small, kRepeat);
+  const int repeat = repeat_of(workers);
+  const Expected<SharedSum> low = measure_shared_sum(codec, workers, small, repeat);
   if (!low) return low.status();
-  const Expected<SharedSum> high = measure_shared_sum(codec, workers, large, kRepeat);
+  const Expected<SharedSum> high = measure_shared_sum(codec, workers, large, repeat);
   if (!high) return high.status();
   const auto line = [&](double at_small, double at_large) {
     const auto from = static_cast<double>(small.low_bit_values);
