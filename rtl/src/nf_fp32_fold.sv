@@ -1,5 +1,6 @@
-// Adds the slots of one line in worker order, sixteen lanes side by side, three cycles a slot: one
-// to read it and two to add it. It is beside the pipeline: while it is busy, stage 5 waits.
+// Adds the slots of one line in worker order, sixteen lanes side by side, two cycles an addition, in
+// the second of which the next slot is read. It is beside the pipeline: while it is busy, the stages
+// wait.
 //
 // start_i comes in the cycle before stage 5 holds the request, together with the read of slot 0.
 module nf_fp32_fold
@@ -26,13 +27,12 @@ module nf_fp32_fold
 
   typedef enum logic [1:0] {
     IDLE,
-    READ,   // the slot is being read
-    ALIGN,  // first cycle of the addition
-    ROUND   // second
+    READ,   // slot 1 is being read, slot 0 arrives
+    ALIGN,  // first cycle of an addition
+    ROUND   // second; the next slot is being read
   } phase_e;
 
   phase_e phase_q;
-  logic first_q;
   logic [WINDOW_BITS-1:0] slot_q, workers_q;
   logic [ADDRESS_BITS-1:0] address_q, line_mask_q;
   logic [LINE_BITS-1:0] sum_q;
@@ -48,29 +48,24 @@ module nf_fp32_fold
 
   assign busy_o         = phase_q != IDLE;
   assign last_o         = phase_q == ROUND && slot_q + 1'b1 == workers_q;
-  assign read_o         = phase_q == READ;
+  assign read_o         = phase_q == READ || (phase_q == ROUND && !last_o);
   assign read_address_o = address_q;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       phase_q <= IDLE;
-      first_q <= 1'b0;
       slot_q  <= '0;
     end else begin
       unique case (phase_q)
         IDLE:
         if (start_i) begin
           phase_q <= READ;
-          first_q <= 1'b1;
           slot_q  <= WINDOW_BITS'(1);
         end
-        READ: begin
-          phase_q <= ALIGN;
-          first_q <= 1'b0;
-        end
+        READ:  phase_q <= ALIGN;
         ALIGN: phase_q <= ROUND;
         ROUND: begin
-          phase_q <= last_o ? IDLE : READ;
+          phase_q <= last_o ? IDLE : ALIGN;
           slot_q  <= slot_q + 1'b1;
         end
       endcase
@@ -82,11 +77,10 @@ module nf_fp32_fold
       line_mask_q <= line_mask_i;
       workers_q   <= workers_i;
       address_q   <= slot0_i + line_mask_i + 1'b1;
-    end else if (phase_q == READ) begin
+    end else if (read_o) begin
       address_q <= address_q + line_mask_q + 1'b1;
     end
-    // Slot 0 arrives while slot 1 is being read.
-    if (phase_q == READ && first_q) sum_q <= own_slot0_i ? own_line_i : line_i;
+    if (phase_q == READ) sum_q <= own_slot0_i ? own_line_i : line_i;
     else if (phase_q == ROUND) sum_q <= sum_o;
   end
 

@@ -4,6 +4,9 @@
 //   1  which region                      3  the record arrives; digits are decoded
 //   2  which record; it is being read    4  counters and arrivals   5  answer; fp32 lines are folded
 //
+// The write that completes an fp32 line is answered like any other and stays in stage 5 until its sum
+// is there.
+//
 // A record is written as its request enters stage 5. So stages 3 and 4 may hold an older state of the
 // record of stage 5, and take that one instead.
 //
@@ -86,17 +89,21 @@ module nf_pipeline
     counters_t               counters;
   } work_t;
 
-  logic advance;
+  logic advance, answered5_q;
   logic [5:1] valid_q;
 
   assign ready_o = advance;
   assign empty_o = valid_q == '0;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) valid_q <= '0;
-    else if (advance)
-      valid_q <= (LATENCY == 5) ? {valid_q[4:1], valid_i}
-                                : {valid_q[3], 1'b0, valid_q[2:1], valid_i};
+    if (!rst_ni) begin
+      valid_q     <= '0;
+      answered5_q <= 1'b0;
+    end else if (advance) begin
+      valid_q     <= (LATENCY == 5) ? {valid_q[4:1], valid_i}
+                                    : {valid_q[3], 1'b0, valid_q[2:1], valid_i};
+      answered5_q <= 1'b0;
+    end else if (valid_o && ready_i) answered5_q <= 1'b1;
   end
 
   // Stages 1 and 2
@@ -296,8 +303,8 @@ module nf_pipeline
   assign fold_own_slot0_o = own_slot0_5_q;
   assign fold_own_line_o  = line5_q;
 
-  assign valid_o    = valid_q[5] && !fold_busy_i;
-  assign advance    = !valid_q[5] || (valid_o && ready_i);
+  assign valid_o    = valid_q[5] && !answered5_q;
+  assign advance    = !valid_q[5] || ((answered5_q || ready_i) && !fold_busy_i);
   assign overflow5  = kept5_q && carry5_q != '0;
   assign error_o    = overflow5 ? ERROR_OVERFLOW : tag5_q.error;
   assign complete_o = complete5_q && !overflow5;
@@ -323,7 +330,7 @@ module nf_pipeline
     end
   end
 
-  assign event_o.valid    = valid_q[5] && advance;
+  assign event_o.valid    = valid_o && ready_i;
   assign event_o.complete = complete_o;
   always_comb begin
     event_o.tag       = tag5_q;

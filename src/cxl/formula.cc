@@ -21,7 +21,7 @@ struct Kind {
   double lines_read = 0;
   double lines_written = 0;
   double lines_folded = 0;  // read when the others have come
-  double additions = 0;     // of FP32
+  double fold_cycles = 0;   // of the datapath, in which it takes no other request
   double shared_by = 1;     // requests that find the record on the controller, or bring it there
 };
 
@@ -43,7 +43,7 @@ Kind mix(const Kind& one, const Kind& other, double share) {
           .lines_read = mean(&Kind::lines_read),
           .lines_written = mean(&Kind::lines_written),
           .lines_folded = mean(&Kind::lines_folded),
-          .additions = mean(&Kind::additions),
+          .fold_cycles = mean(&Kind::fold_cycles),
           .shared_by = one.shared_by};
 }
 
@@ -55,7 +55,7 @@ class Formula {
     double miss = kind.link_out + kind.link_back + 2.0 * static_cast<double>(timing_.one_way()) +
                   read(kind.lines_read) + timing_.period() / 2;
     if (kind.lines_folded > 0) miss += read(kind.lines_folded) + timing_.period() / 2;
-    if (has_datapath) miss += latency(kind);
+    if (has_datapath) miss += timing_.period() * timing_.stages;
     return host_.miss_rate * miss + (1 - host_.miss_rate) * static_cast<double>(timing_.cache_hit);
   }
 
@@ -63,16 +63,11 @@ class Formula {
     const double lines =
         (kind.lines_read + kind.lines_folded + kind.lines_written) / kind.shared_by;
     const double memory = lines * column() / timing_.channels * (1 + turnaround(kind));
-    const double datapath =
-        timing_.period() * (has_datapath ? 1 + kFp32AdderCycles * kind.additions : 1);
+    const double datapath = timing_.period() * (has_datapath ? 1 + kind.fold_cycles : 1);
     return std::max({kind.link_out, kind.link_back, memory, datapath});
   }
 
  private:
-  double latency(const Kind& kind) const {
-    return timing_.period() * (timing_.stages + kFp32AdderCycles * kind.additions);
-  }
-
   double column() const { return static_cast<double>(timing_.dram.column_any); }
 
   // Until so many neighbours have been read. A bank that is being refreshed is waited for: the
@@ -116,7 +111,8 @@ Kind kind_of(const Timing& timing, Mode mode, std::uint32_t workers, bool is_wri
       .lines_read = static_cast<double>(touches.lines_read()),
       .lines_written = static_cast<double>(touches.lines_written()),
       .lines_folded = static_cast<double>(touches.fold.count),
-      .additions = is_last && mode == Mode::kFp32 ? static_cast<double>(workers - 1) : 0};
+      .fold_cycles =
+          is_last && mode == Mode::kFp32 ? static_cast<double>(fold_cycles(workers - 1)) : 0};
 }
 
 }  // namespace

@@ -6,15 +6,17 @@ Pipeline::Pipeline(Reducer& reducer, unsigned stages) : reducer_(reducer), stage
 
 Pipeline::Moved Pipeline::tick(const Request* offered, bool answer_ready) {
   Moved moved;
-  if (!ready(answer_ready)) {
+  Stage& stage = stages_[last_];
+  const bool advances = ready(answer_ready);
+  if (answer_valid() && answer_ready) {
+    moved.answered = stage.answer;
+    is_answered_ = true;
+  }
+  if (!advances) {
     if (fold_left_ > 0) --fold_left_;
     return moved;
   }
-  Stage& stage = stages_[last_];
-  if (stage.is_held) {
-    moved.answered = stage.answer;
-    --held_;
-  }
+  if (stage.is_held) --held_;
   stage = {};
   if (offered != nullptr) {
     // Requests stay in order, so that it makes no difference in which stage they take effect.
@@ -23,7 +25,8 @@ Pipeline::Moved Pipeline::tick(const Request* offered, bool answer_ready) {
     ++held_;
   }
   last_ = last_ + 1 == stages_.size() ? 0 : last_ + 1;
-  if (last().is_held) fold_left_ = std::uint64_t{kFp32AdderCycles} * last().answer.additions;
+  is_answered_ = false;
+  fold_left_ = last().is_held ? fold_cycles(last().answer.additions) : 0;
   return moved;
 }
 

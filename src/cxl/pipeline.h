@@ -12,18 +12,24 @@
 namespace nf::cxl {
 
 inline constexpr unsigned kStages = 5;
-inline constexpr unsigned kFp32AdderCycles = 3;
+
+// That the adders of FP32 take for one line: one to read the first slot, two an addition, in which
+// the next slot is read.
+constexpr std::uint64_t fold_cycles(std::uint64_t additions) {
+  return additions == 0 ? 0 : 1 + 2 * additions;
+}
 
 class Pipeline {
  public:
   // Borrows the reducer, whose state changes as requests are taken.
   explicit Pipeline(Reducer& reducer, unsigned stages = kStages);
 
-  // What a cycle shows on both sides.
-  bool answer_valid() const { return last().is_held && fold_left_ == 0; }
+  // What a cycle shows on both sides. A write that completes an FP32 line is answered like any
+  // other, and then stays in the last stage until the sum is there.
+  bool answer_valid() const { return last().is_held && !is_answered_; }
   const Answer& answer() const { return last().answer; }
   bool ready(bool answer_ready) const {
-    return !last().is_held || (answer_ready && answer_valid());
+    return !last().is_held || ((is_answered_ || answer_ready) && fold_left_ == 0);
   }
   bool is_empty() const { return held_ == 0; }
 
@@ -46,6 +52,7 @@ class Pipeline {
   std::vector<Stage> stages_;  // a ring: the last stage is the first one again when all move
   std::size_t last_ = 0;
   std::size_t held_ = 0;
+  bool is_answered_ = false;     // what the last stage holds
   std::uint64_t fold_left_ = 0;  // cycles until the last stage has its sum
 };
 

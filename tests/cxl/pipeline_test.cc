@@ -69,7 +69,7 @@ TEST_F(PipelineTest, HoldsAllStagesWhileTheReceiverIsNotReady) {
   EXPECT_TRUE(moved.taken && moved.answered);
 }
 
-TEST_F(PipelineTest, LetsTheCompletingFp32LineWaitForItsSum) {
+TEST_F(PipelineTest, AnswersTheCompletingFp32LineAtOnceAndTakesNothingWhileItAdds) {
   for (const std::uint64_t workers : {1u, 2u, 8u, 64u}) {
     reducer_ = Reducer();
     ASSERT_NO_FATAL_FAILURE(enable(Mode::kFp32, workers, 1));
@@ -79,16 +79,35 @@ TEST_F(PipelineTest, LetsTheCompletingFp32LineWaitForItsSum) {
     }
     // The last one has been in stage 5 for the first time after four more cycles.
     for (unsigned cycle = 1; cycle < kStages; ++cycle) pipeline_.tick(nullptr, true);
-    for (std::uint64_t left = 3 * (workers - 1); left > 0; --left) {
+    const Request read = test::read_of(config_, workers, 0);
+    ASSERT_TRUE(pipeline_.answer_valid());
+    EXPECT_TRUE(pipeline_.answer().complete);
+    EXPECT_EQ(pipeline_.ready(true), workers == 1);
+    EXPECT_TRUE(pipeline_.tick(&read, true).answered);
+    for (std::uint64_t left = workers == 1 ? 0 : 2 * (workers - 1); left > 0; --left) {
       EXPECT_FALSE(pipeline_.answer_valid());
       EXPECT_FALSE(pipeline_.ready(true));
-      pipeline_.tick(nullptr, left % 2 == 0);  // ready or not makes no difference
+      EXPECT_FALSE(pipeline_.tick(&read, left % 2 == 0).taken);  // ready or not: no difference
     }
-    EXPECT_TRUE(pipeline_.answer_valid());
-    EXPECT_TRUE(pipeline_.answer().complete);
-    pipeline_.tick(nullptr, true);
-    EXPECT_TRUE(pipeline_.is_empty());
+    EXPECT_TRUE(pipeline_.tick(&read, false).taken);
+    while (!pipeline_.is_empty()) pipeline_.tick(nullptr, true);
   }
+}
+
+TEST_F(PipelineTest, AddsWhileTheReceiverIsNotReady) {
+  ASSERT_NO_FATAL_FAILURE(enable(Mode::kFp32, 4, 1));
+  for (std::uint64_t worker = 0; worker < 4; ++worker) {
+    const Request request = test::write_of(config_, worker, 0, {});
+    EXPECT_TRUE(pipeline_.tick(&request, true).taken);
+  }
+  for (unsigned cycle = 1; cycle < kStages; ++cycle) pipeline_.tick(nullptr, true);
+  for (std::uint64_t left = fold_cycles(3); left > 0; --left) {
+    EXPECT_FALSE(pipeline_.ready(true));
+    EXPECT_FALSE(pipeline_.tick(nullptr, false).answered);
+  }
+  EXPECT_TRUE(pipeline_.answer_valid());
+  EXPECT_FALSE(pipeline_.ready(false));
+  EXPECT_TRUE(pipeline_.ready(true));
 }
 
 TEST_F(PipelineTest, CountsLinesThatFollowEachOtherClosely) {

@@ -88,6 +88,7 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
     tick();
   }
   top_->valid_i = 0;
+  read_register(0);  // which waits until the pipeline is empty
   if (cycles != nullptr) *cycles = cycle;
   return true;
 }

@@ -9,7 +9,7 @@
 namespace nf::rtl {
 namespace {
 
-constexpr unsigned kCyclesPerSlot = 3;
+constexpr unsigned kCyclesPerAddition = 2;  // and one for the first slot
 
 int digit_of(Mode mode, const Line& line, int element) {
   if (mode == Mode::kGBinary) return line[element / 8] >> element % 8 & 1;
@@ -73,7 +73,8 @@ Answer Reference::write(Region& region, Record& record, std::uint64_t worker, co
     for (std::size_t w = 1; w < record.slots.size(); ++w) {
       record.sum = add_fp32(record.sum, record.slots[w]);
     }
-    fold = kCyclesPerSlot * static_cast<unsigned>(record.slots.size() - 1);
+    const auto additions = static_cast<unsigned>(record.slots.size() - 1);
+    fold = additions == 0 ? 0 : 1 + kCyclesPerAddition * additions;
   }
   return {.complete = complete};
 }
@@ -132,21 +133,23 @@ std::vector<Answer> Reference::play(const std::vector<Request>& requests,
   std::deque<int> stages(latency_, -1);
   std::size_t next = 0, done = 0;
   unsigned waited = 0;  // cycles of the last stage's request in it
+  bool is_answered = false;
   for (std::uint64_t cycle = 0; done < requests.size(); ++cycle) {
     const int last = stages.back();
-    const bool is_answer = last >= 0 && waited >= folds[last];
-    const bool is_taken = is_answer && ready[cycle % ready.size()] == '1';
-    if (is_taken) {
+    if (last >= 0 && !is_answered && ready[cycle % ready.size()] == '1') {
       answers[last].answered = cycle;
+      is_answered = true;
       ++done;
     }
+    const bool is_summed = last < 0 || waited >= folds[last];
     ++waited;
-    if (last >= 0 && !is_taken) continue;
+    if (last >= 0 && !(is_answered && is_summed)) continue;
     stages.pop_back();
     const bool enters = next < requests.size() && cycle >= requests[next].cycle;
     stages.push_front(enters ? static_cast<int>(next) : -1);
     if (enters) answers[next++].taken = cycle;
     waited = 0;
+    is_answered = false;
   }
   return answers;
 }
