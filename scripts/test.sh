@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # scripts/test.sh [STAGE...]: runs the named stages, or all of them. FUZZ_SECONDS (30) is shared by
-# all fuzz targets. Every stage runs even where an earlier one failed.
+# all fuzz targets. Every stage runs even where an earlier one failed; what it said is kept in
+# build/test, and its last lines are repeated above the summary where it failed.
 # shellcheck disable=SC2317  # stages are called by name
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all_stages=(format layers python unit rtl asan tsan fuzz torch wheel examples cuda)
-skip_mark=build/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
-mkdir -p build
+logs=build/test
+skip_mark=$logs/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
+last_lines=40
+mkdir -p "$logs"
 
 skip() {
   echo "skipped: $*"
@@ -22,8 +25,7 @@ fixed_addresses() {
 
 run_ctest() {  # preset
   export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
-  mkdir -p "build/$1"
-  fixed_addresses ctest --preset "$1" 2>&1 | tee "build/$1/ctest.log"
+  fixed_addresses ctest --preset "$1"
 }
 
 stage_format() { scripts/format.sh --check; }
@@ -152,8 +154,8 @@ stage_rtl() {
 
 # Sets cpu to the seconds of all that has ended: bash tells them only in the shell that waited for it.
 read_cpu() {
-  times >build/times
-  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' build/times)
+  times >"$logs/times"
+  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' "$logs/times")
 }
 
 stages=("$@")
@@ -165,23 +167,23 @@ for stage in "${stages[@]}"; do
   fi
 done
 
-summary=() failed=0
+summary=() failed=()
 for stage in "${stages[@]}"; do
   printf '\n==> %s  (%d s so far)\n' "$stage" "$SECONDS"
   started=$SECONDS
   read_cpu
   cpu_before=$cpu
-  log=build/${stage/#unit/dev}/ctest.log
-  rm -f "$log" "$skip_mark"
+  rm -f "$skip_mark"
   set +e
   (
     set -e
     "stage_$stage"
-  )
-  result=$?
+  ) 2>&1 | tee "$logs/$stage.log"
+  result=${PIPESTATUS[0]}
   set -e
   if ((result != 0)); then
-    word=FAILED failed=1
+    word=FAILED
+    failed+=("$stage")
   elif [[ -f $skip_mark ]]; then
     word=skipped
   else
@@ -190,10 +192,15 @@ for stage in "${stages[@]}"; do
   read_cpu
   line=$(printf '%-9s %-8s %5d s, %5d s of CPU' "$stage" "$word" $((SECONDS - started)) \
                 $((cpu - cpu_before)))
-  if [[ -f $log ]]; then line+="   $(grep 'tests passed' "$log" || true)"; fi
+  if passed=$(grep 'tests passed' "$logs/$stage.log"); then line+="   $passed"; fi
   summary+=("$line")
+done
+
+for stage in "${failed[@]}"; do
+  printf '\n==> the end of what %s said; all of it: %s\n' "$stage" "$logs/$stage.log"
+  tail -n "$last_lines" "$logs/$stage.log"
 done
 
 printf '\n==> summary  (%d s)\n' "$SECONDS"
 printf '%s\n' "${summary[@]}"
-exit "$failed"
+((${#failed[@]} == 0))
