@@ -9,8 +9,7 @@ namespace nf::cuda {
 namespace {
 
 // Enough for kernels and wire to outweigh their launches, and a few milliseconds on a slow link.
-constexpr std::size_t kCodecValues = 4 << 20;
-constexpr std::size_t kCodecRows = 2 << 10;  // as many as columns
+constexpr ParameterShape kShape = {.count = 4 << 20, .rows = 2 << 10};
 
 std::uint64_t probe_key() { return parameter_key("neuron_fabric.probe"); }
 
@@ -29,7 +28,7 @@ DeviceProbe::~DeviceProbe() {
   for (DeviceSum* sum : used_) sum->forget(probe_key());
 }
 
-std::size_t DeviceProbe::values() const { return kCodecValues; }
+ParameterShape DeviceProbe::shape() const { return kShape; }
 
 Status DeviceProbe::wait_for_stream() {
   return wait(surroundings_, 0, [this] { return cudaStreamQuery(surroundings_.stream); });
@@ -60,15 +59,15 @@ Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
   if (!sum) return sum.status();
   used_.insert(*sum);
   if (values_.size() == 0) {
-    const std::vector<float> made = probe_values(kCodecValues, surroundings_.rank());
+    const std::vector<float> made = probe_values(kShape.count, surroundings_.rank());
     NF_RETURN_IF_ERROR(values_.reserve(made.size() * sizeof(float), surroundings_.stream));
     NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(values_.data(), made.data(), values_.size(),
                                                  cudaMemcpyHostToDevice, surroundings_.stream),
                                  "a probe's values"));
   }
   const Gradient gradient{.parameter = probe_key(),
-                          .values = Values(values_.data(), kCodecValues, DataType::kFloat32),
-                          .rows = kCodecRows};
+                          .values = Values(values_.data(), kShape.count, DataType::kFloat32),
+                          .rows = kShape.rows};
   NF_RETURN_IF_ERROR(
       (*sum)->enqueue({.step = step, .gradients = {&gradient, 1}}, surroundings_.stream));
   return wait_for_stream();

@@ -22,7 +22,7 @@ class DeviceProbe final : public Probe {
   Status pass_on(std::size_t bytes) override;
   Status sum_dense(std::size_t bytes) override;
   Status sum_low_bit(const std::string& route, std::uint64_t step) override;
-  std::size_t values() const override;
+  ParameterShape shape() const override;
 
  private:
   Status wait_for_stream();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/traffic_model.h"
 #include "neuron_fabric/fabric.h"
 #include "runtime/bucket_sum.h"
 
@@ -25,9 +26,9 @@ class Probe {
   virtual Status pass_on(std::size_t bytes) = 0;
   // Of FP32 values that take so many bytes, by the engine.
   virtual Status sum_dense(std::size_t bytes) = 0;
-  // Of `values()` values. Leaves nothing behind in what routes remember.
+  // Of one matrix of this shape. Leaves nothing behind in what routes remember.
   virtual Status sum_low_bit(const std::string& route, std::uint64_t step) = 0;
-  virtual std::size_t values() const = 0;
+  virtual ParameterShape shape() const = 0;
 };
 
 class BucketPath {

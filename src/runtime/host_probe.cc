@@ -18,7 +18,7 @@ HostProbe::HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, D
       engine_(engine),
       sums_(sums),
       timeout_(timeout),
-      values_(probe_values(kValues, transport.rank())) {}
+      values_(probe_values(kShape.count, transport.rank())) {}
 
 HostProbe::~HostProbe() {
   for (AllReduce* sum : used_) sum->reset();
@@ -51,8 +51,9 @@ Status HostProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
   const Expected<AllReduce*> sum = sums_.find(route);
   if (!sum) return sum.status();
   used_.insert(*sum);
-  const Gradient gradient{
-      .parameter = parameter_key("neuron_fabric.probe"), .values = Values(values_), .rows = 512};
+  const Gradient gradient{.parameter = parameter_key("neuron_fabric.probe"),
+                          .values = Values(values_),
+                          .rows = kShape.rows};
   return (*sum)->run({.step = step, .gradients = std::span(&gradient, 1)});
 }
 

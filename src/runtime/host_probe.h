@@ -18,7 +18,7 @@ std::vector<float> probe_values(std::size_t count, std::uint32_t rank);
 
 class HostProbe final : public Probe {
  public:
-  static constexpr std::size_t kValues = 512 << 10;
+  static constexpr ParameterShape kShape = {.count = 512 << 10, .rows = 512};
 
   // Borrows all three.
   HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, Duration timeout);
@@ -28,7 +28,7 @@ class HostProbe final : public Probe {
   Status pass_on(std::size_t bytes) override;
   Status sum_dense(std::size_t bytes) override;
   Status sum_low_bit(const std::string& route, std::uint64_t step) override;
-  std::size_t values() const override { return values_.size(); }
+  ParameterShape shape() const override { return kShape; }
 
  private:
   Transport& transport_;

@@ -59,9 +59,9 @@ Expected<LinkFigures> LinkProbe::measure_link() {
 
 Expected<CodecFigures> LinkProbe::measure_codec(const std::string& route, Topology topology,
                                                 const LinkFigures& link) {
-  const std::size_t count = probe_.values();
-  const Expected<TrafficModel> traffic =
-      model_traffic(route, std::span(&count, 1), transport_.ranks(), topology);
+  const ParameterShape shape = probe_.shape();
+  const Expected<TrafficModel> traffic = model_traffic({.codec = route, .topology = topology},
+                                                       std::span(&shape, 1), transport_.ranks());
   if (!traffic) return traffic.status();
   double last = 0;
   for (std::uint64_t round = 0; round < 2; ++round) {  // the first also makes its buffers
@@ -71,7 +71,8 @@ Expected<CodecFigures> LinkProbe::measure_codec(const std::string& route, Topolo
   }
   const double wire =
       traffic->hops * link.latency + static_cast<double>(traffic->bytes) / link.bytes_per_second;
-  return CodecFigures{.seconds_per_value = std::max(0.0, last - wire) / static_cast<double>(count)};
+  return CodecFigures{.seconds_per_value =
+                          std::max(0.0, last - wire) / static_cast<double>(shape.count)};
 }
 
 }  // namespace nf

@@ -49,7 +49,7 @@ Expected<std::unique_ptr<AllReduce>> LowBitSums::make(const std::string& spellin
 
 Expected<SharedReducer*> LowBitSums::shared_reducer() {
   if (shared_ == nullptr) {
-    std::vector<std::size_t> counts{HostProbe::kValues};
+    std::vector<std::size_t> counts{HostProbe::kShape.count};
     for (const ModelParameter& parameter : binding_.parameters()) counts.push_back(parameter.count);
     Expected<std::unique_ptr<SharedReducer>> joined = SharedReducer::join(
         {.name = shared_name_,

@@ -1,0 +1,35 @@
+// What a probe sums has the shape that it says: the cost model takes the link's time for that shape
+// off what the sum took.
+#include "runtime/host_probe.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/small_model.h"
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+TEST(HostProbe, SendsWhatItsShapeSays) {
+  const Binding binding = test::bind(static_profile("powersgd:2"));
+  for (const char* route : {"waterfill:4", "g_binary", "powersgd:2"}) {
+    test::on_all_ranks(3, [&](Transport& transport) {
+      const AllReduceOptions options{.topology = Topology::kRing};
+      LowBitSums sums(transport, binding, options, "", "");
+      test::OwnDenseSum engine(transport);
+      HostProbe probe(transport, engine, sums, options.timeout);
+      const Expected<AllReduce*> sum = sums.find(route);
+      ASSERT_TRUE(sum) << sum.status().message();
+      ASSERT_TRUE(probe.sum_low_bit(route, 0).ok());
+      const ParameterShape shape = probe.shape();
+      const auto modelled = model_traffic({.codec = route, .topology = options.topology},
+                                          std::span(&shape, 1), 3, transport.rank());
+      ASSERT_TRUE(modelled) << modelled.status().message();
+      EXPECT_EQ((*sum)->traffic().total(), modelled->bytes) << route;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace nf
