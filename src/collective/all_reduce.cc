@@ -27,7 +27,7 @@ Status AllReduce::run(const AllReduceCall& call) {
     } else if (*is_done) {
       return {};
     } else {
-      status = transport().wait(transport().now() + timeout());
+      status = transport().wait(transport().now() + bounded(timeout()));
     }
   }
   // All ranks know of a disagreement, and nothing is under way: the next call may succeed.

@@ -35,6 +35,7 @@ Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, De
   Expected<Binding> binding =
       Binding::make(std::move(options.profile), std::move(options.parameters));
   if (!binding) return binding.status();
+  options.timeout = bounded(options.timeout);
   Expected<Exchange> exchange = Exchange::create(transport, options.seed, options.timeout);
   if (!exchange) return exchange.status();
   std::unique_ptr<RuntimeFabric> fabric(new RuntimeFabric(

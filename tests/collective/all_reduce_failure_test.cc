@@ -125,6 +125,13 @@ void expect_whole_or_error(const std::vector<Outcome>& outcomes) {
   }
 }
 
+TEST(AllReduceFailure, WaitsHoweverLongItMay) {
+  for (const Outcome& outcome : run_with({}, Topology::kRing, "fp32", Duration::max())) {
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status.message();
+    EXPECT_EQ(outcome.result, kExact);
+  }
+}
+
 class RankThatDies : public testing::TestWithParam<Topology> {};
 
 TEST_P(RankThatDies, IsNoticedByAllAtEveryStep) {
