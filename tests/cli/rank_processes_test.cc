@@ -42,6 +42,16 @@ TEST(RankProcesses, FailAsTheFirstRankThatDoes) {
   EXPECT_EQ(all.status().message(), "one");
 }
 
+TEST(RankProcesses, TellWhatIsThrown) {
+  const auto all = run_rank_processes(2, 1, [](std::uint32_t rank, std::span<double>) {
+    if (rank == 1) throw std::bad_alloc();
+    return Status();
+  });
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.status().code(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(all.status().message(), "rank 1 is out of memory");
+}
+
 TEST(RankProcesses, NameTheOneThatIsKilled) {
   const auto all = run_rank_processes(2, 0, [](std::uint32_t rank, std::span<double>) {
     if (rank == 1) raise(SIGKILL);

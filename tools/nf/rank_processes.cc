@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <exception>
+#include <new>
 
 namespace nf::cli {
 namespace {
@@ -52,10 +54,21 @@ class Notes {
   std::byte* memory_ = nullptr;
 };
 
+// What is thrown must not leave the child by way of the parent's main().
+Status guarded(const RankWork& work, std::uint32_t rank, std::span<double> samples) {
+  try {
+    return work(rank, samples);
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kOutOfMemory, fmt::format("rank {} is out of memory", rank)};
+  } catch (const std::exception& error) {
+    return {ErrorCode::kUnsupported, fmt::format("rank {}: {}", rank, error.what())};
+  }
+}
+
 [[noreturn]] void be_rank(const RankWork& work, std::uint32_t rank, Notes& notes) {
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a session of its own hears no Ctrl-C
-  const Status status = work(rank, notes.samples(rank));
+  const Status status = guarded(work, rank, notes.samples(rank));
   Note& note = notes.note(rank);
   note.code = status.code();
   const std::size_t size = std::min(status.message().size(), kMessageBytes - 1);
