@@ -13,15 +13,21 @@ namespace {
 // Buckets of one model, and those that DDP made before it rebuilt them.
 constexpr std::size_t kMostLayouts = 256;
 
-// Whether all that a rank receives for a chunk, before it sends or as its owner, has one layout.
+// Whether all that a rank receives for a chunk, before it sends or as its owner, has one layout and
+// is no more than a kernel adds.
 bool folds_at_once(Topology topology, std::uint32_t ranks) {
   if (topology == Topology::kHierarchical) return false;
+  struct Received {
+    std::size_t messages = 0;
+    std::uint32_t contributions = 0;  // of each
+  };
   for (std::uint32_t chunk = 0; chunk < chunk_count(topology, ranks); ++chunk) {
-    std::vector<std::uint32_t> contributions(ranks, 0);
+    std::vector<Received> by_rank(ranks);
     for (const Edge& edge : chunk_route(topology, ranks, chunk).reduce) {
-      std::uint32_t& seen = contributions[edge.to];
-      if (seen != 0 && seen != edge.contributions) return false;
-      seen = edge.contributions;
+      Received& received = by_rank[edge.to];
+      const bool is_alike = received.messages == 0 || received.contributions == edge.contributions;
+      if (!is_alike || ++received.messages > DeviceCodec::kMostFolded) return false;
+      received.contributions = edge.contributions;
     }
   }
   return true;
@@ -37,7 +43,7 @@ Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32
   }
   if (!folds_at_once(options.topology, ranks)) {
     return {ErrorCode::kUnsupported,
-            fmt::format("the topology {} has no CUDA form for {} ranks; take direct or ring",
+            fmt::format("the topology {} has no CUDA form for {} ranks; take ring",
                         to_string(options.topology), ranks)};
   }
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {

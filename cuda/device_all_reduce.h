@@ -22,8 +22,9 @@ namespace nf::cuda {
 class DeviceAllReduce final : public DeviceSum {
  public:
   // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form or
-  // keeps residuals, and for a topology in which messages of several layouts meet at a rank (tree,
-  // from 4 ranks on, and hierarchical).
+  // keeps residuals, and for a topology in which messages of several layouts meet at a rank (tree
+  // and halving_doubling, from 4 ranks on, and hierarchical) or more of them than a kernel adds
+  // (direct and endpoint, from 66 ranks on).
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
   // Borrows the transport. Fails as check() does.
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,

@@ -34,6 +34,9 @@ DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest
 
 Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceSurroundings& surroundings,
                                                          const PathRequest& request) {
+  if (!request.options.shared_reducer.empty()) {
+    return Status(ErrorCode::kUnsupported, "the memory-side reducer sums in host memory");
+  }
   std::unique_ptr<DevicePath> path(new DevicePath(surroundings, request));
   NF_RETURN_IF_ERROR(to_status(cudaGetDevice(&path->device_), "the current device"));
   for (const TrainingPhase& phase : request.binding.profile().phases) {

@@ -128,6 +128,9 @@ OwnLanes make_lanes(c10::Device device, const Surroundings& surroundings) {
 }
 
 Status check(const FabricOptions& options, Topology topology, std::uint32_t ranks) {
+  if (!options.shared_reducer.empty()) {
+    return {ErrorCode::kUnsupported, "the memory-side reducer sums in host memory"};
+  }
   for (const TrainingPhase& phase : options.profile.phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;

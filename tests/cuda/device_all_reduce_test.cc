@@ -131,5 +131,18 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+TEST(DeviceAllReduceCheck, RefusesWhatKernelsDoNotAddAtOnce) {
+  const auto code = [](Topology topology, std::uint32_t ranks) {
+    return cuda::DeviceAllReduce::check({.codec = "waterfill:4", .topology = topology}, ranks)
+        .code();
+  };
+  EXPECT_EQ(code(Topology::kTree, 3), ErrorCode::kOk);
+  EXPECT_EQ(code(Topology::kTree, 4), ErrorCode::kUnsupported);
+  EXPECT_EQ(code(Topology::kHalvingDoubling, 4), ErrorCode::kUnsupported);
+  EXPECT_EQ(code(Topology::kDirect, 65), ErrorCode::kOk);  // 64 messages
+  EXPECT_EQ(code(Topology::kDirect, 66), ErrorCode::kUnsupported);
+  EXPECT_EQ(code(Topology::kRing, 66), ErrorCode::kOk);
+}
+
 }  // namespace
 }  // namespace nf
