@@ -5,12 +5,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages=(libfmt-dev libspdlog-dev nlohmann-json3-dev libhwy-dev libcli11-dev libxxhash-dev)
+packages=(libfmt-dev nlohmann-json3-dev libhwy-dev libcli11-dev libxxhash-dev)
 # With the shared libraries that their links point to.
 for package in "${packages[@]}"; do
   dpkg-query -W "$package" >/dev/null 2>&1 || { echo "$package is missing: run make setup" >&2; exit 1; }
   for needed in $(dpkg-query -W -f '${Depends}' "$package" | tr ',' '\n' | sed 's/(.*//'); do
-    case $needed in libfmt* | libspdlog* | libhwy* | libxxhash*) packages+=("$needed") ;; esac
+    case $needed in libfmt* | libhwy* | libxxhash*) packages+=("$needed") ;; esac
   done
 done
 

@@ -3,9 +3,7 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <vector>
 
 namespace nf {
 
@@ -35,24 +33,6 @@ class Buffer {
   };
   std::unique_ptr<std::byte[], Free> data_;
   std::size_t size_ = 0;
-};
-
-// Hands out buffers and takes them back, so that a training step allocates nothing once the first
-// steps have warmed it up. Any thread may call any method.
-class BufferPool {
- public:
-  // A buffer of at least `size` bytes: the smallest returned one that is large enough and no more
-  // than twice too large, else a new one.
-  Buffer take(std::size_t size);
-  void give_back(Buffer buffer);
-
-  // Bytes that lie in the pool unused.
-  std::size_t idle_bytes() const;
-
- private:
-  // Guarded by mutex_.
-  mutable std::mutex mutex_;
-  std::vector<Buffer> idle_;
 };
 
 }  // namespace nf

@@ -19,14 +19,4 @@ class SteadyClock final : public Clock {
   Duration now() const override { return std::chrono::steady_clock::now().time_since_epoch(); }
 };
 
-// Stands still until told to move.
-class ManualClock final : public Clock {
- public:
-  Duration now() const override { return now_; }
-  void advance(Duration by) { now_ += by; }
-
- private:
-  Duration now_{0};
-};
-
 }  // namespace nf

@@ -54,7 +54,7 @@ struct SuperGroups {
 template <typename Byte>
 struct SuperGroupWire {
   Byte* units = nullptr;   // BF16 per super-group
-  Byte* scales = nullptr;  // u8 per group
+  Byte* scales = nullptr;  // a byte a group
   Byte* codes = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // What waterfill and dynamiq share. A message consists of four arrays,
 //
-//   [BF16 unit per super-group] [u8 scale per group] [zeros to a multiple of 16 bytes] [codes],
+//   [BF16 unit per super-group] [a byte of scales a group] [zeros to a multiple of 16 bytes]
+//   [codes],
 //
 // and every super-group has its own width, either one for all or chosen within a budget. One of
 // width 0 has no place in any of the arrays: it decodes to its share of the mean. A codec on

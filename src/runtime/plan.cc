@@ -1,9 +1,6 @@
 #include "runtime/plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
 
 namespace nf {
 
@@ -11,20 +8,6 @@ std::size_t RoutedSegments::values() const {
   std::size_t values = 0;
   for (const Segment& segment : segments) values += segment.slot.count;
   return values;
-}
-
-std::string Plan::describe(const Binding& binding) const {
-  std::string text;
-  const auto add = [&](const Segment& segment, std::string_view route) {
-    fmt::format_to(std::back_inserter(text), "{:>10} {:>10}  {}  {}  {}\n", segment.slot.offset,
-                   segment.slot.count, binding.parameters()[segment.slot.parameter].name,
-                   binding.profile().regions[segment.region].name, route);
-  };
-  for (const Segment& segment : dense) add(segment, kDenseRoute);
-  for (const RoutedSegments& routed : low_bit) {
-    for (const Segment& segment : routed.segments) add(segment, routed.route);
-  }
-  return text;
 }
 
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,

@@ -31,8 +31,6 @@ struct Plan {
   std::vector<RoutedSegments> low_bit;  // by route
 
   bool is_dense() const { return low_bit.empty(); }
-  // One line a segment: offset, length, parameter, region, route.
-  std::string describe(const Binding& binding) const;
 };
 
 // `routes` by region: in use now, kDenseRoute for dense ones. Small parameters are dense.

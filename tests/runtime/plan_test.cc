@@ -61,13 +61,6 @@ TEST(Plan, LeavesOutEmptyParameters) {
   EXPECT_TRUE(plan.dense.empty());
 }
 
-TEST(Plan, PrintsItself) {
-  const Binding binding = small_binding();
-  const Plan plan =
-      make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "waterfill:4"});
-  EXPECT_THAT(plan.describe(binding), testing::HasSubstr("block1.weight  backbone  waterfill:4"));
-}
-
 TEST(Runs, JoinSegmentsThatTouch) {
   const std::vector<Segment> segments = {{.slot = {.offset = 0, .count = 10}},
                                          {.slot = {.offset = 10, .count = 5}},

@@ -144,7 +144,6 @@ Expected<CodecTimes> measure_codec_times(const std::string& spelling, std::uint3
   // Of zero counts and scales: what a sum holds makes no difference to its time.
   const std::uint32_t before = ranks - 1;
   std::vector<std::byte> partial((*codec)->encoded_size(slice, before));
-  if (before == 1) std::fill(partial.begin(), partial.end(), std::byte{0});
   std::vector<std::byte> sum((*codec)->encoded_size(slice, ranks));
   std::vector<float> out(kTimedValues);
   const Origin all{.encoder = 0, .contributions = ranks};
