@@ -112,6 +112,11 @@ class AllReduce {
   // is not finite.
   virtual Status remember(std::span<const Remembered> memory) = 0;
   virtual void forget(std::uint64_t parameter) = 0;
+  // For a step that is not taken after all: what is remembered of a parameter is as it was before
+  // the last call. Does nothing where that call changed nothing of it, or is undone already.
+  // Precondition: that call succeeded. All ranks undo alike, as they do where NaN or infinity in a
+  // sum says so: sums have the same bits everywhere.
+  virtual void undo(std::uint64_t parameter) = 0;
   // Forgets all parameters.
   virtual void reset() = 0;
 

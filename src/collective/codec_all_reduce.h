@@ -29,6 +29,7 @@ class CodecAllReduce final : public AllReduce {
   std::vector<Remembered> remembered() const override { return residuals_.remembered(); }
   Status remember(std::span<const Remembered> memory) override;
   void forget(std::uint64_t parameter) override { residuals_.forget(parameter); }
+  void undo(std::uint64_t parameter) override { residuals_.undo(parameter); }
   void reset() override { residuals_.clear(); }
 
  protected:

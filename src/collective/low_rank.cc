@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "base/random.h"
 #include "collective/low_rank_limits.h"
@@ -96,6 +97,7 @@ std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows,
   const std::size_t cols = rows == 0 ? 0 : values.size() / rows;
   if (rows != rows_ || cols != cols_) reset(rows, cols);
   loss_scale_ = loss_scale;
+  holds_what_was_ = false;
   if (dense_) {
     first_.assign(values.begin(), values.end());
     return first_;
@@ -154,16 +156,26 @@ void LowRank::finish(std::span<float> out) {
           for (std::size_t lane = 0; lane < width; ++lane) sum[lane] += weight * sums[lane];
           for (std::size_t lane = 0; lane < width; ++lane) own[lane] += weight * owns[lane];
         }
-        const float* held = &matrix_[row * cols_ + col];
+        // The new error takes the place of the matrix, so that the old one stays for undo().
+        float* held = &matrix_[row * cols_ + col];
         for (std::size_t lane = 0; lane < width; ++lane) {
-          own[lane] = unscale * (held[lane] - own[lane]);
+          held[lane] = unscale * (held[lane] - own[lane]);
         }
         std::copy_n(sum, width(), &out[row * cols_ + col]);
-        std::copy_n(own, width(), &error_[row * cols_ + col]);
       }
     });
   }
+  std::swap(error_, matrix_);
+  std::swap(basis_, last_basis_);
   renew_basis();
+  holds_what_was_ = true;
+}
+
+void LowRank::undo() {
+  if (!holds_what_was_) return;
+  std::swap(error_, matrix_);
+  std::swap(basis_, last_basis_);
+  holds_what_was_ = false;
 }
 
 void LowRank::restore(std::size_t rows, std::size_t cols, std::span<const float> basis,
@@ -177,12 +189,14 @@ void LowRank::reset(std::size_t rows, std::size_t cols) {
   rows_ = rows;
   cols_ = cols;
   dense_ = terms_ * (rows + cols) >= rows * cols;
+  holds_what_was_ = false;
   const std::size_t count = dense_ ? 0 : rows * cols;
   error_.assign(count, 0.0f);
   matrix_.resize(count);
   first_.resize(dense_ ? 0 : terms_ * rows);
   second_.assign(dense_ ? 0 : terms_ * cols, 0.0f);
   basis_.resize(second_.size());
+  last_basis_.resize(second_.size());
   work_.resize(std::max(first_.size(), second_.size()));
   if (!dense_) renew_basis();
 }

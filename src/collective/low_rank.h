@@ -43,6 +43,10 @@ class LowRank {
   // Precondition: what middle() returned holds the sum; `out` has as many values as begin() took.
   void finish(std::span<float> out);
 
+  // What is kept for the next step is as it was before the last finish(). Does nothing where that
+  // changed nothing, is undone already, or another step has begun since.
+  void undo();
+
   // What is kept between steps: the shape it is of (0 before the first step), the second factor and
   // the error, both empty where the matrix travels as it is.
   std::size_t rows() const { return rows_; }
@@ -70,6 +74,10 @@ class LowRank {
   // Kept between steps. Factors are stored column after column.
   std::vector<float> basis_;  // cols x terms: the second factor of the last step, orthonormal
   std::vector<float> error_;  // rows x cols, without the loss scale
+
+  // Whether matrix_ and last_basis_ hold the error and the basis from before the last step.
+  bool holds_what_was_ = false;
+  std::vector<float> last_basis_;
 
   // Of the step under way.
   std::vector<float> matrix_;  // values + error

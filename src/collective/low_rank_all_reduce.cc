@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "collective/codec_all_reduce.h"
@@ -95,15 +96,34 @@ Status LowRankAllReduce::begin_second() {
   return sum_factors();
 }
 
+// What is remembered changes only if the whole sum is finite, as with residuals: the step of a sum
+// with NaN is not taken.
 void LowRankAllReduce::finish() {
+  bool is_sound = true;
   for (const Gradient& gradient : gradients_) {
     wide_.resize(gradient.values.count);
     parameters_.at(gradient.parameter).finish(wide_);
     // Sizes fit, so it cannot fail.
     (void)dense_->decode(Slice{.count = wide_.size()}, {}, std::as_bytes(std::span(wide_)),
                          gradient.values);
+    is_sound = is_sound && is_finite(gradient.values);
+  }
+  if (!is_sound) {
+    for (const Gradient& gradient : gradients_) undo(gradient.parameter);
   }
   stage_ = Stage::kDone;
+}
+
+// As its own type holds it.
+bool LowRankAllReduce::is_finite(ConstValues values) {
+  wide_.resize(values.count);
+  (void)dense_->encode(Slice{.count = values.count}, {}, values,
+                       std::as_writable_bytes(std::span(wide_)));
+  return std::all_of(wide_.begin(), wide_.end(), [](float value) { return std::isfinite(value); });
+}
+
+void LowRankAllReduce::undo(std::uint64_t parameter) {
+  if (const auto held = parameters_.find(parameter); held != parameters_.end()) held->second.undo();
 }
 
 LowRank& LowRankAllReduce::state_of(std::uint64_t parameter) {

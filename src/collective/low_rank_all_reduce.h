@@ -32,6 +32,7 @@ class LowRankAllReduce final : public AllReduce {
   std::vector<Remembered> remembered() const override;
   Status remember(std::span<const Remembered> memory) override;
   void forget(std::uint64_t parameter) override { parameters_.erase(parameter); }
+  void undo(std::uint64_t parameter) override;
   void reset() override { parameters_.clear(); }
 
  protected:
@@ -47,6 +48,7 @@ class LowRankAllReduce final : public AllReduce {
   Status sum_factors();
   Status begin_second();
   void finish();
+  bool is_finite(ConstValues values);
   LowRank& state_of(std::uint64_t parameter);
 
   // Constant after construction.

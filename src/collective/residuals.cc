@@ -18,6 +18,7 @@ Expected<std::span<float>> Residuals::begin(std::uint64_t parameter, std::size_t
                                              residual.kept.size(), count));
   }
   residual.next.assign(count, 0.0f);
+  residual.holds_what_was = false;
   return std::span(residual.next);
 }
 
@@ -37,7 +38,15 @@ void Residuals::keep(std::span<const ParameterView> parameters) {
   for (const ParameterView& parameter : parameters) {
     Residual& residual = by_parameter_[parameter.key];
     std::swap(residual.kept, residual.next);
+    residual.holds_what_was = true;
   }
+}
+
+void Residuals::undo(std::uint64_t parameter) {
+  const auto held = by_parameter_.find(parameter);
+  if (held == by_parameter_.end() || !held->second.holds_what_was) return;
+  std::swap(held->second.kept, held->second.next);
+  held->second.holds_what_was = false;
 }
 
 std::vector<Remembered> Residuals::remembered() const {
@@ -58,7 +67,11 @@ Status Residuals::remember(std::span<const Remembered> memory) {
                                                    one.values.size(), held->second.kept.size()));
     }
   }
-  for (const Remembered& one : memory) by_parameter_[one.parameter].kept = one.values;
+  for (const Remembered& one : memory) {
+    Residual& residual = by_parameter_[one.parameter];
+    residual.kept = one.values;
+    residual.holds_what_was = false;
+  }
   return {};
 }
 

@@ -25,6 +25,8 @@ class Residuals {
            float loss_scale);
   // From now on the losses of this call are what is kept.
   void keep(std::span<const ParameterView> parameters);
+  // Takes the last keep() of a parameter back, unless another call has begun since.
+  void undo(std::uint64_t parameter);
 
   // As AllReduce says.
   std::vector<Remembered> remembered() const;
@@ -35,7 +37,8 @@ class Residuals {
  private:
   struct Residual {
     std::vector<float> kept;
-    std::vector<float> next;
+    std::vector<float> next;      // of the call under way; after keep(), what was kept before
+    bool holds_what_was = false;  // next does
   };
 
   std::unordered_map<std::uint64_t, Residual> by_parameter_;

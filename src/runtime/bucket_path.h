@@ -53,6 +53,11 @@ class BucketPath {
   // have shown and adds it to the step.
   virtual Status learn(TrainingStep&) { return {}; }
 
+  // On the thread of end_step(), for a step whose sums are not finite, which is therefore not
+  // taken, and before the next one is summed at low bits: what routes remember is as it was before
+  // that step. All ranks hold the same sums and do it alike. Does nothing where a path cannot.
+  virtual void undo(std::uint64_t /*step*/) {}
+
   virtual std::unique_ptr<Probe> probe() = 0;
 
   // What routes remember from step to step (fabric.h).

@@ -19,6 +19,7 @@ class HostPath final : public BucketPath {
   Status begin(PlannedSum& sum) override;
   Status sum_low_bit(PlannedSum& sum) override { return sums_.sum(sum); }
   Status finish(PlannedSum& sum) override;
+  void undo(std::uint64_t step) override { sums_.undo(step); }
   std::unique_ptr<Probe> probe() override;
   Expected<std::vector<Fabric::Memory>> memory() const override { return sums_.memory(); }
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override {

@@ -116,6 +116,14 @@ Status LowBitSums::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
   return {};
 }
 
+void LowBitSums::undo(std::uint64_t step) {
+  for (const auto& [spelling, route] : routes_) {
+    for (const auto& [key, last_step] : route.last_step) {
+      if (last_step == step) route.all_reduce->undo(key);
+    }
+  }
+}
+
 std::vector<Fabric::Memory> LowBitSums::memory() const {
   std::vector<Fabric::Memory> memory;
   for (const auto& [spelling, route] : routes_) {

@@ -30,6 +30,9 @@ class LowBitSums {
   // long it took is added to the bucket's traffic.
   Status sum(PlannedSum& bucket);
 
+  // What routes remember is as it was before `step`, the last one that was summed.
+  void undo(std::uint64_t step);
+
   std::vector<Fabric::Memory> memory() const;
   // As of the step before `step`. Fails, naming the parameter, where a size does not fit.
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step);

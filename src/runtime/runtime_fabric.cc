@@ -162,11 +162,7 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
 
 void RuntimeFabric::judge(const TrainingStep& step) {
   is_sound_.reset();
-  if (step.is_watched) {
-    is_sound_ = std::ranges::all_of(step.statistics.regions, [](const RegionStatistics& region) {
-      return region.non_finite == 0;
-    });
-  }
+  if (step.is_watched) is_sound_ = step.is_sound();
   judged_steps_ = step.statistics.step + 1;
   summed_.notify_all();
 }
@@ -188,6 +184,8 @@ Status RuntimeFabric::end_step() {
     if (!status.ok()) return fail(status);
     judge(*step);
   }
+  // Every step with low bits is watched.
+  if (step->is_watched && !step->is_sound()) path_->undo(step->statistics.step);
   if (step->is_watched) {
     if (Status status = exchange_.sum(step->local, step->epoch, step->statistics); !status.ok()) {
       const std::lock_guard lock(mutex_);

@@ -33,6 +33,7 @@ class SharedAllReduce final : public AllReduce {
   std::vector<Remembered> remembered() const override { return {}; }
   Status remember(std::span<const Remembered> memory) override;
   void forget(std::uint64_t) override {}
+  void undo(std::uint64_t) override {}
   void reset() override {}
 
  protected:

@@ -1,6 +1,7 @@
 // One step on its way: what was decided for it, and what is learnt of it bucket by bucket.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -57,6 +58,11 @@ struct TrainingStep {
   std::vector<RegionTraffic> traffic;  // by region
 
   bool is_finished() const { return has_begun_all && finished_buckets == buckets.size(); }
+  // Whether all its values are finite. Precondition: it is watched, and all of it is known.
+  bool is_sound() const {
+    return std::ranges::all_of(
+        statistics.regions, [](const RegionStatistics& region) { return region.non_finite == 0; });
+  }
 };
 
 }  // namespace nf

@@ -1,0 +1,161 @@
+// What an all-reduce remembers of calls that are undone, or were not finite: nothing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "neuron_fabric/all_reduce.h"
+#include "support/generator.h"
+#include "support/ranks.h"
+#include "support/typed_values.h"
+
+namespace nf {
+namespace {
+
+using test::on_all_ranks;
+using test::Parameters;
+
+// One rank's sums of two parameters, one call a step.
+class TwoParameters {
+ public:
+  TwoParameters(Transport& transport, const std::string& codec, DataType type = DataType::kFloat32)
+      : rank_(transport.rank()), type_(type) {
+    auto made = AllReduce::create(transport, {.codec = codec});
+    EXPECT_TRUE(made) << to_string(made.status());
+    sum_ = std::move(*made);
+  }
+
+  AllReduce& sum() { return *sum_; }
+
+  // Of the same gradients for the same step. `spoil` may change this rank's.
+  Parameters run(std::uint64_t step, const std::function<void(Parameters&)>& spoil = {}) {
+    test::Generator random(10 * step + rank_);
+    Parameters own{random.normal(2000), random.normal(600)};
+    if (spoil) spoil(own);
+    std::vector<test::TypedValues> typed;
+    for (const auto& values : own) typed.emplace_back(type_, values);
+    const std::vector<Gradient> gradients{
+        {.parameter = kFirst, .values = typed[0].view(), .rows = 40},
+        {.parameter = kSecond, .values = typed[1].view(), .rows = 20}};
+    const Status status = sum_->run({.step = step, .gradients = gradients});
+    EXPECT_TRUE(status.ok()) << to_string(status);
+    return {typed[0].widened(), typed[1].widened()};
+  }
+
+  static constexpr std::uint64_t kFirst = 4;
+  static constexpr std::uint64_t kSecond = 5;
+
+ private:
+  const std::uint32_t rank_;
+  const DataType type_;
+  std::unique_ptr<AllReduce> sum_;
+};
+
+void blow_up(Parameters& own) {
+  for (auto& values : own) {
+    for (float& value : values) value *= 1e12f;
+  }
+}
+
+class EveryMemory : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryMemory,
+                         testing::Values("waterfill:2+ef", "g_binary+ef", "g_ternary+ef",
+                                         "marsit+ef", "powersgd:2"));
+
+TEST_P(EveryMemory, IsAsBeforeACallThatIsUndone) {
+  on_all_ranks(2, [](Transport& transport) {
+    TwoParameters undone(transport, GetParam());
+    TwoParameters without(transport, GetParam());
+    for (const std::uint64_t step : {0u, 1u}) {
+      EXPECT_EQ(undone.run(step), without.run(step));
+    }
+    undone.run(2, blow_up);
+    EXPECT_NE(undone.sum().remembered(), without.sum().remembered());
+    for (int times = 0; times < 2; ++times) {  // the second time changes nothing
+      undone.sum().undo(TwoParameters::kFirst);
+      undone.sum().undo(TwoParameters::kSecond);
+      EXPECT_EQ(undone.sum().remembered(), without.sum().remembered());
+    }
+    for (const std::uint64_t step : {3u, 4u}) {
+      EXPECT_EQ(undone.run(step), without.run(step));
+    }
+  });
+}
+
+TEST_P(EveryMemory, UndoesParameterByParameter) {
+  on_all_ranks(2, [](Transport& transport) {
+    TwoParameters own(transport, GetParam());
+    own.run(0);
+    const auto before = own.sum().remembered();
+    own.run(1);
+    const auto after = own.sum().remembered();
+    own.sum().undo(TwoParameters::kSecond);
+    const auto undone = own.sum().remembered();
+    ASSERT_EQ(undone.size(), before.size());
+    for (std::size_t i = 0; i < undone.size(); ++i) {
+      const bool is_first = undone[i].parameter == TwoParameters::kFirst;
+      EXPECT_EQ(undone[i], is_first ? after[i] : before[i]);
+      EXPECT_NE(before[i], after[i]);
+    }
+  });
+}
+
+TEST_P(EveryMemory, StartsAnewWhereItsFirstCallIsUndone) {
+  on_all_ranks(2, [](Transport& transport) {
+    TwoParameters undone(transport, GetParam());
+    undone.sum().undo(TwoParameters::kFirst);  // nothing is known of it
+    undone.run(0, blow_up);
+    undone.sum().undo(TwoParameters::kFirst);
+    undone.sum().undo(TwoParameters::kSecond);
+    TwoParameters fresh(transport, GetParam());
+    EXPECT_EQ(undone.run(1), fresh.run(1));
+  });
+}
+
+TEST_P(EveryMemory, DoesNotUndoWhatItWasTold) {
+  on_all_ranks(2, [](Transport& transport) {
+    TwoParameters own(transport, GetParam());
+    own.run(0);
+    const auto told = own.sum().remembered();
+    own.run(1);
+    ASSERT_TRUE(own.sum().remember(told).ok());
+    own.sum().undo(TwoParameters::kFirst);
+    EXPECT_EQ(own.sum().remembered(), told);
+  });
+}
+
+// One parameter that is not finite keeps the step from being taken, so no other may change either.
+TEST_P(EveryMemory, IsUntouchedByACallThatIsNotFinite) {
+  on_all_ranks(2, [](Transport& transport) {
+    TwoParameters own(transport, GetParam());
+    own.run(0);
+    const auto before = own.sum().remembered();
+    const Parameters result = own.run(1, [&](Parameters& values) {
+      blow_up(values);
+      if (transport.rank() == 1) values[1][7] = std::numeric_limits<float>::infinity();
+    });
+    EXPECT_FALSE(std::isfinite(result[1][7]));
+    EXPECT_TRUE(std::isfinite(result[0][7]));
+    EXPECT_EQ(own.sum().remembered(), before);
+    own.sum().undo(TwoParameters::kFirst);  // that call has changed nothing
+    EXPECT_EQ(own.sum().remembered(), before);
+  });
+}
+
+// A sum of numbers that FP16 holds may be none that it holds.
+TEST_P(EveryMemory, IsUntouchedByACallWhoseSumOverflows) {
+  on_all_ranks(2, [](Transport& transport) {
+    TwoParameters own(transport, GetParam(), DataType::kFloat16);
+    own.run(0);
+    const auto before = own.sum().remembered();
+    const Parameters result = own.run(1, [&](Parameters& values) {
+      for (float& value : values[1]) value = 6e4f;
+    });
+    EXPECT_FALSE(std::isfinite(result[1][7]));
+    EXPECT_EQ(own.sum().remembered(), before);
+  });
+}
+
+}  // namespace
+}  // namespace nf

@@ -1,0 +1,103 @@
+// A step with values that are not finite is not taken, and nothing may remember it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+using test::FabricRank;
+using test::on_all_ranks;
+using test::short_profile;
+using Gradients = FabricRank::Gradients;
+
+class SkippedStep : public testing::TestWithParam<const char*> {
+ protected:
+  static FabricOptions options() {
+    return {.profile = short_profile(GetParam()),
+            .admit = Admit::kForced,
+            .timeout = std::chrono::seconds(30)};
+  }
+
+  static void run_step(FabricRank& rank, const std::function<void(Gradients&)>& spoil = {}) {
+    const Status status = rank.run_step(spoil);
+    ASSERT_TRUE(status.ok()) << to_string(status);
+  }
+
+  static std::vector<Fabric::Memory> memory_of(FabricRank& rank) {
+    auto memory = rank.fabric().memory();
+    EXPECT_TRUE(memory) << to_string(memory.status());
+    return *memory;
+  }
+
+  static void expect_equal(const std::vector<Fabric::Memory>& one,
+                           const std::vector<Fabric::Memory>& other) {
+    ASSERT_EQ(one.size(), other.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_EQ(one[i].route, other[i].route);
+      EXPECT_EQ(one[i].remembered, other[i].remembered);
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Routes, SkippedStep,
+                         testing::Values("waterfill:2.5+ef", "g_ternary+ef", "marsit+ef",
+                                         "powersgd:2"));
+
+// What blew up is infinite in the head, which is dense, and huge but finite in a block.
+TEST_P(SkippedStep, IsNotRemembered) {
+  on_all_ranks(2, [](Transport& transport) {
+    FabricRank rank(transport, options());
+    run_step(rank);
+    run_step(rank);
+    const std::vector<Fabric::Memory> before = memory_of(rank);
+    auto state = nlohmann::json::parse(rank.fabric().state());
+    EXPECT_FALSE(before.empty());
+
+    run_step(rank, [&](Gradients& own) {
+      for (float& value : own[0]) value *= 1e12f;
+      if (transport.rank() == 1) own[3][5] = std::numeric_limits<float>::infinity();
+    });
+    EXPECT_EQ(rank.fabric().should_step(), false);
+    EXPECT_GT(std::abs(rank.gradients()[0][0]), 1e6f);
+    expect_equal(memory_of(rank), before);
+
+    // A job that went from the second step to the fourth without the third.
+    FabricRank without(transport, options());
+    ASSERT_EQ(state["step"], 2);
+    state["step"] = 3;
+    ASSERT_TRUE(without.fabric().load_state(state.dump()).ok());
+    ASSERT_TRUE(without.fabric().load_memory(before).ok());
+    for (int step = 3; step < 6; ++step) {
+      run_step(rank);
+      run_step(without);
+      EXPECT_EQ(rank.gradients(), without.gradients()) << "step " << step;
+    }
+    expect_equal(memory_of(rank), memory_of(without));
+  });
+}
+
+// Nor is a second one after it.
+TEST_P(SkippedStep, MayComeTwiceInARow) {
+  on_all_ranks(2, [](Transport& transport) {
+    FabricRank rank(transport, options());
+    run_step(rank);
+    const std::vector<Fabric::Memory> before = memory_of(rank);
+    for (int times = 0; times < 2; ++times) {
+      run_step(rank, [&](Gradients& own) { own[3][5] = std::numeric_limits<float>::quiet_NaN(); });
+      expect_equal(memory_of(rank), before);
+    }
+    run_step(rank);
+    EXPECT_EQ(rank.fabric().should_step(), true);
+    ASSERT_FALSE(before.empty());
+    EXPECT_NE(memory_of(rank)[0].remembered, before[0].remembered);
+  });
+}
+
+}  // namespace
+}  // namespace nf
