@@ -14,6 +14,7 @@ using device::kWarp;
 // few registers to have many loads under way.
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarp;
+constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
 
 static_assert(kRowTile == kThreads / kSumLanes);
@@ -128,11 +129,22 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// A thread a column and kRows rows: the products of the factors, term after term.
+// Whether it is, once it is rounded to the type.
 template <DataType kType>
+__device__ __forceinline__ bool stays_finite(float value) {
+  std::uint32_t held[1];
+  device::store_value<kType>(value, held, 0);
+  const float rounded = device::load_value<kType>(held, 0);
+  return (__float_as_uint(rounded) & ~0x80000000u) < kInfinityBits;
+}
+
+// A thread a column and kRows rows: the products of the factors, term after term. With kChecks they
+// are only looked at: no error may change before it is known that all results are finite.
+template <DataType kType, bool kChecks>
 __global__ void __launch_bounds__(kThreads, 2)
     write_results(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
-                  const std::uint32_t* is_finite, float loss_scale, float unscale) {
+                  const std::uint32_t* is_finite, std::uint32_t* is_unsound, float loss_scale,
+                  float unscale) {
   constexpr std::uint32_t kRows = kResultRows * kResultColumns / kThreads;
   __shared__ float weights[kMostTerms][kResultRows];
   const LowRankTile tile = tiles[blockIdx.x];
@@ -152,38 +164,52 @@ __global__ void __launch_bounds__(kThreads, 2)
     return std::uint64_t{min(tile.row + strip + r, matrix.rows - 1)} * matrix.cols + col;
   };
   float held[kRows];
+  if constexpr (!kChecks) {
 #pragma unroll
-  for (std::uint32_t r = 0; r < kRows; ++r) held[r] = held_at<kType>(matrix, place(r), loss_scale);
+    for (std::uint32_t r = 0; r < kRows; ++r) {
+      held[r] = held_at<kType>(matrix, place(r), loss_scale);
+    }
+  }
   float sums[kRows] = {};
   float owns[kRows] = {};
 #pragma unroll 4
   for (std::uint32_t term = 0; term < terms; ++term) {
     const float sum = matrix.second[std::uint64_t{term} * matrix.cols + col];
-    const float own = matrix.own[std::uint64_t{term} * matrix.cols + col];
+    const float own = kChecks ? 0.0f : matrix.own[std::uint64_t{term} * matrix.cols + col];
 #pragma unroll
     for (std::uint32_t r = 0; r < kRows; ++r) {
       const float weight = weights[term][strip + r];
       sums[r] += weight * sum;
-      owns[r] += weight * own;
+      if constexpr (!kChecks) owns[r] += weight * own;
     }
   }
+  if constexpr (kChecks) {
+    bool stay_finite = true;
+#pragma unroll
+    for (std::uint32_t r = 0; r < kRows; ++r) stay_finite &= stays_finite<kType>(sums[r]);
+    if (!stay_finite) *is_unsound = 1;
+    return;
+  }
+  const bool is_kept = *is_unsound == 0;
 #pragma unroll
   for (std::uint32_t r = 0; r < kRows; ++r) {
     if (tile.row + strip + r >= matrix.rows) break;
-    if (is_usable) matrix.error[place(r)] = unscale * (held[r] - owns[r]);
+    if (is_kept) matrix.error[place(r)] = unscale * (held[r] - owns[r]);
     device::store_value<kType>(is_usable ? sums[r] : __uint_as_float(kNanBits), matrix.values,
                                place(r));
   }
 }
 
 template <DataType kType, bool kWidens>
-__global__ void __launch_bounds__(kThreads) copy_plain(const PlainPiece* pieces) {
+__global__ void __launch_bounds__(kThreads)
+    copy_plain(const PlainPiece* pieces, std::uint32_t* is_unsound) {
   const PlainPiece piece = pieces[blockIdx.x];
   for (std::uint32_t i = threadIdx.x; i < piece.count; i += kThreads) {
     if constexpr (kWidens) {
       piece.wide[i] = device::load_value<kType>(piece.values, i);
     } else {
       device::store_value<kType>(piece.wide[i], piece.values, i);
+      if (!stays_finite<kType>(piece.wide[i])) *is_unsound = 1;
     }
   }
 }
@@ -202,7 +228,7 @@ Status with_terms(std::uint32_t count, Work work) {
 Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
   return with_type(tables.type, [&](auto type) {
     NF_RETURN_IF_ERROR(launch("values that travel as they are", copy_plain<type.value, true>,
-                              tables.plain_count, kThreads, stream, tables.plain));
+                              tables.plain_count, kThreads, stream, tables.plain, nullptr));
     return with_terms(tables.terms, [&](auto terms) {
       return launch("first factors", first_factor<type.value, terms.value>, tables.row_count,
                     kThreads, stream, tables.matrices, tables.rows, tables.terms, loss_scale);
@@ -221,13 +247,22 @@ Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream
 }
 
 Status finish_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
-  NF_RETURN_IF_ERROR(renew_bases(tables, stream));
+  NF_RETURN_IF_ERROR(
+      to_status(cudaMemsetAsync(tables.is_unsound, 0, sizeof(*tables.is_unsound), stream),
+                "clearing of a flag"));
+  NF_RETURN_IF_ERROR(check_second(tables, stream));
   return with_type(tables.type, [&](auto type) {
-    NF_RETURN_IF_ERROR(launch("results of low rank", write_results<type.value>, tables.result_count,
-                              kThreads, stream, tables.matrices, tables.results, tables.terms,
-                              tables.is_finite, loss_scale, 1 / loss_scale));
-    return launch("sums of what travelled as it is", copy_plain<type.value, false>,
-                  tables.plain_count, kThreads, stream, tables.plain);
+    const auto results = [&](const char* what, auto checks) {
+      return launch(what, write_results<type.value, checks.value>, tables.result_count, kThreads,
+                    stream, tables.matrices, tables.results, tables.terms, tables.is_finite,
+                    tables.is_unsound, loss_scale, 1 / loss_scale);
+    };
+    NF_RETURN_IF_ERROR(launch("sums of what travelled as it is", copy_plain<type.value, false>,
+                              tables.plain_count, kThreads, stream, tables.plain,
+                              tables.is_unsound));
+    NF_RETURN_IF_ERROR(results("check of results of low rank", std::true_type()));
+    NF_RETURN_IF_ERROR(renew_bases(tables, stream));
+    return results("results of low rank", std::false_type());
   });
 }
 

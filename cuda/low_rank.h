@@ -50,7 +50,8 @@ struct LowRankTables {
   std::uint64_t seed = 0;
   const LowRankMatrix* matrices = nullptr;
   std::uint32_t matrix_count = 0;
-  std::uint32_t* is_finite = nullptr;  // by matrix: room for whether its second factor is
+  std::uint32_t* is_finite = nullptr;   // by matrix: room for whether its second factor is
+  std::uint32_t* is_unsound = nullptr;  // room for whether any result is not finite
   const LowRankTile* rows = nullptr;
   std::uint32_t row_count = 0;
   const LowRankTile* columns = nullptr;
@@ -77,12 +78,15 @@ Status start_bases(const LowRankMatrix* matrices, std::uint32_t count, std::uint
 Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);
 // LowRank::middle(), once those are summed: writes second factors.
 Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);
-// LowRank::finish(), once those are summed: writes values, errors and bases.
+// LowRank::finish(), once those are summed: writes values, and errors and bases where all values of
+// the call are finite.
 Status finish_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);
 
 // Of middle_low_rank(): first factors made orthonormal in place; NaN where one is not finite.
 Status make_first_orthonormal(const LowRankTables& tables, cudaStream_t stream);
-// Of finish_low_rank(): bases of the next step where second factors are finite, and which are.
+// Of finish_low_rank(): which second factors are finite; a call where one is not is unsound.
+Status check_second(const LowRankTables& tables, cudaStream_t stream);
+// Of finish_low_rank(), after that: bases of the next step, unless the call is unsound.
 Status renew_bases(const LowRankTables& tables, cudaStream_t stream);
 
 }  // namespace nf::cuda

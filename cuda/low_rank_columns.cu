@@ -45,17 +45,26 @@ __global__ void __launch_bounds__(kOrthonormalThreads, 1)
   narrow(matrix.work, count, matrix.first);
 }
 
-// From zeros where `is_finite` is null, so that all columns are drawn.
+// Leaves second factors where renew() looks for them.
+__global__ void __launch_bounds__(kOrthonormalThreads, 1)
+    check(const LowRankMatrix* matrices, std::uint32_t terms, std::uint32_t* is_finite,
+          std::uint32_t* is_unsound) {
+  const LowRankMatrix matrix = matrices[blockIdx.x];
+  const bool is_usable = widen(matrix.second, std::size_t{terms} * matrix.cols, matrix.work);
+  if (threadIdx.x != 0) return;
+  is_finite[blockIdx.x] = is_usable ? 1 : 0;
+  if (!is_usable) *is_unsound = 1;
+}
+
+// From zeros where `is_unsound` is null, so that all columns are drawn.
 __global__ void __launch_bounds__(kOrthonormalThreads, 1)
     renew(const LowRankMatrix* matrices, std::uint32_t terms, std::uint64_t seed,
-          std::uint32_t* is_finite) {
+          const std::uint32_t* is_unsound) {
   __shared__ Orthonormal::Shared shared;
   const LowRankMatrix matrix = matrices[blockIdx.x];
   const std::size_t count = std::size_t{terms} * matrix.cols;
-  if (is_finite != nullptr) {
-    const bool is_usable = widen(matrix.second, count, matrix.work);
-    if (threadIdx.x == 0) is_finite[blockIdx.x] = is_usable ? 1 : 0;
-    if (!is_usable) return;
+  if (is_unsound != nullptr) {
+    if (*is_unsound != 0) return;
   } else {
     for (std::size_t i = threadIdx.x; i < count; i += kOrthonormalThreads) matrix.work[i] = 0;
     __syncthreads();
@@ -72,9 +81,14 @@ Status make_first_orthonormal(const LowRankTables& tables, cudaStream_t stream) 
                 stream, tables.matrices, tables.terms);
 }
 
+Status check_second(const LowRankTables& tables, cudaStream_t stream) {
+  return launch("check of second factors", check, tables.matrix_count, kOrthonormalThreads, stream,
+                tables.matrices, tables.terms, tables.is_finite, tables.is_unsound);
+}
+
 Status renew_bases(const LowRankTables& tables, cudaStream_t stream) {
   return launch("bases of the next step", renew, tables.matrix_count, kOrthonormalThreads, stream,
-                tables.matrices, tables.terms, tables.seed, tables.is_finite);
+                tables.matrices, tables.terms, tables.seed, tables.is_unsound);
 }
 
 Status start_bases(const LowRankMatrix* matrices, std::uint32_t count, std::uint32_t terms,

@@ -86,6 +86,25 @@ TEST_F(DeviceLowRank, SaysNanWhereTheCpuDoesAndRemembersWhatWas) {
   }
 }
 
+// In a matrix that travels as factors, or in a vector: no parameter of that call remembers it.
+TEST_F(DeviceLowRank, RemembersNoCallThatIsNotFinite) {
+  for (const DataType type : test::kAllTypes) {
+    for (const std::size_t bad : {1u, 3u}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(type) << " " << bad);
+      // Sums that the type does not hold, from values that it holds.
+      const float huge = type == DataType::kFloat16 ? 6e4f : 3e38f;
+      Job job{.type = type, .spoil = [=](std::size_t step, std::uint32_t, Parameters& own) {
+                if (step == 2) std::fill(own[bad].begin(), own[bad].end(), huge);
+              }};
+      const Outcome expected = on_cpu(job);
+      EXPECT_FALSE(std::isfinite(expected.values[2][0][bad][0]));
+      expect_same(job, on_device(job), expected);
+      job.loss_scales.pop_back();
+      EXPECT_EQ(expected.memory, on_cpu(job).memory);
+    }
+  }
+}
+
 TEST_F(DeviceLowRank, DrawsColumnsForZeros) {
   expect_same({.terms = 4, .spoil = [](std::size_t step, std::uint32_t, Parameters& own) {
                  if (step != 1) return;
