@@ -27,12 +27,12 @@ LowBitSums::LowBitSums(Transport& transport, const Binding& binding,
 }
 
 Expected<LowBitSums::Route*> LowBitSums::route(const std::string& spelling) {
+  const auto known = routes_.find(spelling);
+  if (known != routes_.end()) return &known->second;
+  Expected<std::unique_ptr<AllReduce>> made = make(spelling);
+  if (!made) return made.status();
   Route& route = routes_[spelling];
-  if (route.all_reduce == nullptr) {
-    Expected<std::unique_ptr<AllReduce>> made = make(spelling);
-    if (!made) return made.status();
-    route.all_reduce = std::move(*made);
-  }
+  route.all_reduce = std::move(*made);
   return &route;
 }
 
