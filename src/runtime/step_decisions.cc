@@ -71,7 +71,8 @@ Status RuntimeFabric::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
 }
 
 void RuntimeFabric::decide() {
-  if (options_.admit == Admit::kUseful) {
+  // Before that, what admission has loaded stands.
+  if (options_.admit == Admit::kUseful && usefulness_->has_observed()) {
     std::vector<bool> in_use;
     for (const Decision& decision : admission_.decisions()) in_use.push_back(decision.is_low_bit);
     in_use.resize(regions(), false);

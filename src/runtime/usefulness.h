@@ -32,6 +32,9 @@ class Usefulness {
   // Learns from a step whose statistics have been summed.
   void observe(const TrainingStep& step);
 
+  // Whether a step has been observed with its times.
+  bool has_observed() const { return !buckets_.empty(); }
+
   // By region, for a step with the routes that the profile names at `step`; all where no step has
   // been observed with its times.
   std::vector<bool> decide(std::uint64_t step, const std::vector<bool>& in_use) const;

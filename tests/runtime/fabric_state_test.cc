@@ -42,5 +42,25 @@ TEST(FabricState, IsWholeAfterAMemoryOfARouteThatIsNone) {
   });
 }
 
+TEST(FabricState, KeepsWhatWasNotUseful) {
+  FabricOptions own = options(Admit::kUseful);
+  own.link_gbps = 1e6;
+  std::vector<std::string> texts(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, own);
+    run_steps(rank, 10);
+    EXPECT_EQ(rank.decision("backbone"), "fp32 not_useful");
+    texts[transport.rank()] = rank.fabric().state();
+  });
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, own);
+    ASSERT_TRUE(rank.fabric().load_state(texts[transport.rank()]).ok());
+    for (int i = 0; i < 10; ++i) {
+      run_steps(rank, 1);
+      EXPECT_EQ(rank.decision("backbone"), "fp32 not_useful") << "step " << rank.fabric().step();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace nf
