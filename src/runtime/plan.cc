@@ -1,5 +1,7 @@
 #include "runtime/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace nf {
@@ -8,6 +10,30 @@ std::size_t RoutedSegments::values() const {
   std::size_t values = 0;
   for (const Segment& segment : segments) values += segment.slot.count;
   return values;
+}
+
+Status check_slots(const Binding& binding, const Bucket& bucket) {
+  const std::size_t parameters = binding.parameters().size();
+  const std::size_t room = bucket.values.count;
+  for (const BucketSlot& slot : bucket.slots) {
+    if (slot.parameter >= parameters) {
+      return {ErrorCode::kInvalidArgument,
+              fmt::format("a slot is of parameter {}, and the model has {}", slot.parameter,
+                          parameters)};
+    }
+    if (slot.offset > room || slot.count > room - slot.offset) {
+      return {ErrorCode::kInvalidArgument,
+              fmt::format("a slot has {} values from value {} on, and the bucket has {}",
+                          slot.count, slot.offset, room)};
+    }
+    const ModelParameter& parameter = binding.parameters()[slot.parameter];
+    if (slot.count > parameter.count) {
+      return {ErrorCode::kInvalidArgument,
+              fmt::format("a slot has {} values of {}, which has {}", slot.count, parameter.name,
+                          parameter.count)};
+    }
+  }
+  return {};
 }
 
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,

@@ -33,6 +33,10 @@ struct Plan {
   bool is_dense() const { return low_bit.empty(); }
 };
 
+// Fails with kInvalidArgument where a slot is of no parameter of the model, has more values than
+// it, or ends beyond the bucket's.
+Status check_slots(const Binding& binding, const Bucket& bucket);
+
 // `routes` by region: in use now, kDenseRoute for dense ones. Small parameters are dense.
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
                std::span<const std::string> routes);

@@ -90,10 +90,16 @@ Status RuntimeFabric::measure() {
 Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) {
   std::unique_lock lock(mutex_);
   NF_RETURN_IF_ERROR(failure_);
-  const bool is_first = bucket.index == 0;
-  if (is_first != (under_way_ == nullptr || under_way_->has_begun_all)) {
+  const bool is_first = under_way_ == nullptr || under_way_->has_begun_all;
+  const std::size_t next = is_first ? 0 : under_way_->buckets.size();
+  if (bucket.index != next) {
     return fail({ErrorCode::kInvalidArgument,
-                 fmt::format("bucket {} of step {} came out of turn", bucket.index, step_)});
+                 fmt::format("bucket {} of step {} came out of turn: bucket {} is next",
+                             bucket.index, step_, next)});
+  }
+  if (Status status = check_slots(binding_, bucket); !status.ok()) {
+    return fail({status.code(),
+                 fmt::format("bucket {} of step {}: {}", bucket.index, step_, status.message())});
   }
   if (is_first) NF_RETURN_IF_ERROR(begin_step(lock));
   const std::shared_ptr<TrainingStep> step = under_way_;

@@ -1,0 +1,109 @@
+// What a Fabric refuses, and that it fails alike from then on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+using test::FabricRank;
+using test::on_all_ranks;
+
+FabricOptions options() {
+  return {.profile = test::short_profile("waterfill:4"),
+          .admit = Admit::kForced,
+          .timeout = std::chrono::seconds(30)};
+}
+
+// Calls work(fabric, values) on a rank that is alone: a bucket's room of 10 values, all 1.
+void alone(const std::function<void(Fabric&, std::vector<float>&)>& work) {
+  on_all_ranks(1, [&](Transport& transport) {
+    FabricRank rank(transport, options());
+    std::vector<float> values(10, 1.0f);
+    work(rank.fabric(), values);
+    EXPECT_THAT(values, testing::Each(1.0f));
+  });
+}
+
+// The head's bias, which has 10 values.
+constexpr std::uint32_t kBias = 4;
+
+TEST(FabricFailure, RefusesABucketThatSkipsOthers) {
+  alone([](Fabric& fabric, std::vector<float>& values) {
+    const std::vector<BucketSlot> slots = {{.parameter = kBias, .offset = 0, .count = 10}};
+    ASSERT_TRUE(fabric.all_reduce({.index = 0, .values = Values(values), .slots = slots}).ok());
+    const Status status = fabric.all_reduce(
+        {.index = 100'000, .is_last = true, .values = Values(values), .slots = slots});
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), testing::HasSubstr("bucket 100000 of step 0"));
+    EXPECT_THAT(status.message(), testing::HasSubstr("bucket 1 is next"));
+    EXPECT_EQ(fabric.step(), 0u);
+  });
+}
+
+TEST(FabricFailure, RefusesABucketThatComesTwice) {
+  alone([](Fabric& fabric, std::vector<float>& values) {
+    const Bucket bucket{.index = 0, .values = Values(values), .slots = {}};
+    ASSERT_TRUE(fabric.all_reduce(bucket).ok());
+    EXPECT_EQ(fabric.all_reduce(bucket).code(), ErrorCode::kInvalidArgument);
+  });
+}
+
+struct BadSlot {
+  BucketSlot slot;
+  std::string words;
+};
+
+void PrintTo(const BadSlot& bad, std::ostream* out) { *out << bad.words; }
+
+constexpr std::size_t kLargest = std::numeric_limits<std::size_t>::max();
+
+class EveryBadSlot : public testing::TestWithParam<BadSlot> {};
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EveryBadSlot,
+    testing::Values(BadSlot{{.parameter = 5, .offset = 0, .count = 1},
+                            "parameter 5, and the model has 5"},
+                    BadSlot{{.parameter = 1'000'000, .offset = 0, .count = 0},
+                            "parameter 1000000, and the model has 5"},
+                    BadSlot{{.parameter = kBias, .offset = 1, .count = 10},
+                            "10 values from value 1 on, and the bucket has 10"},
+                    BadSlot{{.parameter = kBias, .offset = 11, .count = 0},
+                            "0 values from value 11 on, and the bucket has 10"},
+                    BadSlot{{.parameter = 0, .offset = 0, .count = 1000},
+                            "1000 values from value 0 on, and the bucket has 10"},
+                    BadSlot{{.parameter = kBias, .offset = 5, .count = kLargest - 2},
+                            "from value 5 on, and the bucket has 10"}));
+
+TEST_P(EveryBadSlot, IsRefusedBeforeAnythingIsChanged) {
+  alone([](Fabric& fabric, std::vector<float>& values) {
+    const std::vector<BucketSlot> slots = {{.parameter = kBias, .offset = 0, .count = 10},
+                                           GetParam().slot};
+    const Status status =
+        fabric.all_reduce({.index = 0, .is_last = true, .values = Values(values), .slots = slots});
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), testing::HasSubstr("bucket 0 of step 0"));
+    EXPECT_THAT(status.message(), testing::HasSubstr(GetParam().words));
+    EXPECT_EQ(fabric.step(), 0u);
+  });
+}
+
+TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
+  on_all_ranks(1, [&](Transport& transport) {
+    FabricRank rank(transport, options());
+    std::vector<float> values(11, 1.0f);
+    const Status status =
+        rank.fabric().all_reduce({.index = 0,
+                                  .is_last = true,
+                                  .values = Values(values),
+                                  .slots = {{.parameter = kBias, .offset = 0, .count = 11}}});
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), testing::HasSubstr("11 values of head.bias, which has 10"));
+  });
+}
+
+}  // namespace
+}  // namespace nf
