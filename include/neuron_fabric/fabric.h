@@ -141,7 +141,8 @@ class Fabric {
   virtual std::vector<std::string> drain() = 0;
 
   // To go on elsewhere. The text holds the decisions and running statistics, the same on every
-  // rank; the memory is what this rank's error feedback keeps. Both between two steps.
+  // rank, and what this rank has observed for its next step; the memory is what this rank's error
+  // feedback keeps. Every rank loads its own. Both between two steps.
   struct Memory {
     std::string route;
     Remembered remembered;

@@ -46,6 +46,18 @@ StepStatistics from_json(const json& value) {
   return statistics;
 }
 
+json to_json(const Pending& pending) {
+  return {{"loss", pending.loss},
+          {"losses", pending.losses},
+          {"capacity_breach", pending.capacity_breach}};
+}
+
+Pending pending_from_json(const json& value) {
+  return {.loss = number(value.at("loss")),
+          .losses = value.at("losses"),
+          .capacity_breach = value.at("capacity_breach")};
+}
+
 }  // namespace
 
 std::string print(const FabricState& state) {
@@ -58,7 +70,8 @@ std::string print(const FabricState& state) {
                   {"admission", state.admission},
                   {"dense_correction", state.dense_correction},
                   {"low_bit_correction", state.low_bit_correction},
-                  {"to_observe", std::move(to_observe)}};
+                  {"to_observe", std::move(to_observe)},
+                  {"pending", to_json(state.pending)}};
   return text.dump();
 }
 
@@ -74,7 +87,8 @@ Expected<FabricState> parse_fabric_state(std::string_view text, std::size_t regi
                       .admission = value.at("admission"),
                       .dense_correction = value.at("dense_correction"),
                       .low_bit_correction = value.at("low_bit_correction"),
-                      .to_observe = {}};
+                      .to_observe = {},
+                      .pending = {}};
     for (const json& item : value.at("to_observe")) {
       state.to_observe.push_back(from_json(item));
       if (state.to_observe.back().regions.size() != regions) {
@@ -83,6 +97,7 @@ Expected<FabricState> parse_fabric_state(std::string_view text, std::size_t regi
                                   state.to_observe.back().regions.size(), regions));
       }
     }
+    if (value.contains("pending")) state.pending = pending_from_json(value["pending"]);
     return state;
   } catch (const json::exception& error) {
     return Status(ErrorCode::kInvalidArgument,

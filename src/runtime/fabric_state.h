@@ -1,4 +1,5 @@
-// What a Fabric needs to go on elsewhere with the same decisions, as JSON. The same on every rank.
+// What a Fabric needs to go on elsewhere with the same decisions, as JSON. The same on every rank,
+// but for what is pending.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,20 @@
 
 namespace nf {
 
+// What this rank has observed since its last step began, to go with the next one.
+struct Pending {
+  double loss = 0;  // sum of those observed
+  std::uint32_t losses = 0;
+  bool capacity_breach = false;
+};
+
 struct FabricState {
   std::uint64_t step = 0;  // the next one
   std::string admission;
   double dense_correction = 1;
   double low_bit_correction = 1;
   std::vector<StepStatistics> to_observe;  // without times
+  Pending pending;                         // older states have none
 };
 
 std::string print(const FabricState& state);

@@ -269,11 +269,13 @@ std::vector<std::string> RuntimeFabric::drain() {
 
 std::string RuntimeFabric::state() const {
   const std::lock_guard lock(mutex_);
-  FabricState state{.step = step_,
-                    .admission = admission_.state(),
-                    .dense_correction = usefulness_->dense_correction(),
-                    .low_bit_correction = usefulness_->low_bit_correction(),
-                    .to_observe = {}};
+  FabricState state{
+      .step = step_,
+      .admission = admission_.state(),
+      .dense_correction = usefulness_->dense_correction(),
+      .low_bit_correction = usefulness_->low_bit_correction(),
+      .to_observe = {},
+      .pending = {.loss = loss_, .losses = losses_, .capacity_breach = capacity_breach_}};
   for (const std::shared_ptr<TrainingStep>& step : to_observe_) {
     state.to_observe.push_back(step->statistics);
   }
@@ -287,6 +289,9 @@ Status RuntimeFabric::load_state(std::string_view text) {
   NF_RETURN_IF_ERROR(admission_.load(state->admission));
   usefulness_->load_corrections(state->dense_correction, state->low_bit_correction);
   step_ = summed_steps_ = judged_steps_ = state->step;
+  loss_ = state->pending.loss;
+  losses_ = state->pending.losses;
+  capacity_breach_ = state->pending.capacity_breach;
   to_observe_.clear();
   for (const StepStatistics& statistics : state->to_observe) {
     auto step = std::make_shared<TrainingStep>();

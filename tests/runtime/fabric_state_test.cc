@@ -62,5 +62,63 @@ TEST(FabricState, KeepsWhatWasNotUseful) {
   });
 }
 
+// What one rank observes after its last step before the save.
+struct Pending {
+  std::string reason;
+  std::function<void(Fabric&)> observe;
+};
+
+void PrintTo(const Pending& pending, std::ostream* out) { *out << pending.reason; }
+
+class EveryPending : public testing::TestWithParam<Pending> {};
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, EveryPending,
+    testing::Values(Pending{"loss_spike",
+                            [](Fabric& fabric) {
+                              fabric.observe_loss(std::numeric_limits<double>::quiet_NaN());
+                            }},
+                    Pending{"loss_spike",
+                            [](Fabric& fabric) {
+                              fabric.observe_loss(std::numeric_limits<double>::infinity());
+                            }},
+                    Pending{"loss_spike", [](Fabric& fabric) { fabric.observe_loss(1e6); }},
+                    Pending{"capacity", [](Fabric& fabric) { fabric.report_capacity_breach(); }}));
+
+TEST_P(EveryPending, CountsInTheStepAfterALoad) {
+  constexpr int kSteps = 14;
+  std::vector<std::string> texts(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options());
+    run_steps(rank, kSteps);
+    if (transport.rank() == 1) GetParam().observe(rank.fabric());
+    texts[transport.rank()] = rank.fabric().state();
+    run_steps(rank, 3);
+    EXPECT_EQ(rank.decision("backbone"), "fp32 " + GetParam().reason);
+  });
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options());
+    ASSERT_TRUE(rank.fabric().load_state(texts[transport.rank()]).ok());
+    EXPECT_EQ(rank.fabric().state(), texts[transport.rank()]);
+    run_steps(rank, 2);
+    EXPECT_EQ(rank.decision("backbone"), "waterfill:4 admitted");
+    run_steps(rank, 1);
+    EXPECT_EQ(rank.decision("backbone"), "fp32 " + GetParam().reason);
+  });
+}
+
+TEST(FabricState, LoadsWithoutWhatIsPending) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options());
+    rank.fabric().observe_loss(std::numeric_limits<double>::quiet_NaN());
+    rank.fabric().report_capacity_breach();
+    auto older = nlohmann::json::parse(rank.fabric().state());
+    ASSERT_EQ(older.erase("pending"), 1u);
+    ASSERT_TRUE(rank.fabric().load_state(older.dump()).ok());
+    const auto now = nlohmann::json::parse(rank.fabric().state());
+    EXPECT_EQ(now["pending"],
+              nlohmann::json({{"loss", 0.0}, {"losses", 0}, {"capacity_breach", false}}));
+  });
+}
+
 }  // namespace
 }  // namespace nf
