@@ -91,7 +91,9 @@ std::span<const Decision> Admission::decide(std::uint64_t step) {
     const std::string& profiled = binding_.route(r, step);
     const bool is_dense_route = profiled == kDenseRoute;
     Decision decision;
-    if (mode_ == AdmissionMode::kForced) {
+    if (is_detached_) {
+      decision = {false, Reason::kForced};
+    } else if (mode_ == AdmissionMode::kForced) {
       decision = {!is_dense_route, Reason::kForced};
     } else if (is_dense_route) {
       state_.regions[r].is_fallback_new = false;

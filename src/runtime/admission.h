@@ -44,6 +44,9 @@ class Admission {
   // `fp32` at that step is dense and kAdmitted.
   std::span<const Decision> decide(std::uint64_t step);
 
+  // From the next decide() on every region is dense and kForced. The state does not tell.
+  void detach() { is_detached_ = true; }
+
   // By region, as of the latest decide(): to compare with the next.
   std::span<const Decision> decisions() const { return state_.decisions; }
   // The routes in use: the profile's where low-bit, else kDenseRoute.
@@ -66,6 +69,7 @@ class Admission {
   AdmissionMode mode_;
   bool fits_reducer_;
 
+  bool is_detached_ = false;
   Monitor monitor_;
   AdmissionState state_;  // but for the means, which the monitor holds
 };

@@ -246,6 +246,7 @@ void RuntimeFabric::report_capacity_breach() {
 void RuntimeFabric::detach() {
   const std::lock_guard lock(mutex_);
   is_detached_ = true;
+  admission_.detach();
 }
 
 std::optional<bool> RuntimeFabric::should_step() const {

@@ -87,10 +87,7 @@ void RuntimeFabric::decide() {
   for (std::uint32_t region = 0; region < regions(); ++region) {
     step.wanted.push_back(binding_.route(region, step_));
   }
-  if (is_detached_) {
-    for (Decision& decision : step.decisions) decision = {false, Reason::kForced};
-  }
-  if (is_detached_ || options_.mode == Mode::kShadow) {
+  if (options_.mode == Mode::kShadow) {
     step.routes.assign(regions(), std::string(kDenseRoute));
   }
   step.is_watched =

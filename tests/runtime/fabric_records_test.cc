@@ -1,0 +1,57 @@
+// What a Fabric tells of its steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+using nlohmann::json;
+using test::FabricRank;
+using test::on_all_ranks;
+
+FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
+  return {
+      .profile = test::short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
+}
+
+void run_steps(FabricRank& rank, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const Status status = rank.run_step();
+    ASSERT_TRUE(status.ok()) << to_string(status);
+  }
+}
+
+std::vector<json> records(FabricRank& rank, const std::string& event) {
+  std::vector<json> found;
+  for (const std::string& text : rank.records()) {
+    if (json record = json::parse(text); record["event"] == event) found.push_back(record);
+  }
+  return found;
+}
+
+TEST(FabricRecords, TellOnceThatItIsDetached) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("waterfill:4"));
+    run_steps(rank, 2);
+    rank.fabric().detach();
+    run_steps(rank, 10);  // past the end of warm-up
+    std::vector<std::string> told;
+    for (const json& record : records(rank, "decision")) {
+      if (record["step"] == 0) continue;
+      told.push_back(record["step"].dump() + " " + record["region"].get<std::string>() + " " +
+                     record["to"].get<std::string>());
+    }
+    EXPECT_THAT(told, testing::ElementsAre("2 head forced", "2 backbone forced"));
+    std::vector<std::uint64_t> epochs;
+    for (const json& record : records(rank, "step")) epochs.push_back(record["epoch"]);
+    EXPECT_THAT(epochs, testing::ElementsAre(0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
+  });
+}
+
+}  // namespace
+}  // namespace nf
