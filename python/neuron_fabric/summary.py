@@ -157,7 +157,7 @@ class Summary:
                 times.clear()
         self.step, self.epoch = step.step, step.epoch
         self.steps += 1
-        self.skipped_steps += not step.should_step
+        self.skipped_steps += step.should_step is False
         if step.loss is not None:
             self.loss = step.loss
         for value, into in ((step.seconds, self._seconds), (step.exposed_seconds, self._exposed),
@@ -174,7 +174,7 @@ class Summary:
             region.route_now, region.reason = now.route, now.reason
             region.steps += 1
             region.low_bit_steps += now.chosen_route != DENSE_ROUTE
-            region.non_finite += now.non_finite
+            region.non_finite += now.non_finite or 0
             region.norm = now.norm if now.norm is not None else region.norm
             region.error = now.error if now.error is not None else region.error
             for total in (self, region):

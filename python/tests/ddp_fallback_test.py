@@ -93,7 +93,7 @@ def test_a_fault_on_one_rank_makes_all_fall_back_recover_and_lock_out(kind, reas
     for decisions, steps, digests in ranks:
         told = [(d["step"], d["from"], d["to"], d["route"]) for d in decisions]
         assert told == expected
-        assert [s["step"] for s in steps if not s["should_step"]] == (
+        assert [s["step"] for s in steps if s["should_step"] is False] == (
             list(FAULTS) if kind in ("nan", "inf") else [])
         assert digests == ranks[0][2]
         assert [s["epoch"] for s in steps] == [s["epoch"] for s in ranks[0][1]]

@@ -22,6 +22,14 @@ def step(number, **changes):
                          "up_bytes": 32, "seconds": 0.01}]} | changes
 
 
+def unwatched(number):
+    """Nobody has looked at its gradients."""
+    record = step(number, loss=None, should_step=None)
+    for region in record["regions"]:
+        region |= {"route": "fp32", "norm": None, "error": None, "non_finite": None}
+    return record
+
+
 FALLBACK = {"event": "decision", "step": 2, "epoch": 2, "region": "body", "from": "admitted",
             "to": "non_finite", "route": "fp32"}
 NOTICE = {"event": "notice", "time": 1e9, "level": "warning", "text": "mind the gap"}

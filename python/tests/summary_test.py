@@ -3,7 +3,7 @@
 import json
 
 from fake_run import records
-from few_records import ATTACH, FALLBACK, NOTICE, RUN, step
+from few_records import ATTACH, FALLBACK, NOTICE, RUN, step, unwatched
 
 from neuron_fabric.summary import RECENT_STEPS, Summary, SummaryReader
 from neuron_fabric.summary_text import SHOWN_FALLBACKS
@@ -64,6 +64,15 @@ def test_times_are_those_of_the_routes_in_use():
     summary = Summary.of([ATTACH, *dense, *low_bit])
     assert (summary.step_seconds, summary.predicted_exposed_seconds) == (0.6, 0.4)
     assert summary.steps == 12
+
+
+def test_a_step_that_nobody_looked_at_is_not_skipped():
+    bad = step(0, should_step=False)
+    bad["regions"][0] |= {"non_finite": 3}
+    summary = Summary.of([ATTACH, bad, unwatched(1)])
+    assert (summary.steps, summary.skipped_steps) == (2, 1)
+    assert summary.regions["body"].non_finite == 3
+    assert summary.regions["body"].norm == 0.5
 
 
 def test_nothing_is_no_trouble():

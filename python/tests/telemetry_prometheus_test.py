@@ -4,8 +4,9 @@ import urllib.error
 import urllib.request
 
 import pytest
-from few_records import RUN, step
+from few_records import ATTACH, RUN, step, unwatched
 
+from neuron_fabric.telemetry.metrics import Metrics
 from neuron_fabric.telemetry.prometheus import PrometheusFile, PrometheusServer, parse_address
 
 METRICS = r"""# HELP neuron_fabric_info What runs; always 1.
@@ -80,6 +81,16 @@ def test_the_text_for_prometheus(tmp_path):
     reader.flush()
     assert (tmp_path / "run.prom").read_text() == METRICS
     assert [path.name for path in tmp_path.iterdir()] == ["run.prom"]
+
+
+def test_a_step_that_nobody_looked_at_counts_as_a_step_alone():
+    metrics = Metrics()
+    metrics.add(ATTACH)
+    metrics.add(unwatched(0))
+    lines = metrics.text().splitlines()
+    assert "neuron_fabric_steps_total 1" in lines
+    assert "neuron_fabric_skipped_steps_total 0" in lines
+    assert 'neuron_fabric_non_finite_values_total{region="body"} 0' in lines
 
 
 def test_a_region_has_one_state_at_a_time():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from fake_run import records
-from few_records import ATTACH, FALLBACK, step
+from few_records import ATTACH, FALLBACK, step, unwatched
 
 from neuron_fabric.telemetry.records import REASONS, RecordError, parse
 
@@ -16,6 +16,7 @@ def test_a_record_of_an_unknown_kind_is_passed_over():
 @pytest.mark.parametrize("record", [None, 5, [], {}, {"event": 5}, {"event": "step"},
                                     {"event": "step", "step": -1}, {"event": "step", "step": 1.5},
                                     {"event": "step", "step": True}, step(0, loss="low"),
+                                    step(0, should_step=1),
                                     step(0, regions={}), step(0, regions=[5]),
                                     step(0, regions=[{"route": "fp32"}]), ATTACH | {"link": []},
                                     ATTACH | {"profile": None}, FALLBACK | {"to": 5}])
@@ -29,6 +30,14 @@ def test_what_is_missing_or_not_finite_is_none():
     assert (event.loss, event.seconds, event.exposed_seconds, event.regions) == (None, None, None,
                                                                                  ())
     assert parse({"event": "step", "step": 3, "loss": 10**400}).loss is None
+
+
+def test_what_nobody_looked_at_is_unknown():
+    event = parse(unwatched(3))
+    assert event.should_step is None
+    assert [region.non_finite for region in event.regions] == [None, None]
+    assert (parse(step(3)).should_step, parse(step(3, should_step=False)).should_step) == (True,
+                                                                                           False)
 
 
 @pytest.mark.parametrize("before, after, is_fallback", [

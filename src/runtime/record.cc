@@ -52,7 +52,7 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
       {"reason", nf::to_string(step.decisions[region].reason)},
       {"norm", step.is_watched ? finite(std::sqrt(statistics.energy)) : nullptr},
       {"error", is_sampled ? finite(statistics.error_energy / statistics.sample_energy) : nullptr},
-      {"non_finite", statistics.non_finite},
+      {"non_finite", step.is_watched ? ordered_json(statistics.non_finite) : nullptr},
       {"bytes", std::llround(traffic.low_bit_bytes + traffic.engine_bytes)},
       {"dense_bytes", std::llround(traffic.dense_bytes)},
       // Half of what an engine's all-reduce sends are contributions.
@@ -133,7 +133,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                       {"exposed_seconds", exposed_seconds(times)},
                       {"predicted_exposed_seconds", finite(prediction.exposed_seconds)},
                       {"loss", statistics.losses > 0 ? finite(statistics.loss) : nullptr},
-                      {"should_step", non_finite == 0},
+                      {"should_step", step.is_watched ? ordered_json(non_finite == 0) : nullptr},
                       {"buckets", step.buckets.size()},
                       {"regions", regions}};
   if (shadow != nullptr) {

@@ -53,5 +53,21 @@ TEST(FabricRecords, TellOnceThatItIsDetached) {
   });
 }
 
+TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options("fp32", Admit::kForced));
+    run_steps(rank, 18);
+    const std::vector<json> steps = records(rank, "step");
+    ASSERT_EQ(steps.size(), 18u);
+    for (const json& step : steps) {
+      const bool is_watched = step["step"].get<int>() % 16 == 0;
+      EXPECT_EQ(step["should_step"], is_watched ? json(true) : json()) << step["step"];
+      for (const json& region : step["regions"]) {
+        EXPECT_EQ(region["non_finite"], is_watched ? json(0) : json()) << step["step"];
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace nf

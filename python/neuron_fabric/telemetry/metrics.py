@@ -83,7 +83,7 @@ class Metrics:
         self._set("epoch", step.epoch)
         self._set("loss", step.loss)
         self._count("steps_total", 1)
-        self._count("skipped_steps_total", 0 if step.should_step else 1)
+        self._count("skipped_steps_total", 1 if step.should_step is False else 0)
         self._count("step_seconds_total", step.seconds)
         self._count("exposed_seconds_total", step.exposed_seconds)
         self._count("predicted_exposed_seconds_total", step.predicted_exposed_seconds)
@@ -95,7 +95,7 @@ class Metrics:
             self._count("dense_bytes_total", region.dense_bytes, region=name)
             self._set("region_norm", region.norm, region=name)
             self._set("region_error", region.error, region=name)
-            self._count("non_finite_values_total", region.non_finite, region=name)
+            self._count("non_finite_values_total", region.non_finite or 0, region=name)
             self._values["region_state"].pop(self._states.get(name, ()), None)
             self._states[name] = self._set("region_state", 1, region=name, route=region.route,
                                            reason=region.reason)

@@ -75,7 +75,7 @@ class RegionStep:
     reason: str
     norm: float | None
     error: float | None
-    non_finite: int
+    non_finite: int | None  # None where the step was not watched, and so is its should_step
     bytes: int
     dense_bytes: int
     up_bytes: float | None  # of bytes: contributions, without finished sums; None in older records
@@ -101,7 +101,7 @@ class Step:
     shadow_exposed_seconds: float | None  # None outside shadow mode, and so is the next
     shadow_bytes: float | None
     loss: float | None
-    should_step: bool
+    should_step: bool | None
     buckets: int
     regions: tuple[RegionStep, ...]
 
@@ -162,6 +162,17 @@ def _count(record: Fields, key: str) -> int:
     return value
 
 
+def _known_count(record: Fields, key: str) -> int | None:
+    return None if record.get(key) is None else _count(record, key)
+
+
+def _verdict(record: Fields, key: str) -> bool | None:
+    value = record.get(key)
+    if value is not None and not isinstance(value, bool):
+        _refuse(key, "neither true nor false")
+    return value
+
+
 def _text(record: Fields, key: str, default: str = "") -> str:
     value = record.get(key, default)
     if not isinstance(value, str):
@@ -219,7 +230,8 @@ def _region_step(record: Fields) -> RegionStep:
     _needs(record, "name")
     return RegionStep(name=_text(record, "name"), route=_text(record, "route", DENSE_ROUTE),
                       reason=_text(record, "reason"), norm=_number(record, "norm"),
-                      error=_number(record, "error"), non_finite=_count(record, "non_finite"),
+                      error=_number(record, "error"),
+                      non_finite=_known_count(record, "non_finite"),
                       bytes=_count(record, "bytes"), dense_bytes=_count(record, "dense_bytes"),
                       up_bytes=_number(record, "up_bytes"), seconds=_number(record, "seconds"),
                       shadow_route=_text(record, "shadow_route"))
@@ -234,7 +246,7 @@ def _step(record: Fields) -> Step:
                 predicted_exposed_seconds=_number(record, "predicted_exposed_seconds"),
                 shadow_exposed_seconds=_number(record, "shadow_exposed_seconds"),
                 shadow_bytes=_number(record, "shadow_bytes"), loss=_number(record, "loss"),
-                should_step=record.get("should_step") is not False,
+                should_step=_verdict(record, "should_step"),
                 buckets=_count(record, "buckets"),
                 regions=tuple(map(_region_step, _objects(record, "regions"))))
 
