@@ -35,6 +35,11 @@ ordered_json finite(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
+// Names are bytes from a model and a profile; what is not UTF-8 must not throw.
+std::string print(const ordered_json& record) {
+  return record.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 double exposed_seconds(const std::vector<BucketTimes>& buckets) {
   if (buckets.empty()) return 0;
   double done = 0;
@@ -108,7 +113,7 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
                               {"dense_gbps", gbps(link.dense_bytes_per_second)}}},
                             {"regions", regions},
                             {"parameters", parameters}};
-  return record.dump();
+  return print(record);
 }
 
 std::string step_record(const Binding& binding, const TrainingStep& step,
@@ -140,7 +145,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
     record["shadow_bytes"] = shadow->bytes;
     record["shadow_exposed_seconds"] = finite(shadow->exposed_seconds);
   }
-  return record.dump();
+  return print(record);
 }
 
 std::string buckets_record(const Binding& binding, const TrainingStep& step) {
@@ -158,7 +163,7 @@ std::string buckets_record(const Binding& binding, const TrainingStep& step) {
   }
   const ordered_json record{
       {"event", "buckets"}, {"step", step.statistics.step}, {"buckets", buckets}};
-  return record.dump();
+  return print(record);
 }
 
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
@@ -168,7 +173,7 @@ std::string decision_record(const Binding& binding, const TrainingStep& step, st
       {"epoch", step.epoch},           {"region", binding.profile().regions[region].name},
       {"from", nf::to_string(before)}, {"to", nf::to_string(step.decisions[region].reason)},
       {"route", step.routes[region]}};
-  return record.dump();
+  return print(record);
 }
 
 void RecordQueue::push(std::string record) {

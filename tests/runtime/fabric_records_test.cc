@@ -69,5 +69,32 @@ TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
   });
 }
 
+TEST(FabricRecords, TakeNamesThatAreNotUtf8) {
+  on_all_ranks(1, [&](Transport& transport) {
+    FabricOptions own = options("waterfill:4");
+    own.profile.name = "caf\xe9";
+    own.parameters = {{.name = "head.\xff", .module_type = "Linear", .count = 8, .rows = 0},
+                      {.name = "b", .module_type = "Linear", .count = 8, .rows = 0}};
+    test::OwnDenseSum engine(transport);
+    const auto fabric = Fabric::create(transport, engine, own);
+    ASSERT_TRUE(fabric) << to_string(fabric.status());
+    std::vector<float> values(16, 1.0f);
+    for (int step = 0; step < 6; ++step) {
+      const Status status =
+          (*fabric)->all_reduce({.index = 0,
+                                 .is_last = true,
+                                 .values = Values(values),
+                                 .slots = {{.parameter = 0, .offset = 0, .count = 8},
+                                           {.parameter = 1, .offset = 8, .count = 8}}});
+      ASSERT_TRUE(status.ok()) << to_string(status);
+    }
+    std::vector<std::string> events;
+    for (const std::string& text : (*fabric)->drain()) {
+      events.push_back(json::parse(text)["event"]);
+    }
+    EXPECT_THAT(events, testing::IsSupersetOf({"attach", "buckets", "step", "decision"}));
+  });
+}
+
 }  // namespace
 }  // namespace nf
