@@ -154,6 +154,8 @@ class Fabric {
 
  protected:
   virtual DenseSum& engine() = 0;
+  // What all calls fail with from now on: `why`, or what failed before.
+  virtual Status remember_failure(Status why) = 0;
 };
 
 }  // namespace nf

@@ -21,7 +21,9 @@ Status Fabric::all_reduce(const Bucket& bucket) {
   if (!sum) return sum.status();
   if ((*sum)->has_low_bit()) NF_RETURN_IF_ERROR(sum_low_bit(**sum));
   if (const Values dense = (*sum)->dense(); dense.count > 0) {
-    NF_RETURN_IF_ERROR(engine().sum(dense));
+    if (Status status = engine().sum(dense); !status.ok()) {
+      return remember_failure(std::move(status));
+    }
   }
   NF_RETURN_IF_ERROR(finish(**sum));
   return bucket.is_last ? end_step() : Status();

@@ -227,6 +227,11 @@ Status RuntimeFabric::fail(Status why) {
   return failure_;
 }
 
+Status RuntimeFabric::remember_failure(Status why) {
+  const std::lock_guard lock(mutex_);
+  return fail(std::move(why));
+}
+
 void RuntimeFabric::observe_loss(double loss) {
   const std::lock_guard lock(mutex_);
   loss_ += loss;

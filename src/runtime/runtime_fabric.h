@@ -50,6 +50,7 @@ class RuntimeFabric final : public Fabric {
 
  protected:
   DenseSum& engine() override { return engine_; }
+  Status remember_failure(Status why) override;
 
  private:
   RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options, Binding binding,

@@ -105,5 +105,36 @@ TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
   });
 }
 
+// Fails while it is told to.
+class FailingSum final : public DenseSum {
+ public:
+  Status sum(Values) override {
+    return is_failing ? Status(ErrorCode::kPeerLost, "the engine is gone") : Status();
+  }
+  bool is_failing = false;
+};
+
+TEST(FabricFailure, RemembersThatTheEngineFailed) {
+  on_all_ranks(1, [&](Transport& transport) {
+    FailingSum engine;
+    FabricOptions own = options();
+    own.parameters = test::small_model();
+    const auto fabric = Fabric::create(transport, engine, own);
+    ASSERT_TRUE(fabric) << to_string(fabric.status());
+    std::vector<float> values(10, 1.0f);
+    const Bucket bucket{.index = 0,
+                        .is_last = true,
+                        .values = Values(values),
+                        .slots = {{.parameter = kBias, .offset = 0, .count = 10}}};
+    ASSERT_TRUE((*fabric)->all_reduce(bucket).ok());
+    engine.is_failing = true;
+    EXPECT_EQ((*fabric)->all_reduce(bucket).message(), "the engine is gone");
+    engine.is_failing = false;
+    EXPECT_EQ((*fabric)->all_reduce(bucket).message(), "the engine is gone");
+    EXPECT_EQ((*fabric)->end_step().message(), "the engine is gone");
+    EXPECT_EQ((*fabric)->should_step(), false);
+  });
+}
+
 }  // namespace
 }  // namespace nf
