@@ -7,7 +7,6 @@ them, and a report shows what the third one did.
 
 import argparse
 import dataclasses
-import json
 import shlex
 import shutil
 import signal
@@ -15,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric import report, units
+from neuron_fabric import json_text, report, units
 from neuron_fabric.files import write_whole
 from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
 from neuron_fabric.tables import align
@@ -99,7 +98,7 @@ def work(options: argparse.Namespace, command: str) -> None:
                        | {"command": command})
         run.close()
     if dist.get_rank() == 0:
-        write_whole(options.out / RESULTS, json.dumps(results))
+        write_whole(options.out / RESULTS, json_text.dumps(results))
     leave()
 
 
@@ -142,12 +141,14 @@ def conclusion(results: list[dict[str, Any]]) -> str:
 
 
 def show(options: argparse.Namespace) -> None:
-    results = json.loads((options.out / RESULTS).read_text())
+    from neuron_fabric.train.result import parse_result
+
+    results = parse_result((options.out / RESULTS).read_text())
     page = options.out / "demo-report.html"
     write_whole(page, report.make_page(options.out / "runs" / "safe"))
     if options.json:
         for result in results:
-            print(json.dumps(result))
+            print(json_text.dumps(result))
     else:
         print(f"\n{table(results)}\n\n{conclusion(results)}\n\nreport: {page}")
 

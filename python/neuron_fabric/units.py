@@ -1,13 +1,17 @@
 """Numbers for people: three digits that count, and a unit."""
 
+import math
+
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def number(value: float | None) -> str:
-    """1.23, 45.6, 789, 1,234,567, 4.56e-07; a dash for None."""
+    """1.23, 45.6, 789, 1,234,567, 4.56e-07; nan and inf as they are, a dash for None."""
     if value is None:
         return "-"
+    if not math.isfinite(value):
+        return str(value)
     size = abs(value)
     if size >= 1e9 or 0 < size < 1e-4:
         return f"{value:.2e}"

@@ -7,8 +7,8 @@ def run(route, seed, accuracy, seconds=10.0, **changes):
     return {"workload": "digits", "size": "tiny", "route": route, "seed": seed, "ranks": 2,
             "accuracy": accuracy, "loss": 1.0, "bytes": 2.0, "bytes_ratio": 0.5, "bytes_up_ratio": 0.25,
             "step_seconds": 0.1, "exposed_seconds": 0.05, "curve": curve, "diverged": False, "fallbacks": [],
-            "finished": True, "parameters": 100, "steps": 10, "batch": 4, "commit": "abc", "command":
-            "nf train digits", "machine": {"processor": "a processor", "cores": 2},
+            "finished": True, "seconds": seconds, "parameters": 100, "steps": 10, "batch": 4, "commit": "abc",
+            "command": "nf train digits", "machine": {"processor": "a processor", "cores": 2},
             "versions": {"torch": "2.11"}} | changes
 
 

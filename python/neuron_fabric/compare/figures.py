@@ -1,5 +1,6 @@
 """What several runs of each route say together."""
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ def _figures(runs: list[Result], base: list[Result], merit: Merit, target: Targe
         route=runs[0]["route"], runs=len(runs), diverged=sum(run["diverged"] for run in runs),
         accuracy=statistics.fmean(run["accuracy"] for run in runs),
         loss=statistics.fmean(run["loss"] for run in runs),
-        spread=statistics.stdev(own.values()) if len(own) > 1 else None, difference=paired(own, other),
+        spread=_spread(list(own.values())), difference=paired(own, other),
         bytes_ratio=_mean([run["bytes_ratio"] for run in runs]),
         bytes_up_ratio=_mean([run["bytes_up_ratio"] for run in runs]),
         step_seconds=statistics.median(run["step_seconds"] for run in runs),
@@ -106,6 +107,10 @@ def _arrival(ways: Sequence[dict[str, Any]]) -> dict[str, Any]:
     means = {name: statistics.fmean(way[f"{name}_to_target"] for way in there)
              for name in ("seconds", "steps", "bytes")}
     return {"reached": len(there), "arrival": Arrival(**means)}
+
+
+def _spread(values: Sequence[float]) -> float | None:
+    return statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

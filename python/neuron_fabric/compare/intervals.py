@@ -14,7 +14,7 @@ class Difference:
     """To the baseline, run by run of one seed; the interval holds the true mean 9 times in 10."""
 
     mean: float
-    low: float | None = None  # unknown from one pair
+    low: float | None = None  # unknown from one pair, and where a run diverged
     high: float | None = None
 
 
@@ -32,6 +32,8 @@ def paired(own: dict[int, float], base: dict[int, float]) -> Difference | None:
     differences = [own[seed] - base[seed] for seed in sorted(own.keys() & base.keys())]
     if not differences:
         return None
+    if not all(map(math.isfinite, differences)):
+        return Difference(sum(differences) / len(differences))
     middle = statistics.fmean(differences)
     if len(differences) == 1:
         return Difference(middle)

@@ -1,7 +1,6 @@
 """A page of comparisons, from folders of stored results: a table and a picture each, with the machine, the
 commit and the command beside them."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from neuron_fabric import provenance, units
 from neuron_fabric.files import write_whole
+from neuron_fabric.train.result import parse_result
 
 from . import pictures, race, words
 from .figures import BF16, FULL_PRECISION, Comparison, compare
@@ -26,7 +26,7 @@ def stored_results(folder: Path) -> list[dict[str, Any]]:
     results = []
     for path in sorted(folder.rglob("*.json")):
         try:
-            result = json.loads(path.read_text())
+            result = parse_result(path.read_text())
         except (OSError, ValueError) as error:
             raise PageError(f"{path}: {error}") from error
         if isinstance(result, dict) and result.get("finished") and "curve" in result:

@@ -1,9 +1,8 @@
 """Comparisons for people and programs: a row a route, a JSON object a run, and who fell back."""
 
-import json
 from collections.abc import Sequence
 
-from neuron_fabric import units
+from neuron_fabric import json_text, units
 from neuron_fabric.train.target import Merit, to_target
 
 from .figures import Comparison, RouteFigures
@@ -20,7 +19,7 @@ TIMES = 2  # columns, the last
 def json_lines(comparison: Comparison) -> str:
     """One object a run."""
     rows = [result | to_target(comparison.target, result["curve"]) for result in comparison.results]
-    return "\n".join(json.dumps({key: row[key] for key in KEYS}) for row in rows)
+    return "\n".join(json_text.dumps({key: row[key] for key in KEYS}) for row in rows)
 
 
 def route_rows(comparison: Comparison) -> list[list[str]]:

@@ -1,12 +1,11 @@
 """`nf train WORKLOAD`: in a process of a job a rank of it, elsewhere whoever starts the ranks."""
 
-import json
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from neuron_fabric import units
+from neuron_fabric import json_text, units
 from neuron_fabric.launch import Interrupt, LaunchError, launch, require_packages, run_rank
 from neuron_fabric.train.target import Target, to_target
 
@@ -75,7 +74,7 @@ def show(options: "TrainOptions", result: dict[str, Any] | None) -> int:
     # A run that was finished before may have had another target.
     result |= to_target(options.target, result["curve"])
     if options.json:
-        print(json.dumps(result))
+        print(json_text.dumps(result))
     elif result["finished"]:
         print(told(result, options.target))
     if result["diverged"]:

@@ -1,13 +1,14 @@
 """What a run came to, as one JSON object with everything that is needed to make it again."""
 
 import json
+import math
 import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from neuron_fabric import provenance
+from neuron_fabric import json_text, provenance
 from neuron_fabric.files import write_whole
 
 from .target import to_target
@@ -45,16 +46,28 @@ def result_of(run: "Run") -> dict[str, Any]:
 
 
 def write_result(out: Path, result: dict[str, Any]) -> None:
-    write_whole(out / FILE, json.dumps(result))
+    write_whole(out / FILE, json_text.dumps(result))
 
 
 def read_result(out: Path) -> dict[str, Any] | None:
     """None where there is none, or half of one."""
     try:
-        result = json.loads((out / FILE).read_text())
+        result = parse_result((out / FILE).read_text())
     except (OSError, ValueError):
         return None
     return result if isinstance(result, dict) else None
+
+
+def parse_result(text: str) -> Any:
+    """One, or a list of them. Raises ValueError."""
+    return json.loads(text, object_hook=_with_loss)
+
+
+def _with_loss(found: dict[str, Any]) -> dict[str, Any]:
+    """What was evaluated has a loss: null is one that was not finite."""
+    if found.get("accuracy") is not None and "loss" in found and found["loss"] is None:
+        found["loss"] = math.nan
+    return found
 
 
 def is_finished(result: dict[str, Any] | None, identity: dict[str, Any]) -> bool:
