@@ -21,7 +21,9 @@ from neuron_fabric.tables import align
 from neuron_fabric.train.options import TrainOptions, natural, positive
 
 STATIC_ROUTE = "g_binary"
-RESULTS = "results.json"
+# Removed before each demo, so nobody else's files have such names.
+RESULTS = "demo-results.json"
+RUNS = "demo-runs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +86,7 @@ def work(options: argparse.Namespace, command: str) -> None:
               "same seed on the same data\n", flush=True)
     results = []
     for variant in VARIANTS:
-        folder = options.out / "runs" / variant.name
+        folder = options.out / RUNS / variant.name
         run = Run(TrainOptions(
             workload=workload.name, size=options.size, route=variant.route, admit="safe",
             ranks=options.ranks, steps=steps, seed=options.seed, eval_every=steps, out=folder,
@@ -108,7 +110,7 @@ def work(options: argparse.Namespace, command: str) -> None:
 def prepare(out: Path) -> None:
     """Makes the folder, without what an earlier demo left."""
     out.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(out / "runs", ignore_errors=True)
+    shutil.rmtree(out / RUNS, ignore_errors=True)
     (out / RESULTS).unlink(missing_ok=True)
 
 
@@ -145,7 +147,7 @@ def show(options: argparse.Namespace) -> None:
 
     results = parse_result((options.out / RESULTS).read_text())
     page = options.out / "demo-report.html"
-    write_whole(page, report.make_page(options.out / "runs" / "safe"))
+    write_whole(page, report.make_page(options.out / RUNS / "safe"))
     if options.json:
         for result in results:
             print(json_text.dumps(result))

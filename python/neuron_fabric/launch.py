@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 JOB_FOLDER = "NF_JOB_FOLDER"  # tells ranks where to leave the causes of their failures
-FAILURES = "failures.jsonl"
-LOG = "log"
+# Removed before each job, so nobody else's files have such names.
+FAILURES = "nf-failures.jsonl"
+LOG = "nf-log"
 
 
 class LaunchError(Exception):
@@ -40,7 +41,7 @@ def require_packages() -> None:
 def launch(module: str, arguments: Sequence[str], ranks: int, out: Path) -> None:
     """Runs `python -m module arguments` in every rank, by torchrun, to the end of all of them.
 
-    What ranks write to standard output goes where this process writes, their errors go to out/log.
+    What ranks write to standard output goes where this process writes, their errors go to out/nf-log.
     Raises LaunchError with the cause where a rank fails, and Interrupt on a signal.
     """
     require_packages()

@@ -128,6 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
     except LaunchError as error:
         print(f"nf compare: {error}", file=sys.stderr)
         return 1
+    from neuron_fabric.train.checkpoint import OtherRun, check_same
+
     from .jobs import Failures, make_jobs, run_all
 
     options = parse(arguments)
@@ -141,6 +143,8 @@ def main(arguments: list[str] | None = None) -> int:
     failed = 0
     try:
         if not options.table:
+            for job in jobs:
+                check_same(job.out, job.options().identity())
             tell = (lambda text: None) if options.json else (lambda text: print(text, flush=True))
             run_all(jobs, options.side_by_side, tell)
     except Failures as error:
@@ -150,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\nnf compare: {error}; what is done is kept in {options.out}, and the same command goes on "
               "from there", file=sys.stderr)
         return 128 + error.number
-    except OSError as error:
+    except (OtherRun, OSError) as error:
         print(f"nf compare: {error}", file=sys.stderr)
         return 1
     results = [result for job in jobs if (result := job.result()) is not None]

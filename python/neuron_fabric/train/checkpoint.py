@@ -1,8 +1,8 @@
 """What is kept of a run that stops. Every rank has a file of its own, and a last word of rank 0 says which
 of them belong together, so that an interruption never leaves ranks at different steps."""
 
+import contextlib
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.files import write_whole
+
+from .result import differing, read_result
 
 WORD = "state.json"
 FOLDER = "state"
@@ -28,11 +30,14 @@ def kept_steps(out: Path) -> int:
 
 
 def check_same(out: Path, identity: dict[str, Any]) -> None:
-    """Raises OtherRun where the folder holds another one than this."""
-    if kept_steps(out) == 0:
+    """Raises OtherRun where the folder holds another one than this, on its way or finished."""
+    if kept_steps(out):
+        kept = json.loads((out / WORD).read_text()).get("options")
+    elif (result := read_result(out)) is not None and result.get("finished"):
+        kept = result.get("options")
+    else:
         return
-    kept = json.loads((out / WORD).read_text())["options"]
-    if differs := [key for key in identity if kept.get(key) != identity[key]]:
+    if differs := differing(kept, identity):
         raise OtherRun(f"{out} holds a run with another {' and '.join(differs)}; remove the folder, or "
                        "give this run another --out")
 
@@ -66,9 +71,13 @@ class Checkpoint:
         return torch.load(self._file(step), map_location=device) if step else None
 
     def remove(self) -> None:
-        """Of all ranks; one of them does it."""
-        (self.out / WORD).unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Of all ranks; one of them does it. What is not ours stays."""
+        if kept_steps(self.out):
+            (self.out / WORD).unlink()
+        for file in self.folder.glob("rank*.*.pt"):
+            file.unlink()
+        with contextlib.suppress(OSError):  # there is none, or it holds something else
+            self.folder.rmdir()
 
     def _file(self, step: int) -> Path:
         return self.folder / f"rank{self.rank}.{step}.pt"

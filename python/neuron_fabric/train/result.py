@@ -73,4 +73,10 @@ def _with_loss(found: dict[str, Any]) -> dict[str, Any]:
 def is_finished(result: dict[str, Any] | None, identity: dict[str, Any]) -> bool:
     """Whether it is of these options, and complete."""
     return (result is not None and bool(result.get("finished"))
-            and result.get("options") == identity)
+            and not differing(result.get("options"), identity))
+
+
+def differing(kept: dict[str, Any] | None, identity: dict[str, Any]) -> list[str]:
+    """The options in which a run that was kept is another one than this."""
+    kept = kept or {}
+    return [key for key in identity | kept if kept.get(key) != identity.get(key)]

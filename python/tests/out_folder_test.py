@@ -1,0 +1,86 @@
+"""What commands leave alone in the folder that --out names: other runs, and what others have made."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+from compared_runs import run
+from neuron_fabric import demo, launch
+from neuron_fabric.compare.__main__ import main as compare_main
+from neuron_fabric.compare.jobs import make_jobs
+from neuron_fabric.train.__main__ import main as train_main
+from neuron_fabric.train.checkpoint import Checkpoint
+from neuron_fabric.train.options import parse
+from neuron_fabric.train.result import is_finished, write_result
+from ranks import on_ranks
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
+                                reason="the extension neuron_fabric._C is not built")
+WORDS = ["hostile", "--ranks", "1", "--steps", "10", "--route", "plain"]
+
+
+def keep(folder, arguments):
+    """A finished run of these options."""
+    folder.mkdir(parents=True)
+    identity = parse(list(arguments), ["hostile"]).identity()
+    write_result(folder, run("plain", 1, 0.9, options=identity))
+
+
+@pytest.mark.parametrize(("other", "named"), [
+    (["--seed", "2"], "seed"), (["--steps", "20"], "steps"), (["--route", "plain_bf16", "--batch", "4"],
+                                                             "route and batch")])
+def test_a_finished_run_is_not_overwritten_by_another(tmp_path, capsys, other, named):
+    out = tmp_path / "out"
+    keep(out, WORDS)
+    before = (out / "result.json").read_bytes()
+    assert train_main([*WORDS, *other, "--out", str(out)]) == 1
+    assert capsys.readouterr().err == (f"nf train: {out} holds a run with another {named}; remove the folder, "
+                                       "or give this run another --out\n")
+    assert (out / "result.json").read_bytes() == before
+
+
+def test_a_comparison_does_not_overwrite_another(tmp_path, capsys):
+    for job in make_jobs(tmp_path, ["plain", "plain_bf16"], 1, WORDS[:5]):
+        keep(job.out, job.arguments)
+    words = [*WORDS[:5], "--routes", "plain,plain_bf16", "--seeds", "1", "--out", str(tmp_path)]
+    before = (tmp_path / "plain-seed1" / "result.json").read_bytes()
+    assert compare_main([*words, "--steps", "20"]) == 1
+    assert f"nf compare: {tmp_path / 'plain-seed1'} holds a run with another steps" in capsys.readouterr().err
+    assert (tmp_path / "plain-seed1" / "result.json").read_bytes() == before
+    assert compare_main([*words, "--table"]) == 0
+
+
+def test_an_option_that_is_younger_than_a_result_had_its_default():
+    identity = parse(WORDS, ["hostile"]).identity()
+    older = {key: value for key, value in identity.items() if key != "breach_at"}
+    assert is_finished({"finished": True, "options": older}, identity)
+    assert not is_finished({"finished": True, "options": older | {"breach_at": 3}}, identity)
+    assert not is_finished({"finished": True}, identity)
+
+
+def save_and_remove(out: Path) -> None:
+    checkpoint = Checkpoint(out, {"seed": 1})
+    checkpoint.save(5, {})
+    checkpoint.remove()
+
+
+def test_a_run_removes_its_own_state_alone(tmp_path):
+    on_ranks(1, save_and_remove, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "mine").touch()
+    on_ranks(1, save_and_remove, tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["state", "mine"]
+
+
+def test_folders_that_others_have_made_stay(tmp_path):
+    """As those of `nf demo --out .` beside TensorBoard's runs."""
+    for name in ("runs/safe", "log"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("runs/safe/events", "log/mine", "results.json", "failures.jsonl"):
+        (tmp_path / name).write_text(json.dumps({}))
+    before = sorted(tmp_path.rglob("*"))
+    demo.prepare(tmp_path)
+    launch._clear(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
