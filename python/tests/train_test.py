@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from neuron_fabric.train.__main__ import main
-from neuron_fabric.train.options import file_name, parse
+from neuron_fabric.train.options import TrainOptions, file_name, parse
+from neuron_fabric.train.result import differing
 from neuron_fabric.train.traffic import Traffic
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
@@ -173,3 +175,12 @@ def test_routes_have_file_names_and_profiles_an_identity(tmp_path):
         options = parse(["digits", "--route", f"profile:{profile}"], ["digits"])
         identities.append(options.identity())
     assert identities[0] != identities[1]
+
+
+def test_runs_on_other_data_are_other_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    full, again, part, none = (TrainOptions("cifar10", tmp_path, data=data).identity()
+                               for data in (tmp_path / "full", Path("a/../full"), tmp_path / "part", None))
+    assert full == again
+    assert differing(full, part) == differing(full, none) == ["data"]
+    assert "data" not in none

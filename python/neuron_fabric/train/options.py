@@ -42,10 +42,12 @@ class TrainOptions:
     json: bool = False
 
     def identity(self) -> dict[str, Any]:
-        """As JSON has it. Of a profile its content counts, not its name."""
+        """As JSON has it. Of a profile its content counts, not its name; of data the folder."""
         identity = {name: getattr(self, name) for name in _IDENTITY}
         if (profile := self.profile) is not None:
             identity["profile"] = hashlib.sha256(profile.read_bytes()).hexdigest()
+        if self.data is not None:
+            identity["data"] = str(Path(self.data).resolve())
         return identity
 
     @property
