@@ -7,7 +7,9 @@ import pytest
 from compared_runs import RUNS, run
 from neuron_fabric.compare import intervals, page, pictures, race, words
 from neuron_fabric.compare.figures import compare
-from neuron_fabric.train.target import Target
+from neuron_fabric.train.__main__ import told as told_by_train
+from neuron_fabric.train.result import own_times
+from neuron_fabric.train.target import Target, to_target
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -161,3 +163,21 @@ def test_a_page_leaves_out_the_times_of_runs_that_shared_their_machine(tmp_path)
     assert "| bytes | up |\n" in shared
     for word in ("exposed", "| time |", "comes to the target", "soonest"):
         assert word not in shared
+
+
+def test_runs_that_say_that_they_shared_their_machine_have_no_times(tmp_path):
+    results = [*RUNS[:-1], run("default", 2, 0.92, 6.0, shared_machine=True)]
+    for number, result in enumerate(results):
+        (tmp_path / f"{number}.json").write_text(json.dumps(result))
+    made = tmp_path / "page.md"
+    page.make_page([tmp_path], made, tmp_path / "img")
+    assert "exposed" not in made.read_text()
+    assert "- times are left out: 1 of 10 runs shared the machine with others" in made.read_text()
+    rows = [json.loads(line) for line in words.json_lines(compare(results)).splitlines()]
+    assert [row["step_seconds"] for row in rows] == [0.1] * 9 + [None]
+    assert rows[-1]["seconds_to_target"] is None
+    assert rows[-1]["steps_to_target"] == 10
+    target = Target("loss", 1.0)
+    told = told_by_train(own_times(results[-1] | to_target(target, results[-1]["curve"])), target)
+    assert told.splitlines()[2:] == ["the run shared the machine with others: its times are left out",
+                                     "a loss of 1 after 10 steps, 20 B sent"]

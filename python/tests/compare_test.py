@@ -49,15 +49,36 @@ def test_runs_are_made_once_and_compared(tmp_path, capsys):
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["route"] for row in rows] == ["plain", "plain_bf16"]
     assert (tmp_path / "plain-seed1" / "result.json").stat().st_mtime_ns == before
-    assert main([*WORDS, "--out", str(tmp_path), "--table", "--side-by-side", "2"]) == 0
-    told = capsys.readouterr().out
-    assert "plain_bf16" in told
-    assert "exposed" not in told  # runs that share the machine have no times of their own
-
     result = json.loads((tmp_path / "plain-seed1" / "result.json").read_text())
     (tmp_path / "plain-seed1" / "result.json").write_text(json.dumps(result | {"diverged": True}))
     assert main([*WORDS, "--out", str(tmp_path), "--table"]) == 1
     assert "hostile diverges along plain itself (seed 1" in capsys.readouterr().err
+
+
+def test_runs_that_shared_the_machine_have_no_times_whoever_asks(tmp_path, capsys):
+    words = [*WORDS, "--target-loss", "100", "--out", str(tmp_path)]
+    assert main([*words, "--side-by-side", "2"]) == 0
+    assert main([*words, "--table"]) == 0
+    both = capsys.readouterr().out
+    assert both.count("times are left out: 2 of 2 runs shared the machine with others") == 2
+    for word in ("exposed", "time / ", "comes to the target"):
+        assert word not in both
+    assert main([*words, "--table", "--json"]) == 0
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "rows.jsonl").read_text()
+    for row in map(json.loads, printed.splitlines()):
+        assert row["steps_to_target"] == 5
+        assert [row[key] for key in ("step_seconds", "exposed_seconds", "seconds_to_target")] == [None] * 3
+
+    # An earlier version did not say it.
+    for file in tmp_path.glob("*/result.json"):
+        result = json.loads(file.read_text())
+        assert result.pop("shared_machine")
+        file.write_text(json.dumps(result))
+    assert main([*words, "--table", "--side-by-side", "2"]) == 0
+    assert "exposed" not in capsys.readouterr().out
+    assert main([*words, "--table"]) == 0
+    assert "exposed" in capsys.readouterr().out
 
 
 def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path):

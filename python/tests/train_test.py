@@ -69,7 +69,9 @@ def result(folder):
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path):
-    stopped = train(*words(tmp_path, *COMMON, "--seconds", "0.001", "--json"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NF_SHARED_MACHINE", "1")
+        stopped = train(*words(tmp_path, *COMMON, "--seconds", "0.001", "--json"))
     assert stopped.code == 0
     assert f"of {STEPS} steps done; the same command goes on" in stopped.err
     assert 0 < json.loads(stopped.out)["steps"] < STEPS
@@ -85,6 +87,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path)
     assert parts["bytes"] == at_once["bytes"]
     assert [point["step"] for point in parts["curve"]] == [point["step"] for point in at_once["curve"]]
     assert not (tmp_path / "state").exists(), "a finished run needs no checkpoint"
+    assert (parts["shared_machine"], at_once["shared_machine"]) == (True, False), "the first part did"
+    assert "the run shared the machine with others" in train(*words(tmp_path, *COMMON)).out
 
 
 def test_a_result_says_what_came_of_it_and_how_to_make_it_again(whole):

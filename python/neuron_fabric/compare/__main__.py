@@ -88,7 +88,9 @@ def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
     from . import race, words
     from .figures import compare
 
-    comparison = compare(results, options.baseline, options.target, options.side_by_side == 1)
+    # Results that are older do not say how they were made.
+    results = [{"shared_machine": options.side_by_side > 1} | result for result in results]
+    comparison = compare(results, options.baseline, options.target)
     for result in results:
         if result["diverged"] and result["route"] == comparison.baseline:
             print(f"nf compare: {options.workload} diverges along {comparison.baseline} itself (seed "
@@ -98,8 +100,9 @@ def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
     parts = [align(words.route_rows(comparison), left=1), words.legend(comparison)]
     if rows := race.target_rows(comparison):
         parts += [race.title(comparison), align(rows, left=1)]
-    if sentences := race.sentences(comparison) + words.fallbacks(comparison):
-        parts.append("\n".join(sentences))
+    sentences = [*race.sentences(comparison), *words.fallbacks(comparison), words.no_times(comparison)]
+    if any(sentences):
+        parts.append("\n".join(filter(None, sentences)))
     text = "\n\n".join(parts)
     lines = words.json_lines(comparison)
     write_whole(options.out / "table.txt", text + "\n")
@@ -134,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     options = parse(arguments)
     jobs = make_jobs(options.out, chosen_routes(options), options.seeds, passed_on(options),
-                     options.launcher)
+                     options.launcher, options.side_by_side > 1)
     try:
         check(options, jobs)
     except ValueError as error:

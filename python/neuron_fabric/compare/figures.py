@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from neuron_fabric.train.result import shared_machine
 from neuron_fabric.train.target import Merit, Target, to_target
 
 from .intervals import Difference, paired
@@ -51,7 +52,11 @@ class Comparison:
     pace: RouteFigures | None        # the one whose way to the target others are measured by
     target: Target | None
     target_was_given: bool
-    has_times: bool                  # of their own: runs beside others have none
+
+    @property
+    def has_times(self) -> bool:
+        """Of their own, all of them: runs beside others have none."""
+        return not any(map(shared_machine, self.results))
 
     @property
     def judged_by(self) -> Merit:
@@ -59,9 +64,11 @@ class Comparison:
 
 
 def compare(results: Sequence[Result], baseline: str | None = None,
-            target: Target | None = None, has_times: bool = True) -> Comparison:
+            target: Target | None = None, shared: bool = False) -> Comparison:
     """A baseline that is named is all that others are compared with. Else they differ from full precision,
-    which is the truth, and race BF16, which is what they have to beat."""
+    which is the truth, and race BF16, which is what they have to beat. `shared`: all runs shared their
+    machine, whatever they say themselves."""
+    results = [result | {"shared_machine": True} for result in results] if shared else results
     runs: dict[str, list[Result]] = {}
     for result in results:
         runs.setdefault(result["route"], []).append(result)
@@ -73,7 +80,7 @@ def compare(results: Sequence[Result], baseline: str | None = None,
     rows = {route: _figures(own, runs[baseline] if baseline not in (None, route) else [], merit, wanted)
             for route, own in runs.items()}
     return Comparison(results, list(rows.values()), baseline, rows.get(pace or ""), wanted,
-                      target is not None, has_times)
+                      target is not None)
 
 
 def first_of(names: Sequence[str], routes: Iterable[str]) -> str | None:

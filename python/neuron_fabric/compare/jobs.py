@@ -15,6 +15,7 @@ from typing import Any
 from neuron_fabric.launch import Interrupt
 from neuron_fabric.train.options import TrainOptions, file_name, parse
 from neuron_fabric.train.result import is_finished, read_result
+from neuron_fabric.train.run import SHARED
 
 POLL_SECONDS = 0.1
 LAST_LINES = 3  # of a run that failed
@@ -28,6 +29,7 @@ class Job:
     out: Path
     arguments: tuple[str, ...]  # of nf train
     launcher: tuple[str, ...] = ()  # starts its ranks; without one, nf train does
+    shared: bool = False  # whether others run beside it
 
     @property
     def name(self) -> str:
@@ -43,14 +45,14 @@ class Job:
 
 
 def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[str],
-              launcher: Sequence[str] = ()) -> list[Job]:
+              launcher: Sequence[str] = (), shared: bool = False) -> list[Job]:
     """By seed, so that the routes of one seed are complete as early as can be."""
     jobs = []
     for seed in range(1, seeds + 1):
         for route in routes:
             folder = out / f"{file_name(route)}-seed{seed}"
             words = (*arguments, "--route", route, "--seed", str(seed), "--out", str(folder))
-            jobs.append(Job(route, seed, folder, words, tuple(launcher)))
+            jobs.append(Job(route, seed, folder, words, tuple(launcher), shared))
     return jobs
 
 
@@ -121,6 +123,7 @@ def _start(job: Job) -> subprocess.Popen:
     words = [*job.launcher, sys.executable, "-P", "-m", "neuron_fabric.train", *job.arguments]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                                 "NF_COMMAND": shlex.join([*job.launcher, "nf", "train", *job.arguments])}
+    environment |= {SHARED: "1"} if job.shared else {}
     with open(job.out / "train.log", "w") as log:
         # Runs of their own session, or an interrupt would reach their ranks before themselves.
         return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment,

@@ -50,7 +50,8 @@ def section(name: str, comparison: Comparison, picture: str, note: str = "") -> 
     if rows := race.target_rows(comparison):
         parts += [race.title(comparison), words.markdown(rows)]
     parts.append(f"![{title}]({picture})")
-    if sentences := race.sentences(comparison) + words.fallbacks(comparison):
+    reason = [] if note else filter(None, [words.no_times(comparison)])
+    if sentences := [*race.sentences(comparison), *words.fallbacks(comparison), *reason]:
         parts.append("\n".join(f"- {sentence}" for sentence in sentences))
     return "\n\n".join([*parts, origin(comparison.results)])
 
@@ -79,10 +80,10 @@ def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:
         images.mkdir(parents=True, exist_ok=True)
         picture = images / f"results_{folder.name}.svg"
         shared = folder / SHARED_NOTE
-        comparison = compare(results, has_times=not shared.exists())
+        comparison = compare(results, shared=shared.exists())
         pictures.draw(comparison, [picture])
         link = os.path.relpath(picture, page.parent)
-        note = folder / NOTE if comparison.has_times else shared
+        note = shared if shared.exists() else folder / NOTE
         sections.append(section(folder.name, comparison, link,
                                 note.read_text().strip() if note.exists() else ""))
     if not sections:

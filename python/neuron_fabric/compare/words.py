@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from neuron_fabric import json_text, units
+from neuron_fabric.train.result import own_times, shared_machine
 from neuron_fabric.train.target import Merit, to_target
 
 from .figures import Comparison, RouteFigures
@@ -17,8 +18,9 @@ TIMES = 2  # columns, the last
 
 
 def json_lines(comparison: Comparison) -> str:
-    """One object a run."""
-    rows = [result | to_target(comparison.target, result["curve"]) for result in comparison.results]
+    """One object a run. The times of runs that shared their machine are null."""
+    rows = [own_times(result | to_target(comparison.target, result["curve"]))
+            for result in comparison.results]
     return "\n".join(json_text.dumps({key: row[key] for key in KEYS}) for row in rows)
 
 
@@ -67,6 +69,13 @@ def legend(comparison: Comparison) -> str:
              "spread: standard deviation over seeds", "bytes: sent both ways, of FP32's",
              "up: the contributions alone"]
     return "; ".join(filter(None, parts))
+
+
+def no_times(comparison: Comparison) -> str:
+    """Why there are none; empty where there are."""
+    beside = sum(map(shared_machine, comparison.results))
+    return (f"times are left out: {beside} of {units.counted(len(comparison.results), 'run')} shared the "
+            "machine with others" if beside else "")
 
 
 def fallbacks(comparison: Comparison) -> list[str]:

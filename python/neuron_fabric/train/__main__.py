@@ -19,13 +19,16 @@ def told(result: dict[str, Any], target: Target | None) -> str:
              f"{result['steps']:,} steps, {units.seconds(result['seconds'])} of training",
              f"sent {units.byte_count(result['bytes'])} a step, {units.percent(result['bytes_ratio'])} of "
              f"FP32 both ways, {units.percent(result['bytes_up_ratio'])} of its contributions",
+             "the run shared the machine with others: its times are left out"
+             if result.get("shared_machine") else
              f"step {units.seconds(result['step_seconds'])}, exposed "
              f"{units.seconds(result['exposed_seconds'])}"]
     if target is not None:
+        took = "" if result["seconds_to_target"] is None else \
+            f"{units.seconds(result['seconds_to_target'])} of training, "
         lines.append(f"{target} not reached" if result["steps_to_target"] is None else
                      f"{target} after {units.counted(result['steps_to_target'], 'step')}, "
-                     f"{units.seconds(result['seconds_to_target'])} of training, "
-                     f"{units.byte_count(result['bytes_to_target'])} sent")
+                     f"{took}{units.byte_count(result['bytes_to_target'])} sent")
     if result["fallbacks"]:
         lines.append(f"fallbacks: {len(result['fallbacks'])}, the first at step "
                      f"{result['fallbacks'][0]['step']}: {result['fallbacks'][0]['reason']}")
@@ -68,11 +71,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def show(options: "TrainOptions", result: dict[str, Any] | None) -> int:
+    from neuron_fabric.train.result import own_times
+
     if result is None:
         print(f"nf train: the ranks left no result in {options.out}", file=sys.stderr)
         return 1
     # A run that was finished before may have had another target.
-    result |= to_target(options.target, result["curve"])
+    result = own_times(result | to_target(options.target, result["curve"]))
     if options.json:
         print(json_text.dumps(result))
     elif result["finished"]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 FILE = "result.json"
+TIMES = ("step_seconds", "compute_seconds", "exposed_seconds", "seconds_to_target")
 
 
 def result_of(run: "Run") -> dict[str, Any]:
@@ -32,7 +33,8 @@ def result_of(run: "Run") -> dict[str, Any]:
         "size": run.workload.size_name, "admit": options.admit,
         "device": run.device.type, "batch": run.workload.batch_size, "steps": len(run.losses),
         "wanted_steps": run.steps, "parameters": run.values, "dense_bytes": run.dense_bytes,
-        "seconds": run.seconds, "finished": run.is_over, "diverged": run.diverged,
+        "seconds": run.seconds, "shared_machine": run.is_beside_others,
+        "finished": run.is_over, "diverged": run.diverged,
         "curve": run.curve, "losses": run.losses, "regions": traffic.regions,
         "fallbacks": traffic.fallbacks, "options": run.identity,
         "versions": provenance.versions(), "commit": provenance.commit(),
@@ -68,6 +70,16 @@ def _with_loss(found: dict[str, Any]) -> dict[str, Any]:
     if found.get("accuracy") is not None and "loss" in found and found["loss"] is None:
         found["loss"] = math.nan
     return found
+
+
+def shared_machine(result: dict[str, Any]) -> bool:
+    """Whether the run, or a part of it, was beside others, so that its times are not its own."""
+    return bool(result.get("shared_machine"))
+
+
+def own_times(result: dict[str, Any]) -> dict[str, Any]:
+    """The result; without times where they are not the run's own."""
+    return result | dict.fromkeys(TIMES) if shared_machine(result) else result
 
 
 def is_finished(result: dict[str, Any] | None, identity: dict[str, Any]) -> bool:

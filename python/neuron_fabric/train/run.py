@@ -1,6 +1,7 @@
 """One model on its way through training. Everything but times is the same on all ranks."""
 
 import math
+import os
 import time
 from typing import Any
 
@@ -17,6 +18,7 @@ from .options import TrainOptions
 from .routes import attach
 from .traffic import Traffic
 
+SHARED = "NF_SHARED_MACHINE"  # set by whoever starts several runs at a time
 READ_EVERY = 25  # steps after which losses are read: nobody waits for the device at each
 
 
@@ -53,6 +55,7 @@ class Run:
         self.curve: list[dict[str, Any]] = []  # evaluations
         self.seconds = 0.0                     # of training, without evaluations
         self.step_times: list[float] = []      # means of some steps each
+        self.is_beside_others = SHARED in os.environ  # for a part of the run: then times are not its own
         self.diverged = False
         self._traffic_before = Traffic()       # of earlier parts of the run
         self._progress: Progress | None = None
@@ -138,7 +141,8 @@ class Run:
         """This rank's, to go on from."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                 "losses": self.losses, "curve": self.curve, "seconds": self.seconds,
-                "step_times": self.step_times, "traffic": self.traffic().to_dict(),
+                "step_times": self.step_times, "shared_machine": self.is_beside_others,
+                "traffic": self.traffic().to_dict(),
                 "fabric": self.fabric.state_dict() if self.fabric is not None else None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -147,6 +151,7 @@ class Run:
         self.optimizer.load_state_dict(state["optimizer"])
         self.losses, self.curve, self.seconds = state["losses"], state["curve"], state["seconds"]
         self.step_times = state["step_times"]
+        self.is_beside_others |= state.get("shared_machine", False)
         self._traffic_before = Traffic(**state["traffic"])
         if self.fabric is not None:
             self.fabric.load_state_dict(state["fabric"])
