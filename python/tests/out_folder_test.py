@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
 from compared_runs import run
 from neuron_fabric import demo, launch
 from neuron_fabric.compare.__main__ import main as compare_main
 from neuron_fabric.compare.jobs import make_jobs
 from neuron_fabric.train.__main__ import main as train_main
-from neuron_fabric.train.checkpoint import Checkpoint
+from neuron_fabric.train.checkpoint import Checkpoint, OtherRun
 from neuron_fabric.train.options import parse
 from neuron_fabric.train.result import is_finished, write_result
 from ranks import on_ranks
@@ -72,6 +74,47 @@ def test_a_run_removes_its_own_state_alone(tmp_path):
     (tmp_path / "state" / "mine").touch()
     on_ranks(1, save_and_remove, tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["state", "mine"]
+
+
+def save_alone(out: Path, step: int) -> None:
+    """Where each rank has a folder of its own, the word of rank 0 reaches rank 0 alone."""
+    Checkpoint(out / str(dist.get_rank()), {"seed": 1}).save(step, {"step": step})
+
+
+def go_on(out: Path, seed: int = 1) -> str:
+    try:
+        state = Checkpoint(out, {"seed": seed}).load(torch.device("cpu"))
+    except OtherRun as error:
+        return str(error)
+    return f"goes on from {state['step']}" if state else "begins"
+
+
+def go_on_alone(out: Path, seed: int = 1) -> str:
+    return go_on(out / str(dist.get_rank()), seed)
+
+
+def save_together(out: Path, step: int) -> None:
+    Checkpoint(out, {"seed": 1}).save(step, {"step": step})
+
+
+def test_ranks_go_on_from_the_same_step_or_not_at_all(tmp_path):
+    assert on_ranks(2, go_on, tmp_path / "none") == ["begins"] * 2
+    on_ranks(2, save_together, tmp_path / "shared", 5)
+    assert on_ranks(2, go_on, tmp_path / "shared") == ["goes on from 5"] * 2
+    (tmp_path / "shared" / "state" / "rank1.5.pt").unlink()
+    assert "(rank 0: 5, rank 1: 0): give an --out" in on_ranks(2, go_on, tmp_path / "shared")[0]
+
+    on_ranks(2, save_alone, tmp_path, 5)
+    for told in on_ranks(2, go_on_alone, tmp_path):
+        assert told.endswith("(rank 0: 5, rank 1: 0): give an --out that all machines share, or remove the "
+                             "folder on each")
+
+
+def test_a_run_that_one_rank_refuses_is_refused_by_all(tmp_path):
+    on_ranks(2, save_alone, tmp_path, 5)
+    told = on_ranks(2, go_on_alone, tmp_path, 2)
+    assert told == [f"{tmp_path / '0'} holds a run with another seed; remove the folder, or give this run "
+                    "another --out"] * 2
 
 
 def test_folders_that_others_have_made_stay(tmp_path):

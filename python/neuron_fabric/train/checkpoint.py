@@ -18,7 +18,7 @@ FOLDER = "state"
 
 
 class OtherRun(RuntimeError):
-    """The folder belongs to a run with other options."""
+    """The folder belongs to a run with other options, or ranks see other folders."""
 
 
 def kept_steps(out: Path) -> int:
@@ -43,15 +43,15 @@ def check_same(out: Path, identity: dict[str, Any]) -> None:
 
 
 class Checkpoint:
-    """In all ranks together. Raises OtherRun as check_same() does: ranks may have been started by others
-    than `nf train`."""
+    """In all ranks together. Raises OtherRun on all of them, as check_same() does on one: ranks may have
+    been started by others than `nf train`, and on machines that do not share the folder."""
 
     def __init__(self, out: Path, identity: dict[str, Any]) -> None:
-        check_same(out, identity)
         self.out = out
         self.folder = out / FOLDER
         self.identity = identity
         self.rank = dist.get_rank()
+        self.step = self._agreed_step()  # to go on from
 
     def save(self, step: int, state: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -67,8 +67,7 @@ class Checkpoint:
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
         """None where there is nothing to go on from."""
-        step = kept_steps(self.out)
-        return torch.load(self._file(step), map_location=device) if step else None
+        return torch.load(self._file(self.step), map_location=device) if self.step else None
 
     def remove(self) -> None:
         """Of all ranks; one of them does it. What is not ours stays."""
@@ -78,6 +77,24 @@ class Checkpoint:
             file.unlink()
         with contextlib.suppress(OSError):  # there is none, or it holds something else
             self.folder.rmdir()
+
+    def _agreed_step(self) -> int:
+        """Collective: a rank that goes on from elsewhere, or not at all, would leave the others waiting."""
+        step, refusal = kept_steps(self.out), None
+        try:
+            check_same(self.out, self.identity)
+        except OtherRun as error:
+            refusal = str(error)
+        found: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(found, (step if self._file(step).exists() else 0, refusal))
+        steps, refusals = zip(*found, strict=True)
+        if any(refusals):
+            raise OtherRun(next(filter(None, refusals)))
+        if len(set(steps)) > 1:
+            kept = ", ".join(f"rank {rank}: {step}" for rank, step in enumerate(steps))
+            raise OtherRun(f"ranks find other steps kept in {self.out} ({kept}): give an --out that all "
+                           "machines share, or remove the folder on each")
+        return steps[0]
 
     def _file(self, step: int) -> Path:
         return self.folder / f"rank{self.rank}.{step}.pt"
