@@ -15,7 +15,9 @@ from neuron_fabric.settings import Settings
 
 
 class HookState:
-    """Takes the options of attach(). Begins with the first bucket, on all ranks at the same time."""
+    """Takes the options of attach() but `scaler`: a hook does not see the forward pass, so whoever has a
+    GradScaler calls fabric.set_loss_scale() before each backward. Begins with the first bucket, on all ranks
+    at the same time."""
 
     def __init__(
         self,
@@ -25,6 +27,9 @@ class HookState:
         process_group: dist.ProcessGroup | None = None,
         **options: object,
     ) -> None:
+        if "scaler" in options:
+            raise TypeError("nf.HookState takes no scaler: call "
+                            "state.fabric.set_loss_scale(scaler.get_scale()) before each backward")
         self.module = module
         self.process_group = process_group
         self.settings = Settings(profile=profile, **options)

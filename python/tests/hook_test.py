@@ -76,6 +76,11 @@ def test_the_options_are_checked_when_the_state_is_made():
         assert told == "admit is one of useful, safe, not 'fast'"
 
 
+def test_a_scaler_is_told_where_it_goes():
+    with pytest.raises(TypeError, match=r"no scaler: call state\.fabric\.set_loss_scale"):
+        nf.HookState(make(), scaler=object())
+
+
 def modes_that_differ() -> str:
     modes = {"NF_MODE": "off" if dist.get_rank() == 1 else "on"}
     with mock.patch.dict(os.environ, modes):
