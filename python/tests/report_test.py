@@ -216,6 +216,14 @@ def test_a_timeline_column_shows_the_worst_that_happened_in_it():
         ("admitted", "waterfill:5"), ("non_finite", "fp32")]
 
 
+def test_the_step_time_says_of_how_many_steps_it_is():
+    dense = [step(number, epoch=1, seconds=0.5) for number in range(7)]
+    since = [step(number, epoch=2) for number in range(7, 10)]
+    assert "<p>median of 3 steps</p>" in page(run_of([ATTACH, *dense, *since]))
+    untimed = page(run_of([ATTACH, step(0, seconds=None)]))
+    assert "median of" not in untimed
+
+
 def test_a_mean_of_nothing_is_none():
     assert Spread().mean is None
 
@@ -245,6 +253,19 @@ def test_a_resumed_job_shows_what_came_of_it(tmp_path):
                          "It went on from an earlier step 1 time, last from 3 to 2; plots leave "
                          "out what was undone."]
     assert run.summary.steps == 7  # bytes were sent all the same
+
+
+def test_plots_leave_out_what_was_undone_in_wide_columns():
+    columns = Columns(most=4)
+    for number in range(16):
+        columns.at(number).steps += 1
+    assert columns.width == 4
+    columns.cut(10)
+    assert [(column.first, column.cell.steps) for column in columns] == [(0, 4), (4, 4)]
+    columns.at(10).steps += 1
+    assert [(column.first, column.cell.steps) for column in columns] == [(0, 4), (4, 4), (8, 1)]
+    columns.cut(8)
+    assert [column.first for column in columns] == [0, 4]
 
 
 def test_a_job_that_starts_over_forgets_its_plots():

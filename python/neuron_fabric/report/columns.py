@@ -108,8 +108,9 @@ class Columns:
         return cell
 
     def cut(self, step: int) -> None:
-        """Forgets all from `step` on; of the column that it lies in, what is before it stays."""
-        keep = -(-(step - self._origin) // self.width)
+        """Forgets all from `step` on, with the whole column that it lies in: steps of one column cannot be
+        told apart."""
+        keep = (step - self._origin) // self.width
         del self._cells[max(keep, 0):]
 
     def __iter__(self) -> Iterator[Column]:

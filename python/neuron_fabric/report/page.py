@@ -5,7 +5,6 @@ from html import escape
 from importlib import resources
 
 from .. import units
-from ..summary import RECENT_STEPS
 from ..telemetry.records import LOW_BIT_REASONS, Decision
 from .charts import fallbacks, figures
 from .layers import layers, region_table
@@ -112,7 +111,7 @@ def _bytes_tile(run: Run) -> str:
 
 def _step_tile(run: Run) -> str:
     summary = run.summary
-    lines = [f"median of {units.counted(min(summary.steps, RECENT_STEPS), 'step')}"]
+    lines = [f"median of {units.counted(summary.timed_steps, 'step')}"] if summary.timed_steps else []
     if not run.is_shadow and len(run.dense_seconds) >= 5:
         dense = sorted(run.dense_seconds)[len(run.dense_seconds) // 2]
         lines.append(f"{units.seconds(dense)} in {len(run.dense_seconds):,} all-dense steps")
