@@ -17,7 +17,7 @@ from neuron_fabric.meeting import agree, of_rank_0, together
 from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
 from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
-from neuron_fabric.settings import Settings, is_positive, mode
+from neuron_fabric.settings import Settings, is_timeout, mode
 from neuron_fabric.summary import SummaryReader
 from neuron_fabric.telemetry import Reader, Telemetry, make_readers
 
@@ -162,7 +162,7 @@ def open_session(
             "torch.distributed is not initialised: call init_process_group() before attach()"
         )
     group = group if group is not None else dist.group.WORLD
-    seconds = timeout if is_positive(timeout) else _timeout_of(group)
+    seconds = timeout if is_timeout(timeout) else _timeout_of(group)
     own = own_group(group, seconds)
     settings, now = together(own, lambda: (check(), mode()))
     agree(own, {"NF_MODE": now})
@@ -192,9 +192,11 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:
-    """What the user allows a collective to take."""
-    try:
-        backend = group._get_backend(torch.device("cpu"))
-        return backend.options._timeout.total_seconds()
-    except (RuntimeError, AttributeError):
-        return dist.constants.default_pg_timeout.total_seconds()
+    """What the user allows a collective to take. A group has a backend for each kind of device, or
+    for one alone; the host's is asked first."""
+    for device in sorted(group._device_types, key=str):
+        try:
+            return group._get_backend(device).options._timeout.total_seconds()
+        except (RuntimeError, AttributeError):
+            continue  # one that does not say
+    return dist.constants.default_pg_timeout.total_seconds()

@@ -10,6 +10,7 @@ MODES = ("on", "shadow", "off")
 ADMITS = ("useful", "safe")
 TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling")
 REDUCERS = ("ranks", "cxl")
+MOST_SECONDS = 1e9  # of a timeout: clocks count nanoseconds in 64 bits
 
 
 def _one_of(what: str, value: object, known: tuple[str, ...]) -> str:
@@ -20,6 +21,10 @@ def _one_of(what: str, value: object, known: tuple[str, ...]) -> str:
 
 def is_positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def is_timeout(value: object) -> bool:
+    return is_positive(value) and value <= MOST_SECONDS
 
 
 @dataclass
@@ -49,8 +54,9 @@ class Settings:
         _one_of("reducer", self.reducer, REDUCERS)
         if self.link_gbps is not None and not is_positive(self.link_gbps):
             raise ValueError(f"link_gbps is a speed in Gb/s, not {self.link_gbps!r}")
-        if self.timeout is not None and not is_positive(self.timeout):
-            raise ValueError(f"timeout is a number of seconds, not {self.timeout!r}")
+        if self.timeout is not None and not is_timeout(self.timeout):
+            raise ValueError(f"timeout is a number of seconds, not {self.timeout!r}; the most is "
+                             f"{MOST_SECONDS:.0f}")
         if not isinstance(self.seed, int) or not 0 <= self.seed < 1 << 64:
             raise ValueError(f"seed is a number from 0 to 2**64 - 1, not {self.seed!r}")
         if self.run_dir is not None and not isinstance(self.run_dir, (str, os.PathLike)):

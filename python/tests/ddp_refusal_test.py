@@ -58,6 +58,7 @@ WRONG_OPTIONS = [
     ({"link_gbps": "fast"}, "link_gbps is a speed in Gb/s, not 'fast'"),
     ({"timeout": 0}, "timeout is a number of seconds, not 0"),
     ({"timeout": "long"}, "timeout is a number of seconds, not 'long'"),
+    ({"timeout": float("inf")}, "timeout is a number of seconds, not inf; the most is 1000000000"),
     ({"seed": -1}, "seed is a number from 0 to 2**64 - 1, not -1"),
     ({"seed": "x"}, "seed is a number from 0 to 2**64 - 1, not 'x'"),
     ({"run_dir": 3}, "run_dir is a folder, not 3"),
