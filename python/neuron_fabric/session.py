@@ -59,6 +59,8 @@ class Session:
         self._shared_name = ""
         if settings.reducer == "cxl":
             self._shared_name = of_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
+            # Before the runtime, in whose making ranks wait for one another.
+            together(self.own_group, self._clear_lines)
         self.runtime = together(self.own_group, self._make_runtime)
         self._notices: list[str] = []
         if self.runtime.why_on_host:
@@ -103,11 +105,13 @@ class Session:
             "seed": self.settings.seed,
         }
 
-    def _make_runtime(self) -> _C.Runtime:
+    def _clear_lines(self) -> None:
         if self.rank == 0 and self.settings.record_lines is not None:
             path = Path(self.settings.record_lines).absolute()
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("")  # where that fails, it does before the first step
+
+    def _make_runtime(self) -> _C.Runtime:
         return _C.Runtime(
             names=self.parameters.names,
             module_types=self.parameters.module_types,

@@ -90,6 +90,18 @@ def test_records_the_lines_of_all_gradients(tmp_path, route):
     assert lines[route] <= STEPS * (sum(sizes) / in_a_line + len(sizes) + 4)
 
 
+def refused_lines(path: str) -> str:
+    with pytest.raises((OSError, RuntimeError)) as caught:
+        over("g_binary", reducer="cxl", record_lines=path, timeout=20)
+    return str(caught.value)
+
+
+def test_a_file_for_lines_that_cannot_be_written_is_named_on_every_rank(tmp_path):
+    """At once: nobody waits for rank 0 in what the runtime measures at first."""
+    for told in on_ranks(2, refused_lines, str(tmp_path), timeout=15):
+        assert f"Is a directory: '{tmp_path}'" in told
+
+
 def recorded(path: str) -> int:
     run = over("g_binary", reducer="cxl", record=path)
     return run.steps
