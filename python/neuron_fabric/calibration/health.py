@@ -10,7 +10,7 @@ LEAST_NORMS = 10  # before a step: it is not judged by fewer
 
 
 class HealthReader(Reader):
-    """Keeps the most of each region."""
+    """Of one branch. Keeps the most of each region."""
 
     def __init__(self) -> None:
         self._errors: dict[str, float] = defaultdict(float)

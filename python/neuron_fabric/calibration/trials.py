@@ -21,17 +21,18 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
     losses = list(known.losses) if known else []
     bench.watch.begin(title(question),
                       bench.settings.branch_steps * (question.repeats - len(losses)))
-    reader = HealthReader()
+    health = dict(known.health) if known else {}
     for order in range(len(losses), question.repeats):
         # A way of its own for every branch: what error feedback keeps is not to reach the next one.
+        # And a reader: norms begin anew.
+        reader = HealthReader()
         with _way(bench, question.assignment, order, reader):
             losses.append(_branch(bench, question.start, order + 1))
+        for region, seen in reader.health(question.assignment).items():
+            health[region] = seen.or_worse(health.get(region, seen))
     if None in losses and not question.assignment.routes:
         raise CalibrationError("the training diverges at full precision: the loss of a branch is not "
                                "finite; lower the learning rate, or clip gradients")
-    health = dict(known.health) if known else {}
-    for region, seen in reader.health(question.assignment).items():
-        health[region] = seen.or_worse(health.get(region, seen))
     return Branches(question.start, question.assignment, tuple(losses), health)
 
 

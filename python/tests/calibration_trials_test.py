@@ -1,0 +1,41 @@
+"""What the branches of one question come to, without a training below them."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from few_records import step
+from neuron_fabric.calibration import trials
+from neuron_fabric.calibration.choice import Question
+from neuron_fabric.calibration.evidence import CHECKPOINT, Assignment, Evidence, RegionHealth
+from neuron_fabric.calibration.watch import Watch
+
+NORMS = [10 * 0.85**number for number in range(60)]  # as of training that goes well
+BODY = Assignment.of({"body": "waterfill:5"})
+
+
+@contextmanager
+def recorded_branch(_bench, _assignment, order, reader):
+    for number, norm in enumerate(NORMS):
+        record = step(number)
+        record["regions"][0] |= {"norm": norm, "error": 0.1 * (order + 1)}
+        reader.write(record)
+    yield
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.setattr(trials, "_way", recorded_branch)
+    monkeypatch.setattr(trials, "_branch", lambda *_: 1.0)
+    return SimpleNamespace(watch=Watch(), settings=SimpleNamespace(branch_steps=len(NORMS)))
+
+
+def test_norms_of_a_branch_are_beside_its_own_alone(bench):
+    evidence = Evidence(ranks=2, regions=(), candidates=("waterfill:5",))
+    once = trials.answer(bench, Question(CHECKPOINT, BODY, 1), evidence)
+    assert once.health["body"].norm_ratio < 0.4
+    twice = trials.answer(bench, Question(CHECKPOINT, BODY, 2), evidence)
+    assert twice.losses == (1.0, 1.0)
+    assert twice.health == {"body": RegionHealth(0.2, once.health["body"].norm_ratio)}
+    # As when the second branch comes later.
+    assert trials.answer(bench, Question(CHECKPOINT, BODY, 2), evidence.with_branches(once)) == twice
