@@ -5,6 +5,7 @@ from pathlib import Path
 
 import fake_run
 import pytest
+from few_records import ATTACH, FALLBACK, step
 from neuron_fabric import calibrate
 from neuron_fabric.calibration.update import UpdateError, read_records, update
 
@@ -49,6 +50,64 @@ def test_error_budgets_stand_above_what_was_seen(run):
     assert budgets["attention"] == 0.45
     assert budgets["head"] == 0.1  # where it was always above what was seen
     assert budgets["embedding"] is None  # always dense
+
+
+def step_at(number: int, error: float, reason: str = "admitted") -> dict:
+    record = step(number)
+    route = "waterfill:5" if reason in ("admitted", "probation") else "fp32"
+    record["regions"] = [record["regions"][0] | {"route": route, "reason": reason, "error": error}]
+    return record
+
+
+def job(route: str, budget: float, *records: dict) -> list[dict]:
+    """Of one region, `body`."""
+    region = ATTACH["regions"][0] | {"route": route, "error_budget": budget}
+    return [ATTACH | {"regions": [region]}, *records]
+
+
+def refined_by(folder: Path, profile: dict, *records: dict) -> dict:
+    (folder / "rank0.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return update(profile, read_records(folder), "run")
+
+
+def profile_of(route: str) -> dict:
+    return {"regions": [{"name": "body", "error_budget": 0.7}],
+            "phases": [{"from_step": 0, "routes": {"body": route}}]}
+
+
+def test_an_error_above_the_budget_does_not_raise_it(tmp_path):
+    usual = [step_at(number, 0.45) for number in range(20)]
+    fallback = FALLBACK | {"step": 22, "to": "error_budget"}
+    records = job("waterfill:5", 0.7, *usual, step_at(20, 0.9), fallback, step_at(21, 0.8),
+                  step_at(22, 0.9, "error_budget"), step_at(23, 0.6, "probation"))
+    refined = refined_by(tmp_path, profile_of("waterfill:5"), *records)
+    assert refined["regions"][0]["error_budget"] == 0.9  # above 0.6, that of probation
+    row = refined["provenance"]["updates"][0]["regions"][0]
+    assert row["most_error"] == 0.6
+    assert row["fallbacks"] == {"error_budget": 1}
+
+
+LOCK_OUT = FALLBACK | {"step": 9, "from": "error_budget", "to": "locked_out"}
+
+
+def test_a_lock_out_from_before_an_update_does_not_count_again(tmp_path):
+    first = job("waterfill:4", 0.7, LOCK_OUT)
+    later = job("waterfill:5", 0.7, step_at(10, 0.2))
+    refined = refined_by(tmp_path, profile_of("waterfill:5"), *first, *later)
+    assert refined["phases"][0]["routes"]["body"] == "waterfill:5"
+    assert refined["regions"][0]["error_budget"] == 0.3
+    # A job that is resumed has the routes of before.
+    again = job("waterfill:5", 0.7, LOCK_OUT) + later
+    refined = refined_by(tmp_path, profile_of("waterfill:5"), *again)
+    assert refined["phases"][0]["routes"]["body"] == "fp32"
+
+
+def test_a_second_update_from_the_same_records_changes_nothing(run):
+    once = update(profile_of_the_run(), read_records(run), "run")
+    twice = update(once, read_records(run), "run")
+    assert (twice["phases"], twice["regions"]) == (once["phases"], once["regions"])
+    rows = {row["region"]: row for row in twice["provenance"]["updates"][1]["regions"]}
+    assert [name for name, row in rows.items() if row["outdated"]] == ["mlp"]
 
 
 def test_every_update_is_told_in_the_profile(run):

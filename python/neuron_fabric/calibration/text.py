@@ -60,7 +60,8 @@ def changes(told: dict[str, Any]) -> str:
     for row in told["regions"]:
         fell = ", ".join(f"{count} {reason}" for reason, count in row["fallbacks"].items())
         rows.append([row["region"], f"{row['low_bit_steps']:,}", units.number(row["most_error"]),
-                     fell or "none", "; ".join(row["changes"]) or "none"])
+                     fell or "none", "; ".join(row["changes"]) or
+                     ("none: of earlier routes" if row["outdated"] else "none")])
     return align(rows, left=1)
 
 

@@ -4,10 +4,14 @@ A calibration sees some hundred steps, a run all of them. What a run shows:
   - how much error a route makes at low bits: the region's error budget stands above that;
   - which regions fell back, again and again: they take the next better route of the calibration, or
     go dense where there is none.
+
+Jobs append to the records of a run. What was seen before a job with other routes is of an earlier
+profile, and says nothing of this one.
 """
 
 import copy
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +20,7 @@ from typing import Any
 
 from neuron_fabric.calibration.limits import error_budget
 from neuron_fabric.telemetry.records import (
-    CHOSEN_REASONS, DENSE_ROUTE, Decision, RecordError, Step, parse)
+    CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, RecordError, RegionStep, Step, parse)
 
 DEFAULT_MOST_FALLBACKS = 3  # of a profile that does not say
 
@@ -30,7 +34,8 @@ class Seen:
     """Of one region in a run."""
 
     low_bit_steps: int = 0
-    most_error: float = 0.0
+    routes: dict[str, int] = field(default_factory=dict)  # at low bits, with the last step of each
+    most_error: float = 0.0  # within its budget
     fallbacks: Counter[str] = field(default_factory=Counter)  # by reason
     is_locked_out: bool = False
 
@@ -53,22 +58,38 @@ def read_records(run_dir: Path) -> dict[str, Seen]:
 
 
 def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
+    routes: dict[str, str] = {}
+    budgets: dict[str, float | None] = {}
     for line in lines:
         try:
             event = parse(json.loads(line))
         except (ValueError, RecordError):  # the last line of a job that was killed
             continue
-        if isinstance(event, Step):
+        if isinstance(event, Attach):
+            before, routes = routes, {region.name: region.route for region in event.regions}
+            budgets = {region.name: region.error_budget for region in event.regions}
+            if routes != before:
+                seen.clear()
+        elif isinstance(event, Step):
             for region in event.regions:
                 known = seen.setdefault(region.name, Seen())
-                if region.reason in CHOSEN_REASONS and region.route != DENSE_ROUTE:
-                    known.low_bit_steps += 1
-                    known.most_error = max(known.most_error, region.error or 0.0)
+                _add(known, event.step, region, budgets.get(region.name))
         elif isinstance(event, Decision):
             known = seen.setdefault(event.region, Seen())
             known.is_locked_out |= event.after == "locked_out"
             if event.is_fallback:
                 known.fallbacks[event.after] += 1
+
+
+def _add(known: Seen, step: int, region: RegionStep, budget: float | None) -> None:
+    if region.reason not in CHOSEN_REASONS or region.route == DENSE_ROUTE:
+        return
+    known.low_bit_steps += 1
+    known.routes[region.route] = step
+    error = region.error or 0.0
+    # What is above the budget made the region fall back: the next one is not to let it pass.
+    if error <= (math.inf if budget is None else budget):
+        known.most_error = max(known.most_error, error)
 
 
 def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str, Any]:
@@ -82,20 +103,35 @@ def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str
     rows = []
     for region in result["regions"]:
         found = seen.get(region["name"], Seen())
-        changes = []
-        if found.is_locked_out or found.fallbacks.total() > most:
-            changes = _better_routes(result, region["name"])
-        if not changes and found.most_error > 0:
-            budget = error_budget(found.most_error)
-            if budget != region.get("error_budget"):
-                changes.append(f"error budget {region.get('error_budget', 'default')} to {budget}")
-                region["error_budget"] = budget
+        # An update has changed its routes, and no job has run with those yet.
+        is_outdated = any(route != _route_at(result, region["name"], step)
+                          for route, step in found.routes.items())
+        changes = [] if is_outdated else _changes(result, region, found, most)
         rows.append({"region": region["name"], "low_bit_steps": found.low_bit_steps,
                      "most_error": found.most_error, "fallbacks": dict(found.fallbacks),
-                     "locked_out": found.is_locked_out, "changes": changes})
+                     "locked_out": found.is_locked_out, "outdated": is_outdated,
+                     "changes": changes})
     provenance = result.setdefault("provenance", {})
     provenance["updates"] = [*provenance.get("updates", []), {"run": run, "regions": rows}]
     return result
+
+
+def _changes(profile: dict[str, Any], region: dict[str, Any], found: Seen, most: int) -> list[str]:
+    """Made to a region of the profile, and told in words."""
+    changes = []
+    if found.is_locked_out or found.fallbacks.total() > most:
+        changes = _better_routes(profile, region["name"])
+    if not changes and found.most_error > 0:
+        budget = error_budget(found.most_error)
+        if budget != region.get("error_budget"):
+            changes.append(f"error budget {region.get('error_budget', 'default')} to {budget}")
+            region["error_budget"] = budget
+    return changes
+
+
+def _route_at(profile: dict[str, Any], region: str, step: int) -> str:
+    routes = [phase["routes"][region] for phase in profile["phases"] if phase["from_step"] <= step]
+    return routes[-1]
 
 
 def _better_routes(profile: dict[str, Any], region: str) -> list[str]:
