@@ -131,6 +131,36 @@ def test_one_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, profile, 
     assert on_ranks(2, resumed, str(tmp_path))[0] == profile
 
 
+def own(folder: str) -> str:
+    return f"{folder}/machine{dist.get_rank()}"
+
+
+def interrupted_in_own_folder(folder: str, die_after: int) -> None:
+    interrupted(own(folder), die_after)
+
+
+def resumed_in_own_folder(folder: str) -> dict:
+    return resumed(own(folder))
+
+
+def refused_in_own_folder(folder: str) -> str:
+    return refused(own(folder))
+
+
+def test_work_goes_on_where_every_machine_has_its_own_folder(tmp_path, profile):
+    """Rank 0 alone has the evidence."""
+    on_ranks(2, interrupted_in_own_folder, str(tmp_path), 8 + 2 * 6)
+    checkpoints = sorted((tmp_path / "machine1").iterdir())
+    assert [path.name for path in checkpoints] == ["checkpoint.rank1.pt", "first step.rank1.pt"]
+    kept = checkpoints[0].read_bytes()
+    checkpoints[0].unlink()
+    for told in on_ranks(2, refused_in_own_folder, str(tmp_path)):
+        assert "machine1/checkpoint.rank1.pt is missing or damaged" in told
+    assert checkpoints[1].exists()
+    checkpoints[0].write_bytes(kept)
+    assert on_ranks(2, resumed_in_own_folder, str(tmp_path))[0] == profile
+
+
 def resumed_with(folder: str, **options: object) -> tuple[dict, int]:
     """The profile, and how many steps it took."""
     steps = 0

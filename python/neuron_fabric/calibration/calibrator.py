@@ -109,8 +109,10 @@ class Calibrator:
         agree(self._group, self._facts() | self.settings.to_dict()
               | {"out": out is not None, "resume": resume})
         if self._store is not None:
-            together(self._group, lambda: self._take_up(resume))
-            self._evidence = of_rank_0(self._group, self._evidence)
+            # The folder may be each machine's own: what is kept is what rank 0 finds.
+            kept = together(self._group, lambda: self._kept() if resume else None)
+            kept = of_rank_0(self._group, kept)
+            together(self._group, lambda: self._take_up(kept))
 
     def run(self) -> Outcome:
         """Collective. Raises CalibrationError where the training diverges at full precision."""
@@ -150,9 +152,12 @@ class Calibrator:
                       for name, tensor in zip(names, tensors, strict=True)],
         }
 
-    def _take_up(self, resume: bool) -> None:
+    def _kept(self) -> Evidence | None:
         assert self._store is not None
-        kept = self._store.load(self._facts()) if resume else None
+        return self._store.load(self._facts()) if self._rank == 0 else None
+
+    def _take_up(self, kept: Evidence | None) -> None:
+        assert self._store is not None
         if kept is None or not kept.dense_losses:
             self._store.clear()
             return

@@ -21,7 +21,8 @@ class CalibrationError(RuntimeError):
 
 
 class Store:
-    """Rank 0 writes the evidence, every rank its own checkpoint. Files are replaced as a whole."""
+    """Rank 0 writes and reads the evidence, every rank its own checkpoints. Files are replaced as a
+    whole."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.folder = folder
