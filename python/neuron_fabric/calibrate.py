@@ -163,8 +163,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"nf calibrate: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, launch.Interrupt) as error:
-        print(f"\nnf calibrate: interrupted; {asked.out} keeps the work so far, and the same command "
-              "with --resume goes on", file=sys.stderr)
+        left = ("with --no-keep nothing is left of the work so far" if asked.no_keep else
+                f"{asked.out} keeps the work so far, and the same command with --resume goes on")
+        print(f"\nnf calibrate: interrupted; {left}", file=sys.stderr)
         return 128 + getattr(error, "number", signal.SIGINT)
 
 

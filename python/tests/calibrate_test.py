@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import neuron_fabric as nf
 import pytest
@@ -81,6 +82,38 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     assert code == 1
     assert "holds a calibration with another training (digits, batches of" in err
     assert "and now digits, batches of 3)" in err
+
+
+@needs_extension
+@pytest.mark.parametrize(("options", "words"), [
+    ([], "keeps the work so far, and the same command with --resume goes on"),
+    (["--no-keep"], "interrupted; with --no-keep nothing is left of the work so far")])
+def test_an_interrupt_says_what_is_left(options, words, tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibrate.launch, "launch", interrupted)
+    assert calibrate.main([*QUICK, "--out", str(tmp_path), *options]) == 130
+    told = capsys.readouterr().err
+    assert words in told
+    assert ("--resume" in told) != bool(options)
+
+
+@needs_extension
+def test_evidence_of_other_data_is_of_another_training(tmp_path):
+    from neuron_fabric.calibration.workload_job import Request, training_of
+    from neuron_fabric.workloads import WORKLOADS
+
+    def words(name: str, data: str | None) -> str:
+        request = Request(workload=name, size=None, data=data, device="cpu", seed=1, batch=None,
+                          out=tmp_path, resume=True, keep=True, quiet=True, command="")
+        return training_of(request, SimpleNamespace(
+            takes_data=WORKLOADS[name].takes_data, batch_size=WORKLOADS[name].batch_size))
+
+    assert words("cifar10", "/one") != words("cifar10", "/other") != words("cifar10", None)
+    assert words("cifar10", "/one").endswith(", data in /one")
+    assert words("cifar10", "here") == words("cifar10", f"{Path.cwd()}/here")
+    assert words("digits", "/one") == words("digits", None)  # which has its own
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:

@@ -62,6 +62,14 @@ def plan_of(workload: str, size: str | None) -> dict[str, Any]:
     return plans.get(size or "") or next(iter(plans.values()))
 
 
+def training_of(request: Request, workload: Workload) -> str:
+    """What the evidence is of, beside model and settings."""
+    words = f"{request.workload}, batches of {workload.batch_size}"
+    if workload.takes_data and request.data is not None:
+        words += f", data in {Path(request.data).absolute()}"
+    return words
+
+
 def calibrate(request: Request) -> None:
     """In every rank of a job. Rank 0 leaves profile and outcome in the folder."""
     device = job.join(request.device)
@@ -110,5 +118,5 @@ def _calibrator(request: Request, workload: Workload, device: torch.device) -> C
         ddp, optimizer, step,
         lambda batch_order: workload.batches(rank, ranks, first_order + batch_order),
         judge=judge, out=request.out if request.keep else None, resume=request.resume, seed=request.seed,
-        training=f"{request.workload}, batches of {workload.batch_size}", watch=watch,
+        training=training_of(request, workload), watch=watch,
         **(options | request.options))
