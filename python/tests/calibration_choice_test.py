@@ -1,5 +1,6 @@
 """Which routes a calibration chooses, from evidence that is made up."""
 
+import dataclasses
 import math
 
 import pytest
@@ -51,8 +52,9 @@ class World:
         return Branches(question.start, question.assignment, losses)
 
     def calibrate(self, regions: tuple[RegionFacts, ...] = RESNET,
-                  settings: CalibrationSettings = SETTINGS) -> Choice:
-        evidence = evidence_of(regions)
+                  settings: CalibrationSettings = SETTINGS,
+                  measurements: tuple[Measurement, ...] = ()) -> Choice:
+        evidence = dataclasses.replace(evidence_of(regions), measurements=measurements)
         while (question := next_question(evidence, settings)) is not None:
             assert question not in self.asked, "a question that was answered comes again"
             self.asked.append(question)
@@ -98,6 +100,15 @@ def test_a_large_region_that_went_dense_takes_a_better_route():
 def test_a_branch_that_diverges_is_never_chosen():
     world = World({("backbone", "g_binary"): math.inf, ("backbone", "g_ternary"): math.inf})
     assert dict(world.calibrate().assignment.routes)["backbone"] == "waterfill:4"
+
+
+def test_a_route_whose_sums_are_not_finite_is_neither_chosen_nor_tried():
+    world = World({})
+    choice = world.calibrate(measurements=(
+        Measurement(9, "backbone", "g_binary", None, None, None),
+        Measurement(9, "head", "g_binary", 0.5, 0.75, 0.9)))
+    assert dict(choice.assignment.routes)["backbone"] == "g_ternary"
+    assert "g_binary" not in [question.assignment.route("backbone") for question in world.asked]
 
 
 def test_a_target_that_nothing_meets_leaves_everything_dense():

@@ -22,10 +22,10 @@ class _Killed(Exception):
 
 
 def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_order: bool = False,
-                    **options: object) -> nf.Calibrator:
-    """die_after: steps, as if somebody had ended the job there."""
+                    scale: float = 1.0, **options: object) -> nf.Calibrator:
+    """die_after: steps, as if somebody had ended the job there. scale: of the loss."""
     model = small_job.wrap(small_job.make())
-    optimizer = small_job.sgd(model, rate)
+    optimizer = small_job.sgd(model, rate / scale)
     done = 0
 
     def step(batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
@@ -34,7 +34,7 @@ def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_or
             raise _Killed
         done += 1
         optimizer.zero_grad()
-        loss = small_job.loss_of(model, batch)
+        loss = scale * small_job.loss_of(model, batch)
         loss.backward()
         optimizer.step()
         return loss
@@ -239,6 +239,22 @@ def test_a_target_that_nothing_meets_gives_a_dense_profile():
     assert not meets
     assert set(profile["phases"][0]["routes"].values()) == {"fp32"}
     assert profile["provenance"]["table"]
+
+
+def beyond_fp16(folder: str) -> dict:
+    outcome = make_calibrator(scale=1e8, target="100%", candidates=("fp16",), out=folder).run()
+    return outcome.profile().to_dict() | {"told": str(outcome)}
+
+
+def test_a_route_that_makes_infinities_of_numbers_is_refused(tmp_path):
+    """On all ranks alike, and what was found is kept; branches would come back as dense ones."""
+    first, second = on_ranks(2, beyond_fp16, str(tmp_path))
+    assert first == second
+    assert set(first["phases"][0]["routes"].values()) == {"fp32"}
+    kept = json.loads((tmp_path / EVIDENCE).read_text())["evidence"]
+    evidence = Evidence.from_dict(kept)
+    assert {one.error for one in evidence.measurements if one.region == "backbone"} == {None}
+    assert {branches.assignment.route("backbone") for branches in evidence.branches} == {"fp32"}
 
 
 def calibrate_in_parts() -> list[str]:

@@ -122,7 +122,9 @@ class Calibrator:
                 "nothing to send at low bits")
         if not self._evidence.dense_losses:
             self._remember(FIRST_STEP)
-            self._evidence = train_densely(self._bench, self._evidence)
+            # What one rank decides by is what all of them have.
+            self._evidence = of_rank_0(
+                self._group, train_densely(self._bench, self._evidence))
             self._remember(CHECKPOINT)
             self._keep()
             losses = self._evidence.dense_losses

@@ -18,6 +18,7 @@ What was chosen is then tried from the first step on. Where it does too much har
 steps take the cheapest better route that does not, or stay dense.
 """
 
+import math
 from dataclasses import dataclass
 
 from neuron_fabric.calibration.evidence import (
@@ -107,6 +108,8 @@ class _Search:
 
     def harm(self, assignment: Assignment, start: str = CHECKPOINT, repeats: int = 0) -> Harm:
         repeats = repeats or self.settings.repeats
+        if self.evidence.refuses(assignment):
+            return Harm(math.inf, 0.0, 0)  # nothing has to be tried
         for needed in (Assignment(), assignment):
             tried = self.evidence.find(needed, start)
             if tried is None or len(tried.losses) < repeats:

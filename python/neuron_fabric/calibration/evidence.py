@@ -37,14 +37,15 @@ class RegionFacts:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a route makes of the sum of one region's gradients, at one step of dense training."""
+    """What a route makes of the sum of one region's gradients, at one step of dense training. None
+    where that is not finite, though the exact sum is."""
 
     step: int
     region: str
     route: str
-    error: float      # ‖sum − exact‖² / ‖exact‖²
-    slope: float      # <sum, exact> / <exact, exact>: below 1 it shrinks
-    agreement: float  # of the values that are not zero, the share that comes back with its sign
+    error: float | None      # ‖sum − exact‖² / ‖exact‖²
+    slope: float | None      # <sum, exact> / <exact, exact>: below 1 it shrinks
+    agreement: float | None  # of the values that are not zero, the share that comes back with its sign
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,11 @@ class Evidence:
             if branches.assignment == assignment and branches.start == start:
                 return branches
         return None
+
+    def refuses(self, assignment: Assignment) -> bool:
+        """Whether a route of it has made of finite gradients what is not."""
+        return any(one.error is None and assignment.route(one.region) == one.route
+                   for one in self.measurements)
 
     def with_branches(self, branches: Branches) -> "Evidence":
         """Those of the same assignment and start are replaced."""

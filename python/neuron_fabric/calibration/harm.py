@@ -15,7 +15,7 @@ from neuron_fabric.calibration.evidence import CHECKPOINT, Assignment, Evidence
 class Harm:
     """By how much the loss was higher than that of the dense branches."""
 
-    mean: float  # infinite where a branch diverged
+    mean: float  # infinite where a branch diverged, or a route is refused
     standard_error: float
     pairs: int
 
@@ -54,6 +54,8 @@ def harm_of(evidence: Evidence, assignment: Assignment, start: str = CHECKPOINT)
     """None where the assignment was not tried. Nothing is as good as dense by definition."""
     if assignment == Assignment():
         return Harm(0.0, 0.0, 0)
+    if evidence.refuses(assignment):
+        return Harm(math.inf, 0.0, 0)
     found = differences(evidence, assignment, start)
     if not found:
         return None

@@ -4,6 +4,7 @@ Every rank's bucket is summed exactly by the group's own all-reduce, and once mo
 own machinery. What training gets is the exact mean.
 """
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -63,8 +64,10 @@ class MeasuringWay:
             error, product, energy, agreeing, counted = sums.tolist()
             if not 0 < energy < float("inf") or not counted:
                 continue
-            found.append(Measurement(step=step, region=region, route=route, error=error / energy,
-                                     slope=product / energy, agreement=agreeing / counted))
+            figures = (error / energy, product / energy, agreeing / counted)
+            if not all(map(math.isfinite, figures)):
+                figures = (None, None, None)
+            found.append(Measurement(step, region, route, *figures))
         return found
 
 

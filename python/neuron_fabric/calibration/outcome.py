@@ -152,5 +152,6 @@ def _harm(harm: Harm) -> dict[str, Any]:
 
 
 def _mean(found: list[Measurement], key: str) -> float | None:
-    values = [value for one in found if math.isfinite(value := getattr(one, key))]
-    return sum(values) / len(values) if values else None
+    """None where one is not finite."""
+    values = [getattr(one, key) for one in found]
+    return sum(values) / len(values) if values and None not in values else None
