@@ -58,6 +58,9 @@ def attach(
     readers: of your own, on this rank: neuron_fabric.telemetry.Reader, with write(record), flush() and
         close() (docs/telemetry.md).
 
+    Telemetry and threads end with close(), with the process, or, where gradients are summed on the
+    host, when model and fabric are dropped. A model on a device is freed by close() alone.
+
     The environment variable NF_MODE turns it off, or lets it only watch (shadow), without a change
     to the code.
     """
@@ -93,6 +96,9 @@ def attach(
     ddp.logger._set_comm_hook_name("neuron_fabric")
     _guard_join(ddp)
     fabric = Fabric(session, ddp)
+    # As long as the model lives, also where nobody keeps the fabric; copies of a model take a
+    # function as it is.
+    ddp._neuron_fabric = lambda: session
     if scaler is not None:
         ddp.register_forward_pre_hook(
             lambda _module, _inputs: fabric.set_loss_scale(scaler.get_scale())

@@ -1,9 +1,6 @@
 """What is behind an attached model: its process group, its runtime in the core, its telemetry."""
 
-import atexit
-import json
 import logging
-import time
 import uuid
 import weakref
 from collections.abc import Callable
@@ -17,27 +14,19 @@ from neuron_fabric.meeting import agree, of_rank_0, together
 from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
 from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
+from neuron_fabric.running import Running
 from neuron_fabric.settings import Settings, is_timeout, mode
 from neuron_fabric.summary import SummaryReader
-from neuron_fabric.telemetry import Reader, Telemetry, make_readers
+from neuron_fabric.telemetry import Reader, make_readers
 
 logger = logging.getLogger(__name__)
 
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
-_open: "weakref.WeakSet[Session]" = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Threads that wait for peers must end before the interpreter does."""
-    for session in list(_open):
-        session.close()
-
 
 class Session:
     """Made by open_session(), on all ranks at the same time. Raises on all of them where one cannot
-    go on."""
+    go on. When nobody holds it any more, it closes as by close()."""
 
     def __init__(
         self,
@@ -62,19 +51,21 @@ class Session:
             # Before the runtime, in whose making ranks wait for one another.
             together(self.own_group, self._clear_lines)
         self.runtime = together(self.own_group, self._make_runtime)
-        self._notices: list[str] = []
-        if self.runtime.why_on_host:
-            self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
         self.summary_reader = SummaryReader()
         try:
             readers = together(self.own_group, self._make_readers)
         except BaseException:
             self.runtime.close()
             raise
-        self.telemetry = Telemetry(
-            self._records, [self.summary_reader, *readers, *settings.readers]
+        self._running = Running(
+            self.runtime, [self.summary_reader, *readers, *settings.readers],
+            {"torch": torch.__version__, "backend": dist.get_backend(group)},
         )
-        _open.add(self)
+        self.telemetry = self._running.telemetry
+        self._dropped = weakref.finalize(self, self._running.leave)
+        self._dropped.atexit = False  # all that still run are closed then
+        if self.runtime.why_on_host:
+            self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
 
     def _make_readers(self) -> list[Reader]:
         return make_readers(
@@ -123,31 +114,12 @@ class Session:
             options=self.settings.to_core(self.profile.text, self.timeout, self._shared_name),
         )
 
-    def _records(self) -> list[str]:
-        """What the core tells, with what only PyTorch knows added to its first record."""
-        records = self.runtime.records()
-        while self._notices:
-            records.append(self._notices.pop(0))
-        for i, text in enumerate(records):
-            if text.startswith('{"event":"attach"'):
-                record = json.loads(text)
-                record |= {"torch": torch.__version__, "backend": dist.get_backend(self.group)}
-                records[i] = json.dumps(record)
-        return records
-
     def notice(self, level: str, text: str) -> None:
-        self._tell({"event": "notice", "level": level, "text": text})
-
-    def _tell(self, record: dict[str, object]) -> None:
-        self._notices.append(json.dumps(record | {"time": time.time()}))
+        self._running.tell({"event": "notice", "level": level, "text": text})
 
     def close(self) -> None:
-        if self in _open:
-            _open.discard(self)
-            self.runtime.drain()
-            self._tell({"event": "detach", "step": self.runtime.step})
-            self.telemetry.close()
-            self.runtime.close()
+        self._dropped.detach()
+        self._running.close()
 
 
 def open_session(

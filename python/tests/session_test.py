@@ -1,11 +1,20 @@
 """What is behind an attached model: its timeout, and what is left of it when it is dropped."""
 
+import gc
+import threading
+import time
+import weakref
 from datetime import timedelta
 
+import neuron_fabric as nf
 import pytest
 import torch.distributed as dist
 from neuron_fabric.session import _timeout_of
+from neuron_fabric.telemetry import Reader
 from ranks import on_ranks
+from small_job import batches, loss_of, make, wrap
+
+STEPS = 5
 
 
 def timeout_of_a_group(backend: str) -> float:
@@ -19,3 +28,71 @@ def timeout_of_a_group(backend: str) -> float:
 def test_the_timeout_is_that_of_the_group_whatever_its_devices(backend):
     """A group over NCCL has no backend of the host; one of Gloo for CUDA alone is as such."""
     assert on_ranks(2, timeout_of_a_group, backend) == [60, 60]
+
+
+class Keeper(Reader):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.is_closed = False
+
+    def write(self, record: dict) -> None:
+        self.events.append(record["event"])
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def telemetry_threads() -> int:
+    return sum(thread.name == "nf-telemetry" for thread in threading.enumerate())
+
+
+def train(model, steps: int = STEPS) -> None:
+    for _, batch in zip(range(steps), batches()):
+        loss_of(model, batch).backward()
+
+
+def attached(keeper: Keeper) -> tuple:
+    model = wrap(make())
+    fabric = nf.attach(model, route="waterfill:4", readers=[keeper])
+    train(model)
+    return model, fabric
+
+
+def dropped() -> tuple[int, int, bool, list[str]]:
+    """Threads and weights that are left of a model, and what its reader was told."""
+    keeper, before = Keeper(), telemetry_threads()
+    model, fabric = attached(keeper)
+    weights = [weakref.ref(parameter) for parameter in model.parameters()]
+    assert telemetry_threads() == before + 1
+    del model, fabric
+    gc.collect()
+    deadline = time.monotonic() + 20
+    while telemetry_threads() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    gc.collect()
+    left = sum(weight() is not None for weight in weights)
+    return telemetry_threads() - before, left, keeper.is_closed, keeper.events
+
+
+def test_a_model_that_is_dropped_is_freed_and_tells_all_before():
+    for threads, weights, is_closed, events in on_ranks(2, dropped):
+        assert (threads, weights) == (0, 0)
+        assert is_closed
+        assert events[0] == "attach" and events[-1] == "detach"
+        assert events.count("step") == STEPS
+
+
+def without_a_fabric() -> list[str]:
+    keeper = Keeper()
+    model, fabric = attached(keeper)
+    held = weakref.ref(fabric._session)
+    del fabric
+    gc.collect()
+    train(model)
+    held().close()
+    return keeper.events
+
+
+def test_a_model_goes_on_where_nobody_keeps_its_fabric():
+    for events in on_ranks(2, without_a_fabric):
+        assert events.count("step") == 2 * STEPS

@@ -96,6 +96,15 @@ def test_close_reads_what_is_left_and_closes_once():
     assert keeper.closes == 1
 
 
+def test_its_thread_can_be_left_to_close_it():
+    keeper = Keeper()
+    telemetry = still(Queue(texts(DETACH)), [keeper])
+    telemetry.leave(telemetry.close)
+    telemetry._thread.join(10)
+    assert not telemetry._thread.is_alive()
+    assert (keeper.records, keeper.closes) == ([DETACH], 1)
+
+
 def test_a_reader_that_fails_is_dropped_with_one_warning_and_the_others_go_on(caplog):
     breaker, keeper = Breaker(), Keeper()
     telemetry = still(Queue(texts(step(0)), texts(step(1))), [breaker, keeper])

@@ -4,6 +4,7 @@ import functools
 import json
 import logging
 import os
+import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -35,6 +36,10 @@ def _write_all(reader: Reader, records: list[Record]) -> None:
     reader.flush()
 
 
+def _nothing() -> None:
+    pass
+
+
 def _without_constants(_: str) -> None:
     """NaN and infinities, which JSON does not have, become null."""
 
@@ -53,7 +58,9 @@ class Telemetry:
         self._readers = list(readers)
         self._interval = interval
         self._lock = threading.Lock()  # held while records are on their way
-        self._stop = threading.Event()
+        # What the thread does last; a queue that can be put into at any moment of any thread.
+        self._last: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._is_closed = False
         self._has_warned = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="nf-telemetry", daemon=True)
@@ -71,10 +78,12 @@ class Telemetry:
 
     def close(self) -> None:
         """Stops the thread, reads what is left and closes the readers. Further calls do nothing."""
-        if self._stop.is_set() or os.getpid() != self._process:  # a fork has no thread of ours
+        if self._is_closed or os.getpid() != self._process:  # a fork has no thread of ours
             return
-        self._stop.set()
-        self._thread.join(LOCK_SECONDS)
+        self._is_closed = True
+        if threading.current_thread() is not self._thread:
+            self._last.put(_nothing)
+            self._thread.join(LOCK_SECONDS)
         if not self.poll():
             logger.warning("neuron_fabric: telemetry hangs; its last records are lost")
             return
@@ -82,9 +91,20 @@ class Telemetry:
             self._attempt(reader, reader.close)
         self._readers.clear()
 
+    def leave(self, close: Callable[[], None]) -> None:
+        """Lets the thread call `close`, and end. Waits for nothing: for a garbage collection, which may
+        be in any thread, also in that one."""
+        self._last.put(close)
+
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            self.poll()
+        while True:
+            try:
+                last = self._last.get(timeout=self._interval)
+            except queue.Empty:
+                self.poll()
+                continue
+            last()
+            return
 
     def _pass_on(self) -> None:
         records = self._records()
