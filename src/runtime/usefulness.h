@@ -27,8 +27,6 @@ class Usefulness {
   // Borrows the binding.
   Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks, Topology topology);
 
-  const CostFigures& figures() const { return figures_; }
-
   // Learns from a step whose statistics have been summed.
   void observe(const TrainingStep& step);
 
