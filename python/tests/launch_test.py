@@ -6,25 +6,28 @@ from pathlib import Path
 import pytest
 from neuron_fabric import launch
 
-# Rank 1 ends somehow; rank 0 notices in its own time, if at all.
+# Rank 1 ends somehow. Rank 0 notices where it fails, after it has told so, and else not in time.
 RANKS = """
 import os, signal, sys, time
+from pathlib import Path
 from neuron_fabric.launch import run_rank
 
 how, rank = sys.argv[1], int(os.environ["RANK"])
+told = Path(os.environ["NF_JOB_FOLDER"]) / "told"
 
 def work():
     if rank == 1 and how == "dies":
         os.kill(os.getpid(), signal.SIGSEGV)
     if rank == 1 and how == "exits":
         os._exit(7)
-    if rank == 0:
-        time.sleep(60 if how == "exits" else 0.5)
+    while rank == 0 and not told.exists():
+        time.sleep(0.01)
     raise RuntimeError("rank 1 is gone" if rank == 0 else "no memory")
 
 try:
     run_rank(work)
 finally:
+    told.touch()
     if rank == 1 and how == "aborts":
         os.kill(os.getpid(), signal.SIGABRT)
 """
