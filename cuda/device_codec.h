@@ -111,6 +111,8 @@ class DeviceCodec {
   // `direct`. At most kMostFolded messages; they have one layout. Where messages merge, their codes
   // add. Values are only read.
   static constexpr std::size_t kMostFolded = 64;
+  // Of one piece: its values are counted in 32 bits, with a granule to spare.
+  static constexpr std::size_t kMostValues = 0xffff'ff00u;
   virtual Status fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
                              const DeviceMessage& out, cudaStream_t stream) const = 0;
   // Where messages merge.

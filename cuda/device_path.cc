@@ -32,11 +32,24 @@ DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest
   }
 }
 
+Status DevicePath::check(const FabricOptions& options, const Profile& profile, Topology topology,
+                         std::uint32_t ranks) {
+  if (!options.shared_reducer.empty()) {
+    return {ErrorCode::kUnsupported, "the memory-side reducer sums in host memory"};
+  }
+  for (const TrainingPhase& phase : profile.phases) {
+    for (const auto& [region, route] : phase.routes) {
+      if (route == kDenseRoute) continue;
+      NF_RETURN_IF_ERROR(check_device_sum({.codec = route, .topology = topology}, ranks));
+    }
+  }
+  return {};
+}
+
 Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceSurroundings& surroundings,
                                                          const PathRequest& request) {
-  if (!request.options.shared_reducer.empty()) {
-    return Status(ErrorCode::kUnsupported, "the memory-side reducer sums in host memory");
-  }
+  NF_RETURN_IF_ERROR(
+      check(request.options, request.binding.profile(), request.topology, surroundings.ranks()));
   std::unique_ptr<DevicePath> path(new DevicePath(surroundings, request));
   NF_RETURN_IF_ERROR(to_status(cudaGetDevice(&path->device_), "the current device"));
   for (const TrainingPhase& phase : request.binding.profile().phases) {

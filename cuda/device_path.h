@@ -30,7 +30,10 @@ namespace nf::cuda {
 
 class DevicePath final : public BucketPath {
  public:
-  // Fails with kUnsupported where a route of the binding, or the topology, has no device form.
+  // kUnsupported where a route of the profile, the topology or the reducer has no device form.
+  static Status check(const FabricOptions& options, const Profile& profile, Topology topology,
+                      std::uint32_t ranks);
+  // Fails as check() does.
   static Expected<std::unique_ptr<BucketPath>> create(const DeviceSurroundings& surroundings,
                                                       const PathRequest& request);
   ~DevicePath() override;

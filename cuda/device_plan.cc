@@ -9,8 +9,6 @@
 namespace nf::cuda {
 namespace {
 
-constexpr std::size_t kMostValues = 0xffff'ff00u;  // of a parameter: what 32 bits count in granules
-
 std::uint32_t blocks_in(std::size_t count, std::size_t granule) {
   return static_cast<std::uint32_t>((count + granule - 1) / granule);
 }
@@ -59,9 +57,10 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   std::vector<Piece> domain;
   std::size_t statistics = 0;
   for (const Gradient& gradient : request.gradients) {
-    if (gradient.values.count > kMostValues) {
-      return {ErrorCode::kUnsupported, fmt::format("a gradient of {} values: kernels count to {}",
-                                                   gradient.values.count, kMostValues)};
+    if (gradient.values.count > DeviceCodec::kMostValues) {
+      return {ErrorCode::kUnsupported,
+              fmt::format("a gradient of {} values: kernels count to {}", gradient.values.count,
+                          DeviceCodec::kMostValues)};
     }
     domain.push_back({.parameter = counts.size(), .first = 0, .count = gradient.values.count});
     counts.push_back(gradient.values.count);

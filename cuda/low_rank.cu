@@ -1,5 +1,6 @@
 #include "cuda/low_rank.h"
 
+#include "base/float16.h"
 #include "collective/low_rank_limits.h"
 #include "cuda/device/orthonormal.cuh"
 #include "cuda/device/values.cuh"
@@ -14,7 +15,6 @@ using device::kWarp;
 // few registers to have many loads under way.
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarp;
-constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
 
 static_assert(kRowTile == kThreads / kSumLanes);
@@ -135,7 +135,7 @@ __device__ __forceinline__ bool stays_finite(float value) {
   std::uint32_t held[1];
   device::store_value<kType>(value, held, 0);
   const float rounded = device::load_value<kType>(held, 0);
-  return (__float_as_uint(rounded) & ~0x80000000u) < kInfinityBits;
+  return magnitude_bits(rounded) < kInfinityBits;
 }
 
 // A thread a column and kRows rows: the products of the factors, term after term. With kChecks they

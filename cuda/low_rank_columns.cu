@@ -1,4 +1,5 @@
 // Factors of low_rank.h made orthonormal, one thread block a matrix.
+#include "base/float16.h"
 #include "cuda/device/orthonormal.cuh"
 #include "cuda/launch.h"
 #include "cuda/low_rank.h"
@@ -10,7 +11,6 @@ using device::ColumnDraws;
 using device::kOrthonormalThreads;
 using device::Orthonormal;
 
-constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
 
 // Copies a factor to where it is made orthonormal. Whether all of it is finite, for all threads.
@@ -18,7 +18,7 @@ __device__ bool widen(const float* factor, std::size_t count, double* work) {
   bool is_finite = true;
   for (std::size_t i = threadIdx.x; i < count; i += kOrthonormalThreads) {
     const float value = factor[i];
-    is_finite &= (__float_as_uint(value) & ~0x80000000u) < kInfinityBits;
+    is_finite &= magnitude_bits(value) < kInfinityBits;
     work[i] = value;
   }
   return __syncthreads_and(is_finite) != 0;

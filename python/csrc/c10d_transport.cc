@@ -24,8 +24,8 @@ using Notice = std::array<char, 1024>;
 // A notice overtakes the messages that its rank sent before it: they get this long to arrive.
 constexpr Duration kNoticePatience = std::chrono::milliseconds(200);
 
-// Longer than any job; c10d has no way to say "for ever".
-constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
+// c10d has no way to say "for ever".
+constexpr auto kNoTimeout = std::chrono::duration_cast<std::chrono::milliseconds>(kLongestWait);
 
 std::vector<at::Tensor> tensor_over(std::span<std::byte> bytes) {
   return {at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, at::kByte)};

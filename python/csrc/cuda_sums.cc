@@ -127,19 +127,6 @@ OwnLanes make_lanes(c10::Device device, const Surroundings& surroundings) {
   return lanes;
 }
 
-Status check(const FabricOptions& options, Topology topology, std::uint32_t ranks) {
-  if (!options.shared_reducer.empty()) {
-    return {ErrorCode::kUnsupported, "the memory-side reducer sums in host memory"};
-  }
-  for (const TrainingPhase& phase : options.profile.phases) {
-    for (const auto& [region, route] : phase.routes) {
-      if (route == kDenseRoute) continue;
-      NF_RETURN_IF_ERROR(cuda::check_device_sum({.codec = route, .topology = topology}, ranks));
-    }
-  }
-  return {};
-}
-
 class CudaSums final : public DeviceSums {
  public:
   CudaSums(c10::Device device, const Surroundings& surroundings, const FabricOptions& options,
@@ -208,7 +195,8 @@ std::unique_ptr<DeviceSums> DeviceSums::create(const Model& model, const Surroun
   const auto ranks = static_cast<std::uint32_t>(surroundings.own->getSize());
   const Topology topology =
       options.topology.value_or(ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kRing);
-  if (const Status status = check(options, topology, ranks); !status.ok()) {
+  if (const Status status = cuda::DevicePath::check(options, options.profile, topology, ranks);
+      !status.ok()) {
     why_not = status.message();
     return nullptr;
   }

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <numeric>
 
 #include "base/checksum.h"
+#include "collective/all_finite.h"
 #include "collective/memory.h"
 
 namespace nf {
@@ -291,7 +291,12 @@ Status CodecAllReduce::keep_group_sum() {
 Status CodecAllReduce::finish() {
   if (stage_ == Stage::kGroupGather) count(group_executor_);
   stage_ = Stage::kDone;
-  if (codec_->keeps_residual() && is_result_finite()) residuals_.keep(parameters_);
+  if (codec_->keeps_residual() &&
+      std::ranges::all_of(parameters_, [](const ParameterView& parameter) {
+        return all_finite(parameter.result);
+      })) {
+    residuals_.keep(parameters_);
+  }
   return {};
 }
 
@@ -303,22 +308,6 @@ void CodecAllReduce::count(const Executor& executor) {
 void CodecAllReduce::widen(ConstValues values, std::span<float> out) const {
   // fp32's message of any values is those values as FP32; sizes fit, so it cannot fail.
   (void)dense_->encode(Slice{.count = values.count}, {}, values, std::as_writable_bytes(out));
-}
-
-bool CodecAllReduce::is_result_finite() {
-  for (const ParameterView& parameter : parameters_) {
-    const Values result = parameter.result;
-    std::span<const float> wide(static_cast<const float*>(result.data), result.count);
-    if (result.type != DataType::kFloat32) {
-      finite_room_.resize(result.count);
-      widen(result, finite_room_);
-      wide = finite_room_;
-    }
-    if (!std::all_of(wide.begin(), wide.end(), [](float x) { return std::isfinite(x); })) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace nf

@@ -58,7 +58,6 @@ class CodecAllReduce final : public AllReduce {
 
   // The values to work on: the caller's own, or an FP32 copy where sums could not be kept in them.
   Status prepare_work();
-  bool is_result_finite();
   void widen(ConstValues values, std::span<float> out) const;
   TileCodec tile_codec(const SumPlan& plan) const;
 
@@ -92,7 +91,6 @@ class CodecAllReduce final : public AllReduce {
   std::vector<std::size_t> counts_;
   std::vector<Piece> whole_;
   std::vector<float> work_;
-  std::vector<float> finite_room_;
   std::vector<std::byte> statistics_;
   std::vector<std::span<std::byte>> statistics_by_parameter_;
   std::vector<std::span<const std::byte>> combined_;

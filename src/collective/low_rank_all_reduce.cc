@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
+#include "collective/all_finite.h"
 #include "collective/codec_all_reduce.h"
 #include "collective/low_rank_limits.h"
 #include "collective/low_rank_pairs.h"
@@ -106,20 +104,12 @@ void LowRankAllReduce::finish() {
     // Sizes fit, so it cannot fail.
     (void)dense_->decode(Slice{.count = wide_.size()}, {}, std::as_bytes(std::span(wide_)),
                          gradient.values);
-    is_sound = is_sound && is_finite(gradient.values);
+    is_sound = is_sound && all_finite(gradient.values);
   }
   if (!is_sound) {
     for (const Gradient& gradient : gradients_) undo(gradient.parameter);
   }
   stage_ = Stage::kDone;
-}
-
-// As its own type holds it.
-bool LowRankAllReduce::is_finite(ConstValues values) {
-  wide_.resize(values.count);
-  (void)dense_->encode(Slice{.count = values.count}, {}, values,
-                       std::as_writable_bytes(std::span(wide_)));
-  return std::all_of(wide_.begin(), wide_.end(), [](float value) { return std::isfinite(value); });
 }
 
 void LowRankAllReduce::undo(std::uint64_t parameter) {

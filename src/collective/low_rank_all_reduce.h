@@ -48,7 +48,6 @@ class LowRankAllReduce final : public AllReduce {
   Status sum_factors();
   Status begin_second();
   void finish();
-  bool is_finite(ConstValues values);
   LowRank& state_of(std::uint64_t parameter);
 
   // Constant after construction.

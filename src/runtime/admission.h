@@ -46,6 +46,7 @@ class Admission {
 
   // From the next decide() on every region is dense and kForced. The state does not tell.
   void detach() { is_detached_ = true; }
+  bool is_detached() const { return is_detached_; }
 
   // By region, as of the latest decide(): to compare with the next.
   std::span<const Decision> decisions() const { return state_.decisions; }

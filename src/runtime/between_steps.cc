@@ -25,7 +25,6 @@ void RuntimeFabric::report_capacity_breach() {
 
 void RuntimeFabric::detach() {
   const std::lock_guard lock(mutex_);
-  is_detached_ = true;
   admission_.detach();
 }
 

@@ -120,12 +120,10 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                         const Usefulness::Prediction& prediction,
                         const Usefulness::Prediction* shadow) {
   const StepStatistics& statistics = step.statistics;
-  std::uint64_t non_finite = 0;
   ordered_json regions = ordered_json::array();
   for (std::uint32_t region = 0; region < step.routes.size(); ++region) {
     regions.push_back(region_record(binding, step, region));
     if (shadow != nullptr) regions.back()["shadow_route"] = step.wanted[region];
-    non_finite += statistics.regions[region].non_finite;
   }
   // Without an exchange only this rank's own times are known.
   const std::vector<BucketTimes>& times =
@@ -138,7 +136,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                       {"exposed_seconds", exposed_seconds(times)},
                       {"predicted_exposed_seconds", finite(prediction.exposed_seconds)},
                       {"loss", statistics.losses > 0 ? finite(statistics.loss) : nullptr},
-                      {"should_step", step.is_watched ? ordered_json(non_finite == 0) : nullptr},
+                      {"should_step", step.is_watched ? ordered_json(step.is_sound()) : nullptr},
                       {"buckets", step.buckets.size()},
                       {"regions", regions}};
   if (shadow != nullptr) {

@@ -96,7 +96,6 @@ class RuntimeFabric final : public Fabric {
   std::uint64_t summed_steps_ = 0;
   Duration last_begin_{};
   std::optional<bool> is_sound_;  // of the last finished step, where it was watched
-  bool is_detached_ = false;
   // To go with the next step.
   double loss_ = 0;
   std::uint32_t losses_ = 0;

@@ -91,7 +91,7 @@ void RuntimeFabric::decide() {
     step.routes.assign(regions(), std::string(kDenseRoute));
   }
   step.is_watched =
-      transport_.ranks() > 1 && !is_detached_ &&
+      transport_.ranks() > 1 && !admission_.is_detached() &&
       (step_ % kQuietInterval == 0 || std::ranges::any_of(step.decisions, needs_watching));
   for (std::uint32_t region = 0; region < before.size(); ++region) {
     if (before[region] != step.decisions[region]) {

@@ -13,16 +13,10 @@ namespace {
 using test::FabricRank;
 using test::on_all_ranks;
 
-FabricOptions options() {
-  return {.profile = test::short_profile("waterfill:4"),
-          .admit = Admit::kForced,
-          .timeout = std::chrono::seconds(30)};
-}
-
 // Calls work(fabric, values) on a rank that is alone: a bucket's room of 10 values, all 1.
 void alone(const std::function<void(Fabric&, std::vector<float>&)>& work) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricRank rank(transport, options());
+    FabricRank rank(transport, test::short_options("waterfill:4", Admit::kForced));
     std::vector<float> values(10, 1.0f);
     work(rank.fabric(), values);
     EXPECT_THAT(values, testing::Each(1.0f));
@@ -93,7 +87,7 @@ TEST_P(EveryBadSlot, IsRefusedBeforeAnythingIsChanged) {
 
 TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricRank rank(transport, options());
+    FabricRank rank(transport, test::short_options("waterfill:4", Admit::kForced));
     std::vector<float> values(11, 1.0f);
     const Status status =
         rank.fabric().all_reduce({.index = 0,
@@ -117,7 +111,7 @@ class FailingSum final : public DenseSum {
 TEST(FabricFailure, RemembersThatTheEngineFailed) {
   on_all_ranks(1, [&](Transport& transport) {
     FailingSum engine;
-    FabricOptions own = options();
+    FabricOptions own = test::short_options("waterfill:4", Admit::kForced);
     own.parameters = test::small_model();
     const auto fabric = Fabric::create(transport, engine, own);
     ASSERT_TRUE(fabric) << to_string(fabric.status());

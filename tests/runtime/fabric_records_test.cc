@@ -13,18 +13,8 @@ namespace {
 using nlohmann::json;
 using test::FabricRank;
 using test::on_all_ranks;
-
-FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
-  return {
-      .profile = test::short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
-}
-
-void run_steps(FabricRank& rank, int steps) {
-  for (int i = 0; i < steps; ++i) {
-    const Status status = rank.run_step();
-    ASSERT_TRUE(status.ok()) << to_string(status);
-  }
-}
+using test::run_steps;
+using test::short_options;
 
 std::vector<json> records(FabricRank& rank, const std::string& event) {
   std::vector<json> found;
@@ -36,7 +26,7 @@ std::vector<json> records(FabricRank& rank, const std::string& event) {
 
 TEST(FabricRecords, TellOnceThatItIsDetached) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     run_steps(rank, 2);
     rank.fabric().detach();
     run_steps(rank, 10);  // past the end of warm-up
@@ -55,7 +45,7 @@ TEST(FabricRecords, TellOnceThatItIsDetached) {
 
 TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("fp32", Admit::kForced));
+    FabricRank rank(transport, short_options("fp32", Admit::kForced));
     run_steps(rank, 18);
     const std::vector<json> steps = records(rank, "step");
     ASSERT_EQ(steps.size(), 18u);
@@ -71,7 +61,7 @@ TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
 
 TEST(FabricRecords, TakeNamesThatAreNotUtf8) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricOptions own = options("waterfill:4");
+    FabricOptions own = short_options("waterfill:4");
     own.profile.name = "caf\xe9";
     own.parameters = {{.name = "head.\xff", .module_type = "Linear", .count = 8, .rows = 0},
                       {.name = "b", .module_type = "Linear", .count = 8, .rows = 0}};

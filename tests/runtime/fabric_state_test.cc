@@ -16,16 +16,13 @@ using test::FabricRank;
 using test::on_all_ranks;
 
 FabricOptions options(Admit admit = Admit::kSafe) {
-  return {.profile = test::short_profile("waterfill:4"),
-          .admit = admit,
-          .timeout = std::chrono::seconds(30)};
+  return test::short_options("waterfill:4", admit);
 }
 
 // With a loss that is observed after the step, as training does it.
-void run_steps(FabricRank& rank, int steps) {
+void run_and_observe(FabricRank& rank, int steps) {
   for (int i = 0; i < steps; ++i) {
-    const Status status = rank.run_step();
-    ASSERT_TRUE(status.ok()) << to_string(status);
+    test::run_steps(rank, 1);
     rank.fabric().observe_loss(1.0);
   }
 }
@@ -38,7 +35,7 @@ TEST(FabricState, IsWholeAfterAMemoryOfARouteThatIsNone) {
     const auto kept = rank.fabric().memory();
     ASSERT_TRUE(kept) << to_string(kept.status());
     EXPECT_TRUE(kept->empty());
-    run_steps(rank, 6);
+    run_and_observe(rank, 6);
   });
 }
 
@@ -56,14 +53,14 @@ TEST(FabricState, KeepsWhatWasNotUseful) {
     std::string text;
     {
       FabricRank rank(transport, options(Admit::kUseful));
-      run_steps(rank, 10);
+      run_and_observe(rank, 10);
       text = with_nothing_useful(rank.fabric().state());
     }
     FabricRank rank(transport, options(Admit::kUseful));
     ASSERT_TRUE(rank.fabric().load_state(text).ok());
     // Before its own steps have shown anything.
     for (int i = 0; i < 2; ++i) {
-      run_steps(rank, 1);
+      run_and_observe(rank, 1);
       EXPECT_EQ(rank.decision("backbone"), "fp32 not_useful") << "step " << rank.fabric().step();
     }
   });
@@ -96,19 +93,19 @@ TEST_P(EveryPending, CountsInTheStepAfterALoad) {
   std::vector<std::string> texts(2);
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options());
-    run_steps(rank, kSteps);
+    run_and_observe(rank, kSteps);
     if (transport.rank() == 1) GetParam().observe(rank.fabric());
     texts[transport.rank()] = rank.fabric().state();
-    run_steps(rank, 3);
+    run_and_observe(rank, 3);
     EXPECT_EQ(rank.decision("backbone"), "fp32 " + GetParam().reason);
   });
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options());
     ASSERT_TRUE(rank.fabric().load_state(texts[transport.rank()]).ok());
     EXPECT_EQ(rank.fabric().state(), texts[transport.rank()]);
-    run_steps(rank, 2);
+    run_and_observe(rank, 2);
     EXPECT_EQ(rank.decision("backbone"), "waterfill:4 admitted");
-    run_steps(rank, 1);
+    run_and_observe(rank, 1);
     EXPECT_EQ(rank.decision("backbone"), "fp32 " + GetParam().reason);
   });
 }

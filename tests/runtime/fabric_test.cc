@@ -16,19 +16,10 @@ namespace {
 
 using test::FabricRank;
 using test::on_all_ranks;
+using test::run_steps;
+using test::short_options;
 using test::short_profile;
 using Gradients = FabricRank::Gradients;
-
-FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
-  return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
-}
-
-void run_steps(FabricRank& rank, int steps) {
-  for (int i = 0; i < steps; ++i) {
-    const Status status = rank.run_step();
-    ASSERT_TRUE(status.ok()) << to_string(status);
-  }
-}
 
 // What each rank collected, to be compared once all are done.
 template <typename T>
@@ -55,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, EveryRankCount, testing::Values(1, 2, 3, 4));
 TEST_P(EveryRankCount, HoldsTheSameBitsAfterEveryStep) {
   ByRank<std::vector<Gradients>> results(GetParam());
   on_all_ranks(GetParam(), [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     std::vector<Gradients> all;
     for (int i = 0; i < 12; ++i) {
       run_steps(rank, 1);
@@ -70,7 +61,7 @@ TEST(Fabric, GivesTheMeanWhereEverythingIsDense) {
   std::vector<Gradients> before(2);
   ByRank<Gradients> after(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("fp32"));
+    FabricRank rank(transport, short_options("fp32"));
     ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
     after.set(transport.rank(), rank.gradients());
   });
@@ -86,7 +77,7 @@ TEST(Fabric, KeepsDenseSegmentsOfMixedBucketsExact) {
   std::vector<Gradients> before(2);
   ByRank<Gradients> after(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
+    FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
     ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
     after.set(transport.rank(), rank.gradients());
   });
@@ -101,7 +92,7 @@ TEST(Fabric, KeepsDenseSegmentsOfMixedBucketsExact) {
 
 TEST(Fabric, WarmsUpThenAdmits) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     run_steps(rank, 4);
     EXPECT_EQ(rank.decision("backbone"), "fp32 warm_up");
     run_steps(rank, 1);
@@ -139,7 +130,7 @@ TEST_P(EveryTrouble, MakesAllRanksFallBackAtTheSameStepAndRecover) {
   constexpr int kTroubled = 15;
   ByRank<std::vector<std::string>> decisions(3);
   on_all_ranks(3, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     std::vector<std::string> all;
     for (int step = 0; step < 30; ++step) {
       const bool is_troubled = step == kTroubled && transport.rank() == 1;
@@ -164,7 +155,7 @@ TEST_P(EveryTrouble, MakesAllRanksFallBackAtTheSameStepAndRecover) {
 
 TEST(Fabric, TellsEveryRankWhetherToStep) {
   on_all_ranks(3, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
+    FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
     run_steps(rank, 2);
     EXPECT_EQ(rank.fabric().should_step(), true);
     const Status status = rank.run_step([&](Gradients& own) {
@@ -179,7 +170,7 @@ TEST(Fabric, TellsEveryRankWhetherToStep) {
 
 TEST(Fabric, DoesNotLookAtGradientsWhereNothingTravelsAtLowBits) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("fp32", Admit::kForced));
+    FabricRank rank(transport, short_options("fp32", Admit::kForced));
     run_steps(rank, 2);
     EXPECT_EQ(rank.fabric().should_step(), std::nullopt);
   });
@@ -188,7 +179,7 @@ TEST(Fabric, DoesNotLookAtGradientsWhereNothingTravelsAtLowBits) {
 TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
   ByRank<std::vector<std::string>> decisions(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = options("g_binary");
+    FabricOptions own = short_options("g_binary");
     own.profile.health.error_budget = 0.5;
     FabricRank rank(transport, own);
     std::vector<std::string> all;
@@ -212,7 +203,7 @@ TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
 
 TEST(Fabric, FallsBackWhereABucketHasMoreLinesThanAReducerHolds) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = options("waterfill:4");
+    FabricOptions own = short_options("waterfill:4");
     own.profile.reducer.queue_lines = 1;
     FabricRank rank(transport, own);
     std::vector<std::string> all;
@@ -228,7 +219,7 @@ TEST(Fabric, FallsBackWhereABucketHasMoreLinesThanAReducerHolds) {
 
 TEST(Fabric, LocksOutAfterTooManyFallbacks) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     for (int step = 0; step < 60; ++step) {
       const Status status = rank.run_step([&](Gradients& own) {
         if (transport.rank() == 0 && step % 8 == 5) {
@@ -243,7 +234,7 @@ TEST(Fabric, LocksOutAfterTooManyFallbacks) {
 
 TEST(Fabric, ChangesRoutesAtTheStepOfAPhase) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = options("waterfill:4");
+    FabricOptions own = short_options("waterfill:4");
     own.profile.phases.push_back(
         {.from_step = 8, .routes = {{"head", "fp32"}, {"backbone", "g_ternary"}}});
     own.profile.health.error_budget = 0.9;
@@ -261,7 +252,7 @@ TEST(Fabric, GoesOnFromASavedStateWithTheSameBits) {
     std::vector<std::string> texts(3);
     ByRank<Gradients> uninterrupted(3);
     on_all_ranks(3, [&](Transport& transport) {
-      FabricOptions own = options(route);
+      FabricOptions own = short_options(route);
       own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
       FabricRank rank(transport, own);
       run_steps(rank, 10);
@@ -275,7 +266,7 @@ TEST(Fabric, GoesOnFromASavedStateWithTheSameBits) {
     EXPECT_FALSE(memories[0].empty()) << route;
     ByRank<Gradients> resumed(3);
     on_all_ranks(3, [&](Transport& transport) {
-      FabricOptions own = options(route);
+      FabricOptions own = short_options(route);
       own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
       FabricRank rank(transport, own);
       ASSERT_TRUE(rank.fabric().load_state(texts[transport.rank()]).ok());
@@ -293,7 +284,7 @@ TEST(Fabric, OnlyWatchesInShadowMode) {
   ByRank<Gradients> shadow(2);
   ByRank<Gradients> dense(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = options("waterfill:4");
+    FabricOptions own = short_options("waterfill:4");
     own.mode = Mode::kShadow;
     FabricRank rank(transport, own);
     run_steps(rank, 8);
@@ -305,7 +296,7 @@ TEST(Fabric, OnlyWatchesInShadowMode) {
     shadow.set(transport.rank(), rank.gradients());
   });
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("fp32"));
+    FabricRank rank(transport, short_options("fp32"));
     run_steps(rank, 8);
     dense.set(transport.rank(), rank.gradients());
   });
@@ -314,7 +305,7 @@ TEST(Fabric, OnlyWatchesInShadowMode) {
 
 TEST(Fabric, IsDenseForGoodOnceDetached) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
+    FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
     run_steps(rank, 2);
     EXPECT_EQ(rank.decision("backbone"), "waterfill:4 forced");
     rank.fabric().detach();
@@ -325,7 +316,7 @@ TEST(Fabric, IsDenseForGoodOnceDetached) {
 
 TEST(Fabric, UsesLowBitsWhereTheLinkIsSlow) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = options("waterfill:4", Admit::kUseful);
+    FabricOptions own = short_options("waterfill:4", Admit::kUseful);
     own.link_gbps = 1e-4;
     FabricRank rank(transport, own);
     run_steps(rank, 8);
@@ -335,7 +326,7 @@ TEST(Fabric, UsesLowBitsWhereTheLinkIsSlow) {
 
 TEST(Fabric, RefusesBucketsOutOfTurn) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     std::vector<float> values(10);
     const Status status = rank.fabric().all_reduce(
         {.index = 1, .is_last = true, .values = Values(values), .slots = {}});
@@ -346,7 +337,7 @@ TEST(Fabric, RefusesBucketsOutOfTurn) {
 
 TEST(Fabric, RefusesAStateOfAnotherJob) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricRank rank(transport, options("waterfill:4"));
+    FabricRank rank(transport, short_options("waterfill:4"));
     EXPECT_EQ(rank.fabric().load_state("{}").code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(rank.fabric().load_state("nonsense").code(), ErrorCode::kInvalidArgument);
     run_steps(rank, 1);

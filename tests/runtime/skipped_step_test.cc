@@ -13,16 +13,11 @@ namespace {
 
 using test::FabricRank;
 using test::on_all_ranks;
-using test::short_profile;
 using Gradients = FabricRank::Gradients;
 
 class SkippedStep : public testing::TestWithParam<const char*> {
  protected:
-  static FabricOptions options() {
-    return {.profile = short_profile(GetParam()),
-            .admit = Admit::kForced,
-            .timeout = std::chrono::seconds(30)};
-  }
+  static FabricOptions options() { return test::short_options(GetParam(), Admit::kForced); }
 
   static void run_step(FabricRank& rank, const std::function<void(Gradients&)>& spoil = {}) {
     const Status status = rank.run_step(spoil);

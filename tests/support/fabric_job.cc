@@ -40,6 +40,10 @@ Profile short_profile(const std::string& route) {
   return profile;
 }
 
+FabricOptions short_options(const std::string& route, Admit admit) {
+  return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
+}
+
 FabricRank::FabricRank(Transport& transport, FabricOptions options)
     : transport_(transport),
       engine_(std::make_unique<OwnDenseSum>(transport)),
@@ -109,6 +113,13 @@ std::string FabricRank::decision(const std::string& region) {
     }
   }
   return "none";
+}
+
+void run_steps(FabricRank& rank, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const Status status = rank.run_step();
+    ASSERT_TRUE(status.ok()) << to_string(status);
+  }
 }
 
 }  // namespace nf::test

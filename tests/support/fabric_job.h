@@ -28,6 +28,8 @@ std::vector<ModelParameter> small_model();
 // The head dense, all else on `route`, with short limits: 4 steps of warm-up, 3 of cool-down and
 // of probation, locked out after more than 2 fallbacks.
 Profile short_profile(const std::string& route);
+// With that profile, and patience for a loaded machine.
+FabricOptions short_options(const std::string& route, Admit admit = Admit::kSafe);
 
 // One rank of a job.
 class FabricRank {
@@ -62,5 +64,8 @@ class FabricRank {
   Gradients gradients_;
   std::vector<std::string> records_;
 };
+
+// Every one of them succeeds.
+void run_steps(FabricRank& rank, int steps);
 
 }  // namespace nf::test

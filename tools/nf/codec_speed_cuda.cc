@@ -8,7 +8,6 @@
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kMostValues = 0xffffff00u;
 constexpr int kWarmUps = 3;
 
 using cuda::to_status;
@@ -77,10 +76,10 @@ Expected<std::vector<OpSpeed>> measure_codec_on_cuda(const std::string& spelling
                                                      const GradientPair& gradients,
                                                      std::uint64_t count, int repeat,
                                                      Progress& progress) {
-  if (count > kMostValues) {
-    return Status(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{} values are more than a device takes; the most are {}", count, kMostValues));
+  if (count > cuda::DeviceCodec::kMostValues) {
+    return Status(ErrorCode::kInvalidArgument,
+                  fmt::format("{} values are more than a device takes; the most are {}", count,
+                              cuda::DeviceCodec::kMostValues));
   }
   progress.show(spelling);
   DeviceOps codec(gradients, count);

@@ -18,7 +18,6 @@ What was chosen is then tried from the first step on. Where it does too much har
 steps take the cheapest better route that does not, or stay dense.
 """
 
-import math
 from dataclasses import dataclass
 
 from neuron_fabric.calibration.evidence import (
@@ -108,9 +107,8 @@ class _Search:
 
     def harm(self, assignment: Assignment, start: str = CHECKPOINT, repeats: int = 0) -> Harm:
         repeats = repeats or self.settings.repeats
-        if self.evidence.refuses(assignment):
-            return Harm(math.inf, 0.0, 0)  # nothing has to be tried
-        for needed in (Assignment(), assignment):
+        is_tried = not self.evidence.refuses(assignment)  # what is refused need not be
+        for needed in (Assignment(), assignment) if is_tried else ():
             tried = self.evidence.find(needed, start)
             if tried is None or len(tried.losses) < repeats:
                 raise _Missing(Question(start, needed, repeats))

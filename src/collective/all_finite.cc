@@ -1,0 +1,34 @@
+#include "collective/all_finite.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace nf {
+namespace {
+
+// NaN and infinity have all bits of the exponent set.
+template <typename Bits>
+bool none_has_all(Bits exponent, ConstValues values) {
+  const auto* bytes = static_cast<const std::byte*>(values.data);
+  bool is_finite = true;
+  for (std::size_t i = 0; i < values.count; ++i) {
+    Bits bits;
+    std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+    is_finite &= (bits & exponent) != exponent;
+  }
+  return is_finite;
+}
+
+}  // namespace
+
+bool all_finite(ConstValues values) {
+  switch (values.type) {
+    case DataType::kFloat32: return none_has_all<std::uint32_t>(0x7f80'0000u, values);
+    case DataType::kBfloat16: return none_has_all<std::uint16_t>(0x7f80u, values);
+    case DataType::kFloat16: return none_has_all<std::uint16_t>(0x7c00u, values);
+  }
+  return false;
+}
+
+}  // namespace nf
