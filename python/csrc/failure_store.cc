@@ -16,8 +16,17 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-std::string name_of(const std::string& prefix, std::uint32_t rank, std::uint64_t step) {
-  return c10::str(prefix, "/waits/", step, "/", rank);
+// What lies there is the step that the rank waits in; nothing, or no text, where it does not.
+std::string name_of(const std::string& prefix, std::uint32_t rank) {
+  return c10::str(prefix, "/waits/", rank);
+}
+
+std::string value_of(c10d::Store& store, const std::string& key) {
+  return store.check({key}) ? text_of(store.get(key)) : std::string();
+}
+
+bool waits_in(const std::string& signature, std::uint64_t step) {
+  return !signature.empty() && std::stoull(signature) + 1 >= step;
 }
 
 }  // namespace
@@ -54,25 +63,29 @@ std::string FailureStore::report(const std::string& what) {
 }
 
 std::string FailureStore::read() {
-  return ask([key = key_](c10d::Store& store) {
-           return store.check({key}) ? text_of(store.get(key)) : std::string();
-         })
+  return ask([key = key_](c10d::Store& store) { return value_of(store, key); })
       .value_or(std::string());
 }
 
-void FailureStore::sign(std::uint32_t rank, std::uint64_t step) {
-  static_cast<void>(ask([name = name_of(prefix_, rank, step)](c10d::Store& store) {
-    store.set(name, bytes_of("1"));
+void FailureStore::set(const std::string& key, const std::string& value) {
+  static_cast<void>(ask([key, value](c10d::Store& store) {
+    store.set(key, bytes_of(value));
     return std::string();
   }));
 }
+
+void FailureStore::sign(std::uint32_t rank, std::uint64_t step) {
+  set(name_of(prefix_, rank), std::to_string(step));
+}
+
+void FailureStore::take_back(std::uint32_t rank) { set(name_of(prefix_, rank), ""); }
 
 std::optional<std::vector<std::uint32_t>> FailureStore::missing(std::uint32_t ranks,
                                                                 std::uint64_t step) {
   const std::optional<std::string> signs = ask([prefix = prefix_, ranks, step](c10d::Store& store) {
     std::string result;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      result += store.check({name_of(prefix, rank, step)}) ? '1' : '0';
+      result += waits_in(value_of(store, name_of(prefix, rank)), step) ? '1' : '0';
     }
     return result;
   });

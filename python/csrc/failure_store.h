@@ -25,13 +25,16 @@ class FailureStore {
   // What some rank has reported; empty if nothing, or where the store cannot be reached.
   std::string read();
 
-  // That `rank` is at work, and waits for the others in `step`.
+  // That `rank` is at work, and waits for the others in `step`; and that it need not wait any more.
   void sign(std::uint32_t rank, std::uint64_t step);
-  // Those of `ranks` that have not signed for `step`; nothing where the store cannot be reached.
+  void take_back(std::uint32_t rank);
+  // Those of `ranks` that have not signed for `step`, or for the one before it, which some ranks
+  // may have got through and others not; nothing where the store cannot be reached.
   std::optional<std::vector<std::uint32_t>> missing(std::uint32_t ranks, std::uint64_t step);
 
  private:
   std::optional<std::string> ask(std::function<std::string(c10d::Store&)> question);
+  void set(const std::string& key, const std::string& value);
 
   const c10::intrusive_ptr<c10d::Store> store_;
   const std::string prefix_;

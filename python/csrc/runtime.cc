@@ -131,6 +131,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
 void Runtime::end_step(std::uint64_t step) {
   wait_for_step(step);
   Status status = fabric_->end_step();
+  if (status.ok() && signed_step_ > step) failures_.take_back(transport_.rank());
   if (status.ok() || device_ == nullptr) return;
   // Ranks that wait for each other name each other, unless one has looked around while it waited.
   if (is_lost(status) && signed_step_ <= step) status = name_the_silent(step, status);
@@ -303,7 +304,7 @@ Status Runtime::look_around(std::uint64_t step, Duration waited) {
   if (waited < timeout_) return {};
   const double seconds = std::chrono::duration<double>(timeout_).count();
   return {ErrorCode::kDeadlineExceeded,
-          c10::str("waited ", seconds, " s", whom_it_waits_for(step))};
+          c10::str("waited ", seconds, " s", whom_it_waits_for(step, kSigning))};
 }
 
 // Who waits for a rank that itself waits can only name that one. All who live fail at about the
@@ -317,7 +318,7 @@ Status Runtime::name_the_silent(std::uint64_t step, const Status& why) {
   const Duration begin = transport_.now();
   std::string silent;
   do {
-    silent = whom_it_waits_for(step);
+    silent = whom_it_waits_for(step, Duration::zero());
     if (silent.empty()) return why;
     std::this_thread::sleep_for(kSigning / 10);
   } while (transport_.now() - begin < kSigning);
@@ -331,16 +332,25 @@ Status Runtime::name_the_silent(std::uint64_t step, const Status& why) {
 Status Runtime::engine_failure(std::uint64_t step, const std::string& words, Duration patience) {
   NF_RETURN_IF_ERROR(transport_.peers(patience));
   const std::string line = words.substr(0, words.find('\n'));
-  return {ErrorCode::kPeerLost, c10::str("waited in vain", whom_it_waits_for(step), ": ", line)};
+  const std::string whom = whom_it_waits_for(step, has_failed() ? Duration::zero() : kSigning);
+  return {ErrorCode::kPeerLost, c10::str("waited in vain", whom, ": ", line)};
 }
 
-// Ranks that wait for long sign in the store: those that have not are waited for.
-std::string Runtime::whom_it_waits_for(std::uint64_t step) {
-  const std::optional<std::vector<std::uint32_t>> missing =
-      failures_.missing(transport_.ranks(), step);
-  if (!missing) return "; the job's store does not answer, and its host may have stopped";
-  if (missing->empty() || std::ranges::count(*missing, transport_.rank()) > 0) return {};
-  return c10::str(missing->size() > 1 ? " for ranks " : " for rank ", c10::Join(", ", *missing));
+// Ranks that wait for long sign in the store: those that have not are waited for. Of several, all
+// but one may be about to sign.
+std::string Runtime::whom_it_waits_for(std::uint64_t step, Duration patience) {
+  const Duration begin = transport_.now();
+  while (true) {
+    const std::optional<std::vector<std::uint32_t>> missing =
+        failures_.missing(transport_.ranks(), step);
+    if (!missing) return "; the job's store does not answer, and its host may have stopped";
+    if (missing->empty() || std::ranges::count(*missing, transport_.rank()) > 0) return {};
+    if (missing->size() == 1) return c10::str(" for rank ", missing->front());
+    if (transport_.now() - begin >= patience) {
+      return c10::str(" for ranks ", c10::Join(", ", *missing));
+    }
+    std::this_thread::sleep_for(kSigning / 10);
+  }
 }
 
 }  // namespace nf::torch_front

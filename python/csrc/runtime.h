@@ -57,7 +57,7 @@ class Runtime {
   Status look_around(std::uint64_t step, Duration waited);
   Status engine_failure(std::uint64_t step, const std::string& words, Duration patience);
   Status name_the_silent(std::uint64_t step, const Status& why);
-  std::string whom_it_waits_for(std::uint64_t step);
+  std::string whom_it_waits_for(std::uint64_t step, Duration patience);
   Status average(const Bucket& bucket);
   void finish_part(Job& job);
   void finish(Job& job);

@@ -96,6 +96,16 @@ def test_the_timeout_of_the_process_group_is_the_deadline():
             assert "rank 1" in (error["first"] or error["reason"]), error.group()
 
 
+@pytest.mark.parametrize("phase", ["dense", "low_bit"])
+def test_a_rank_that_is_only_late_is_not_named(phase):
+    # At rank 0's deadline rank 2 has waited for half of its own less a moment.
+    with Job(3, "train.py", "--timeout", "3", "--stops", "--late", "1.7", *PHASES[phase]) as job:
+        for end in job.join([0, 2]):
+            error = error_of(end)
+            assert "rank 1" in (error["first"] or error["reason"]), error.group()
+            assert "ranks" not in error.group()
+
+
 @pytest.mark.parametrize(("where", "phase"), [("forward", "dense"), ("backward", "low_bit")])
 def test_nobody_waits_for_a_rank_whose_own_code_has_failed(where, phase):
     with Job(3, "train.py", "--throws", where, *PHASES[phase]) as job:

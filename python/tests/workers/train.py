@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import time
 from datetime import timedelta
 
@@ -29,6 +30,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float)
     parser.add_argument("--group-timeout", type=float, default=1800)
     parser.add_argument("--throws", choices=["forward", "backward"], help="rank 1, at step 5")
+    parser.add_argument("--stops", action="store_true", help="rank 1, at step 5")
+    parser.add_argument("--late", type=float, help="so many seconds, rank 2, at step 5")
     return parser.parse_args()
 
 
@@ -50,6 +53,10 @@ def main(options: argparse.Namespace) -> None:
         if step == READY_STEP:
             tell("ready")
         loss = model(torch.randn(16, WIDTH)).square().mean()
+        if step == 5 and rank == 1 and options.stops:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if step == 5 and rank == 2 and options.late:
+            time.sleep(options.late)
         if step == 5 and rank == 1 and options.throws == "forward":
             throw(None)
         if step == 5 and rank == 1 and options.throws == "backward":
