@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 all_stages=(format layers python unit rtl asan tsan fuzz torch wheel examples cuda)
+more_stages=(arm)  # run where they are named
 logs=build/test
 skip_mark=$logs/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
 last_lines=40
@@ -144,6 +145,16 @@ stage_cuda() {
   scripts/build.sh cuda nf nf_python  # the extension with CUDA, beside the one that is tested
 }
 
+# The codecs on NEON. The cross compiler and the emulator are not in packages.txt.
+stage_arm() {
+  command -v aarch64-linux-gnu-g++ >/dev/null || skip "install g++-aarch64-linux-gnu"
+  command -v qemu-aarch64-static >/dev/null || skip "install qemu-user-static"
+  scripts/arm_packages.sh
+  scripts/build.sh arm tests/base/all tests/codec/all
+  ctest --test-dir build/arm/tests/base --output-on-failure
+  ctest --test-dir build/arm/tests/codec --output-on-failure --parallel "$(nproc)"
+}
+
 # The RTL against its reference and against the model's traces: a few minutes.
 stage_rtl() {
   command -v verilator >/dev/null || skip "there is no verilator"
@@ -161,8 +172,8 @@ read_cpu() {
 stages=("$@")
 ((${#stages[@]} > 0)) || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
-  if [[ " ${all_stages[*]} " != *" $stage "* ]]; then
-    echo "test: no stage $stage; there are: ${all_stages[*]}" >&2
+  if [[ " ${all_stages[*]} ${more_stages[*]} " != *" $stage "* ]]; then
+    echo "test: no stage $stage; there are: ${all_stages[*]} ${more_stages[*]}" >&2
     exit 2
   fi
 done

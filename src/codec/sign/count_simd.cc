@@ -45,8 +45,8 @@ void decode_bits(const SignBlocks& blocks, SignIn wire, float* to) {
     const VF minus = hn::Sub(hn::Zero(DF()), plus);  // of 0 too it is +0
     for (std::size_t g = 0; g < kSignGroups; ++g, to += kGroup, codes += group_bytes(1)) {
       for (std::size_t v = 0; v < kGroupVectors; ++v) {
-        const auto positive = hn::LoadMaskBits(DF(), codes + v * kLanes / 8);
-        store_value<kStore>(hn::IfThenElse(positive, plus, minus), v, to + v * kLanes);
+        const VF value = hn::IfThenElse(get_bits(codes, v), plus, minus);
+        store_value<kStore>(value, v, to + v * kLanes);
       }
     }
   }

@@ -92,12 +92,31 @@ HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t
   if (contributions % 2 == 0) draw_signs(blocks.ties, blocks.first + b, g, tie, positive);
 }
 
-// One bit an element; returns the end of what it wrote.
+// One bit an element; returns the end of what it wrote. A vector of NEON has less than a byte.
 HWY_INLINE std::uint8_t* put_bits(const Masks& positive, std::uint8_t* to) {
   for (std::size_t v = 0; v < kGroupVectors; ++v) {
-    hn::StoreMaskBits(DF(), positive[v], to + v * kLanes / 8);
+    if constexpr (kLanes >= 8) {
+      hn::StoreMaskBits(DF(), positive[v], to + v * kLanes / 8);
+    } else {
+      std::uint8_t bits[8];
+      hn::StoreMaskBits(DF(), positive[v], bits);
+      const std::size_t shift = v * kLanes % 8;
+      std::uint8_t& byte = to[v * kLanes / 8];
+      byte = static_cast<std::uint8_t>((shift == 0 ? 0 : byte) | bits[0] << shift);
+    }
   }
   return to + group_bytes(1);
+}
+
+// Those of vector `v` of a group that put_bits() wrote to `from`.
+HWY_INLINE hn::Mask<DF> get_bits(const std::uint8_t* from, std::size_t v) {
+  if constexpr (kLanes >= 8) {
+    return hn::LoadMaskBits(DF(), from + v * kLanes / 8);
+  } else {
+    const std::uint8_t bits[8] = {
+        static_cast<std::uint8_t>(from[v * kLanes / 8] >> (v * kLanes % 8))};
+    return hn::LoadMaskBits(DF(), bits);
+  }
 }
 
 // Digit i of a byte of trits is floor(byte / 3^i) % 3: the fraction of byte / 3^(i + 1) in 16 bits,

@@ -31,7 +31,7 @@ class DrawWords {
 
   HWY_INLINE V next() {
     V x = counter_;
-    counter_ = hn::Add(counter_, hn::Set(D(), kWordStride * hn::Lanes(D())));
+    advance();
     x = Xor3(x, hn::ShiftRight<16>(x), twist_);
     x = hn::Mul(x, hn::Set(D(), kWordMultiplier));
     return hn::Xor(x, hn::ShiftRight<16>(x));
@@ -42,7 +42,7 @@ class DrawWords {
   HWY_INLINE void next(V (&x)[kCount]) {
     for (V& word : x) {
       word = counter_;
-      counter_ = hn::Add(counter_, hn::Set(D(), kWordStride * hn::Lanes(D())));
+      advance();
     }
     for (V& word : x) word = Xor3(word, hn::ShiftRight<16>(word), twist_);
     for (V& word : x) word = hn::Mul(word, hn::Set(D(), kWordMultiplier));
@@ -50,6 +50,11 @@ class DrawWords {
   }
 
  private:
+  HWY_INLINE void advance() {
+    const auto lanes = static_cast<std::uint32_t>(hn::Lanes(D()));
+    counter_ = hn::Add(counter_, hn::Set(D(), kWordStride * lanes));
+  }
+
   static HWY_INLINE V Xor3(V a, V b, V c) {
 #if HWY_TARGET == HWY_AVX3
     return V{_mm512_ternarylogic_epi32(a.raw, b.raw, c.raw, 0x96)};

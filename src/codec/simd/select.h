@@ -10,5 +10,5 @@
 #if HWY_ARCH_X86
 #define NF_SELECT_TABLE(isa, table) ((isa) == ::nf::Isa::kAvx512 ? &N_AVX3::table : &N_AVX2::table)
 #elif HWY_ARCH_ARM
-#define NF_SELECT_TABLE(isa, table) (&N_NEON::table)
+#define NF_SELECT_TABLE(isa, table) (static_cast<void>(isa), &N_NEON::table)
 #endif

@@ -47,6 +47,9 @@ struct Scales {
 struct Peaks {
   VU rows[kScales][kHalfVectors];
 
+  // GCC compiles one that is not written here without the target's instructions.
+  HWY_INLINE Peaks() {}
+
   HWY_INLINE void set(std::size_t g, const VF (&x)[kGroupVectors]) {
     for (std::size_t v = 0; v < kHalfVectors; ++v) {
       rows[2 * g][v] = magnitude(x[v]);
