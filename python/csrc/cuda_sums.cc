@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -60,7 +61,7 @@ class CachingAllocator final : public cuda::DeviceAllocator {
 constexpr std::size_t kLanes = 2;
 constexpr std::size_t kMostLanes = 8;
 
-// NF_LANES where it is set: 1 holds half the memory, 2 keep the wire busy.
+// NF_LANES of rank 0 where it is set: 1 holds half the memory, 2 keep the wire busy.
 std::size_t wanted_lanes() {
   const char* text = std::getenv("NF_LANES");
   if (text == nullptr) return kLanes;
@@ -73,28 +74,45 @@ std::size_t wanted_lanes() {
   return lanes;
 }
 
-// One a lane. Rank 0 makes them, and so says how many there are; the others find them in the store.
-std::vector<ncclUniqueId> agree_on_identities(const Surroundings& surroundings) {
-  const std::string key = surroundings.prefix + "/nccl";
-  const std::size_t lanes = wanted_lanes();  // on all ranks: what cannot be read, all refuse
-  std::vector<ncclUniqueId> identities;
-  if (surroundings.own->getRank() == 0) {
-    std::vector<std::uint8_t> bytes;
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      const Expected<ncclUniqueId> made = cuda::NcclTransport::make_identity();
-      if (!made) throw std::runtime_error(made.status().message());
-      identities.push_back(*made);
-      const auto* begin = reinterpret_cast<const std::uint8_t*>(&identities.back());
-      bytes.insert(bytes.end(), begin, begin + sizeof(ncclUniqueId));
-    }
-    surroundings.store->set(key, bytes);
-    return identities;
+std::vector<ncclUniqueId> make_identities() {
+  std::vector<ncclUniqueId> identities(wanted_lanes());
+  for (ncclUniqueId& identity : identities) {
+    const Expected<ncclUniqueId> made = cuda::NcclTransport::make_identity();
+    if (!made) throw std::runtime_error(made.status().message());
+    identity = *made;
   }
-  const std::vector<std::uint8_t> bytes = surroundings.store->get(key);
-  if (bytes.empty() || bytes.size() % sizeof(ncclUniqueId) != 0) {
+  return identities;
+}
+
+// One a lane. Rank 0 makes them, and so says how many there are; the others find them in the store,
+// or there, under `why`, why there are none.
+std::vector<ncclUniqueId> agree_on_identities(const Surroundings& surroundings) {
+  using Bytes = std::vector<std::uint8_t>;
+  const std::string key = surroundings.prefix + "/nccl";
+  const std::string why = key + "/why";
+  c10d::Store& store = *surroundings.store;
+  if (surroundings.own->getRank() == 0) {
+    try {
+      const std::vector<ncclUniqueId> identities = make_identities();
+      const auto* bytes = reinterpret_cast<const std::uint8_t*>(identities.data());
+      store.set(key, Bytes(bytes, bytes + identities.size() * sizeof(ncclUniqueId)));
+      return identities;
+    } catch (const std::exception& error) {
+      const std::string_view words = error.what();
+      store.set(why, Bytes(words.begin(), words.end()));
+      store.set(key, Bytes());
+      throw;
+    }
+  }
+  const Bytes bytes = store.get(key);
+  if (bytes.empty()) {
+    const Bytes words = store.get(why);
+    throw std::runtime_error("rank 0: " + std::string(words.begin(), words.end()));
+  }
+  if (bytes.size() % sizeof(ncclUniqueId) != 0) {
     throw std::runtime_error("rank 0 has another version of NCCL");
   }
-  identities.resize(bytes.size() / sizeof(ncclUniqueId));
+  std::vector<ncclUniqueId> identities(bytes.size() / sizeof(ncclUniqueId));
   std::memcpy(identities.data(), bytes.data(), bytes.size());
   return identities;
 }
