@@ -19,8 +19,6 @@ namespace {
 constexpr std::chrono::milliseconds kLookAround{200};
 // How long a rank whose device has lost a peer waits to hear which.
 constexpr std::chrono::milliseconds kNaming{2000};
-// How long a rank that failed waits for the others to say that they did, too.
-constexpr std::chrono::milliseconds kSigning{1000};
 
 bool is_lost(const Status& status) {
   return status.code() == ErrorCode::kPeerLost || status.code() == ErrorCode::kAborted ||
@@ -63,8 +61,8 @@ Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
     : model_(std::move(model)),
       surroundings_(std::move(surroundings)),
       timeout_(options.timeout),
-      failures_(surroundings_.store, surroundings_.prefix),
       transport_(surroundings_.own),
+      watch_(surroundings_, transport_, timeout_),
       engine_(model_.device().is_cpu() ? surroundings_.training : surroundings_.own, timeout_),
       fabric_(make_fabric(with_parameters(std::move(options), model_))),
       link_(std::make_shared<Link>()) {
@@ -75,7 +73,7 @@ std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
   if (!model_.device().is_cpu()) {
     device_ = DeviceSums::create(
         model_, surroundings_, options,
-        [this](std::uint64_t step, Duration waited) { return look_around(step, waited); },
+        [this](std::uint64_t step, Duration waited) { return watch_.look_around(step, waited); },
         why_on_host_);
   }
   Expected<std::unique_ptr<Fabric>> fabric =
@@ -131,19 +129,19 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
 void Runtime::end_step(std::uint64_t step) {
   wait_for_step(step);
   Status status = fabric_->end_step();
-  if (status.ok() && signed_step_ > step) failures_.take_back(transport_.rank());
+  if (status.ok()) watch_.step_ended(step);
   if (status.ok() || device_ == nullptr) return;
   // Ranks that wait for each other name each other, unless one has looked around while it waited.
-  if (is_lost(status) && signed_step_ <= step) status = name_the_silent(step, status);
+  if (is_lost(status) && !watch_.has_signed(step)) status = watch_.name_the_silent(step, status);
   // Of buckets whose futures are complete nobody else tells.
-  static_cast<void>(describe(c10::str("step ", step), status));
+  static_cast<void>(watch_.describe(c10::str("step ", step), status));
   if (is_lost(status)) device_->abort();
 }
 
 void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(model_.view(bucket, job->buffer));
   // What failed may be the exchange at the end of the step before, where ranks wait for each other.
-  if (!sum) return fail(*job, name_the_silent(job->step, sum.status()));
+  if (!sum) return fail(*job, watch_.name_the_silent(job->step, sum.status()));
   job->sum = std::move(*sum);
   // Once a part is under way, the job may be finished at any moment.
   const Values dense = job->sum->dense();
@@ -152,26 +150,26 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   if (job->parts == 0) return finish(*job);
   if (dense.count > 0) {
     try {
-      engine_.start(dense)->getFuture()->addCallback([link = link_,
-                                                      job](c10::ivalue::Future& done) {
-        const std::shared_lock lock(link->mutex);
-        Runtime* self = link->runtime;
-        if (self == nullptr) return;
-        if (done.hasError()) {
-          self->fail(*job,
-                     self->engine_failure(job->step, done.tryRetrieveErrorMessage(), kLookAround));
-        } else {
-          self->finish_part(*job);
-        }
-      });
+      engine_.start(dense)->getFuture()->addCallback(
+          [link = link_, job](c10::ivalue::Future& done) {
+            const std::shared_lock lock(link->mutex);
+            Runtime* self = link->runtime;
+            if (self == nullptr) return;
+            if (done.hasError()) {
+              self->fail(*job, self->watch_.engine_failure(
+                                   job->step, done.tryRetrieveErrorMessage(), kLookAround));
+            } else {
+              self->finish_part(*job);
+            }
+          });
     } catch (const std::exception& error) {
-      return fail(*job, engine_failure(job->step, error.what(), kLookAround));
+      return fail(*job, watch_.engine_failure(job->step, error.what(), kLookAround));
     }
   }
   if (has_low_bit) {
     worker_.post([this, job] {
       if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) {
-        return fail(*job, name_the_silent(job->step, status));
+        return fail(*job, watch_.name_the_silent(job->step, status));
       }
       finish_part(*job);
     });
@@ -182,8 +180,8 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
 void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   if (Status status = average(model_.view(bucket, job->buffer)); !status.ok()) {
     // Once a failure is told, nobody need wait to hear which rank it was.
-    if (is_lost(status) && !has_failed()) {
-      status = engine_failure(job->step, status.message(), kNaming);
+    if (is_lost(status) && !watch_.has_failed()) {
+      status = watch_.engine_failure(job->step, status.message(), kNaming);
       device_->abort();
     }
     return fail(*job, status);
@@ -207,7 +205,7 @@ void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket
       at::Tensor host = job->buffer.to(at::kCPU);
       view.values.data = host.data_ptr();
       if (Status status = average(view); !status.ok()) {
-        return fail(*job, name_the_silent(job->step, status));
+        return fail(*job, watch_.name_the_silent(job->step, status));
       }
       job->buffer.copy_(host);
       if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
@@ -240,27 +238,11 @@ void Runtime::finish(Job& job) {
   settle(job);
 }
 
-std::string Runtime::describe(const std::string& where, const Status& why) {
-  const std::string message = c10::str(where, ", rank ", transport_.rank(), ": ", why.message());
-  // The first to see it is nearest to the cause.
-  const std::string first = failures_.report(message);
-  const std::lock_guard lock(mutex_);
-  if (told_.empty()) {
-    told_ = first == message ? message : c10::str(message, "; first seen at ", first);
-  }
-  return told_;
-}
-
-bool Runtime::has_failed() {
-  const std::lock_guard lock(mutex_);
-  return !told_.empty();
-}
-
 void Runtime::fail(Job& job, const Status& why) {
   if (!job.is_settled.exchange(true)) {
     const std::string where = c10::str("step ", job.step, ", bucket ", job.index);
-    const std::string message =
-        c10::str("neuron_fabric: ", describe(where, why), " (docs/errors.md says what to do)");
+    const std::string message = c10::str("neuron_fabric: ", watch_.describe(where, why),
+                                         " (docs/errors.md says what to do)");
     job.future->setError(std::make_exception_ptr(std::runtime_error(message)));
   }
   settle(job);
@@ -287,69 +269,10 @@ void Runtime::wait_for_step(std::uint64_t step) {
   while (!settled_.wait_for(lock, kLookAround, is_over)) {
     const std::vector<std::shared_ptr<Job>> waiting = under_way_;
     lock.unlock();
-    if (Status trouble = look_around(step, transport_.now() - begin); !trouble.ok()) {
+    if (Status trouble = watch_.look_around(step, transport_.now() - begin); !trouble.ok()) {
       for (const std::shared_ptr<Job>& job : waiting) fail(*job, trouble);
     }
     lock.lock();
-  }
-}
-
-Status Runtime::look_around(std::uint64_t step, Duration waited) {
-  if (signed_step_ <= step && waited > timeout_ / 2) {
-    failures_.sign(transport_.rank(), step);
-    signed_step_ = step + 1;
-  }
-  NF_RETURN_IF_ERROR(transport_.peers());
-  if (!failures_.read().empty()) return {ErrorCode::kAborted, "another rank gave up"};
-  if (waited < timeout_) return {};
-  const double seconds = std::chrono::duration<double>(timeout_).count();
-  return {ErrorCode::kDeadlineExceeded,
-          c10::str("waited ", seconds, " s", whom_it_waits_for(step, kSigning))};
-}
-
-// Who waits for a rank that itself waits can only name that one. All who live fail at about the
-// same time, and sign: whoever does not is what all of them waited for.
-Status Runtime::name_the_silent(std::uint64_t step, const Status& why) {
-  if (has_failed()) return why;  // it has been told
-  failures_.sign(transport_.rank(), step);
-  const bool is_waiting =
-      why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kAborted;
-  if (!is_waiting || transport_.peers().code() == ErrorCode::kPeerLost) return why;
-  const Duration begin = transport_.now();
-  std::string silent;
-  do {
-    silent = whom_it_waits_for(step, Duration::zero());
-    if (silent.empty()) return why;
-    std::this_thread::sleep_for(kSigning / 10);
-  } while (transport_.now() - begin < kSigning);
-  // Where the store is what is silent, others have told whom they waited for.
-  const Status told = transport_.peers();
-  return {why.code(), c10::str(why.message(), "; all wait", silent,
-                               told.ok() ? std::string() : c10::str("; ", told.message()))};
-}
-
-// The engine does not say whom it lost; our own group does, at about the same time.
-Status Runtime::engine_failure(std::uint64_t step, const std::string& words, Duration patience) {
-  NF_RETURN_IF_ERROR(transport_.peers(patience));
-  const std::string line = words.substr(0, words.find('\n'));
-  const std::string whom = whom_it_waits_for(step, has_failed() ? Duration::zero() : kSigning);
-  return {ErrorCode::kPeerLost, c10::str("waited in vain", whom, ": ", line)};
-}
-
-// Ranks that wait for long sign in the store: those that have not are waited for. Of several, all
-// but one may be about to sign.
-std::string Runtime::whom_it_waits_for(std::uint64_t step, Duration patience) {
-  const Duration begin = transport_.now();
-  while (true) {
-    const std::optional<std::vector<std::uint32_t>> missing =
-        failures_.missing(transport_.ranks(), step);
-    if (!missing) return "; the job's store does not answer, and its host may have stopped";
-    if (missing->empty() || std::ranges::count(*missing, transport_.rank()) > 0) return {};
-    if (missing->size() == 1) return c10::str(" for rank ", missing->front());
-    if (transport_.now() - begin >= patience) {
-      return c10::str(" for ranks ", c10::Join(", ", *missing));
-    }
-    std::this_thread::sleep_for(kSigning / 10);
   }
 }
 

@@ -14,9 +14,9 @@
 #include "c10d_transport.h"
 #include "device_sums.h"
 #include "engine.h"
-#include "failure_store.h"
 #include "model.h"
 #include "neuron_fabric/fabric.h"
+#include "peer_watch.h"
 #include "surroundings.h"
 #include "worker.h"
 
@@ -54,34 +54,26 @@ class Runtime {
   void end_step(std::uint64_t step);
   std::unique_ptr<Fabric> make_fabric(FabricOptions options);
   void wait_for_step(std::uint64_t step);
-  Status look_around(std::uint64_t step, Duration waited);
-  Status engine_failure(std::uint64_t step, const std::string& words, Duration patience);
-  Status name_the_silent(std::uint64_t step, const Status& why);
-  std::string whom_it_waits_for(std::uint64_t step, Duration patience);
   Status average(const Bucket& bucket);
   void finish_part(Job& job);
   void finish(Job& job);
   void fail(Job& job, const Status& why);
   void settle(Job& job);
-  std::string describe(const std::string& where, const Status& why);
-  bool has_failed();
 
   const Model model_;
   const Surroundings surroundings_;
   const Duration timeout_;
-  FailureStore failures_;
   C10dTransport transport_;
+  PeerWatch watch_;
   Engine engine_;  // of what is summed on the host
   std::string why_on_host_;
   std::unique_ptr<DeviceSums> device_;  // null where gradients are summed on the host
   std::unique_ptr<Fabric> fabric_;
-  std::uint64_t signed_step_ = 0;  // one more than the last in which this rank has waited for long
 
   // Guarded by mutex_.
   std::mutex mutex_;
   std::condition_variable settled_;
   std::vector<std::shared_ptr<Job>> under_way_;
-  std::string told_;  // of the first failure; the other buckets fail of the same cause
 
   std::atomic<bool> is_closed_ = false;
   const std::shared_ptr<Link> link_;
