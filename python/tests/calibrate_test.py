@@ -51,7 +51,7 @@ def start(*options: object) -> subprocess.Popen:
 
 def run(*options: object) -> tuple[int, str, str]:
     process = start(*options)
-    out, err = process.communicate(timeout=110)
+    out, err = process.communicate(timeout=240)
     return process.returncode, out, err
 
 
@@ -61,7 +61,7 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     process = start("--out", folder, "--target", "100")
     wait_for(folder / "evidence.json", process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "with --resume goes on" in err
     code, out, err = run("--out", folder, "--resume", "--target", "100", "-o", path, "--json")

@@ -39,7 +39,7 @@ class RanksFailed(AssertionError):
     """One rank or more raised, died or hung."""
 
 
-def on_ranks(ranks: int, function: Callable, *args: Any, timeout: float = 60.0, fresh: bool = False,
+def on_ranks(ranks: int, function: Callable, *args: Any, timeout: float = 120.0, fresh: bool = False,
              **options: Any) -> list[Any]:
     """Calls function(*args, **options) on so many ranks; `fresh` starts new processes for it."""
     __tracebackhide__ = True

@@ -133,7 +133,7 @@ def test_an_interrupted_run_says_what_is_kept(tmp_path):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     running.stdout.readline()  # the ranks have begun
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    _, told = running.communicate(timeout=120)
     assert running.returncode == 128 + signal.SIGINT
     assert "interrupted; 0 steps are kept" in told
 
