@@ -143,7 +143,7 @@ Expected<bool> CodecAllReduce::advance() {
       case Stage::kGroupGather: phase = &group_executor_; break;
       case Stage::kDone: return true;
     }
-    const Expected<bool> is_done = phase->advance();
+    Expected<bool> is_done = phase->advance();
     if (!is_done || !*is_done) return is_done;
     switch (stage_) {
       case Stage::kAgree: NF_RETURN_IF_ERROR(begin_group_reduce()); break;

@@ -152,7 +152,7 @@ Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
 
 Expected<bool> LowRankAllReduce::advance() {
   while (stage_ != Stage::kDone) {
-    const Expected<bool> is_summed = factors_->advance();
+    Expected<bool> is_summed = factors_->advance();
     if (!is_summed || !*is_summed) return is_summed;
     if (stage_ == Stage::kFirst) {
       NF_RETURN_IF_ERROR(begin_second());

@@ -120,7 +120,7 @@ Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) 
 }
 
 Status RuntimeFabric::sum_low_bit(BucketSum& bucket) {
-  const Status status = path_->sum_low_bit(static_cast<PlannedSum&>(bucket));
+  Status status = path_->sum_low_bit(static_cast<PlannedSum&>(bucket));
   if (status.ok()) return status;
   const std::lock_guard lock(mutex_);
   return fail(status);

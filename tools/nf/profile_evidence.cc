@@ -13,9 +13,9 @@ using Json = nlohmann::ordered_json;
 
 // The list under `key`, or an empty one.
 const Json& list_of(const Json& object, const char* key) {
-  static const Json kNone = Json::array();
+  static const Json none = Json::array();
   const auto found = object.find(key);
-  return found != object.end() && found->is_array() ? *found : kNone;
+  return found != object.end() && found->is_array() ? *found : none;
 }
 
 std::string text_of(const Json& row, const char* key) {

@@ -115,7 +115,7 @@ Expected<SharedSum> measure_shared_sum(const std::string& codec, std::uint32_t w
   Expected<DenseSockets> sockets = DenseSockets::create(workers);
   if (!sockets) return sockets.status();
   const std::string name = fmt::format("replay_{}", getpid());
-  const auto sums = static_cast<std::size_t>(kWarmUps + repeat);
+  const auto sums = static_cast<std::size_t>(kWarmUps) + static_cast<std::size_t>(repeat);
   const auto samples =
       run_rank_processes(workers, 2 * sums, [&](std::uint32_t rank, std::span<double> own) {
         sockets->keep(rank);

@@ -87,8 +87,8 @@ CodecResult make_dynamiq(const CodecSpec& spec) {
   if (!uniform) return uniform.status();
   const Expected<bool> independent = spec.flag("independent");
   if (!independent) return independent.status();
-  const auto bad = [](std::string message) {
-    return Status(ErrorCode::kBadConfig, "codec 'dynamiq': " + message);
+  const auto bad = [](std::string_view message) {
+    return Status(ErrorCode::kBadConfig, fmt::format("codec 'dynamiq': {}", message));
   };
   if (*width != 0 && !is_dynamiq_width(*width)) return bad("a width is 2, 4 or 8 bits");
   if (spec.value.has_value() == (*width != 0)) {

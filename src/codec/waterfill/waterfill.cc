@@ -115,8 +115,8 @@ CodecResult make_waterfill(const CodecSpec& spec) {
   if (!feedback) return feedback.status();
   const Expected<bool> flat = spec.flag("flat");
   if (!flat) return flat.status();
-  const auto bad = [](std::string message) {
-    return Status(ErrorCode::kBadConfig, "codec 'waterfill': " + message);
+  const auto bad = [](std::string_view message) {
+    return Status(ErrorCode::kBadConfig, fmt::format("codec 'waterfill': {}", message));
   };
   if (*width != std::floor(*width)) return bad("a width is a whole number of bits");
   if (*alpha != 0 && *alpha != 0.5 && *alpha != 1) return bad("alpha is 0, 0.5 or 1");
