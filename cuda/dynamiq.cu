@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
       Runs<kRun> values;
       if constexpr (kDecodes) {
         unsigned scale_bytes = 0;
-        device::PackedCodes<kRun, kWidth> packed;
+        device::PackedCodes<kRun, kWidth> packed = {};
         if (has_group) {
           scale_bytes = device::dynamiq_scales(in.bytes + scales_at,
                                                held > 16 - static_cast<int>(lane.first));

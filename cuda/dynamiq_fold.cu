@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
 #pragma unroll 1
       for (std::uint32_t m = 0; m < in.count; ++m) {
         const In& message = in.messages[m];
-        device::PackedCodes<kRun, kWidth> packed;
+        device::PackedCodes<kRun, kWidth> packed = {};
         unsigned scale_bytes = 0;
         float unit = 0;
         if (has_group) {

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
       Runs<kRun> values;
       if constexpr (kDecodes) {
         unsigned scale_byte = 0;
-        device::PackedCodes<kRun, kWidth> packed;
+        device::PackedCodes<kRun, kWidth> packed = {};
         if (has_bytes) {
           scale_byte = std::to_integer<unsigned>(in.bytes[scales_at]);
           packed.load(in.bytes + codes_at, width, lane.first);

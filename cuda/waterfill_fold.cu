@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, kWidth == 0 ? 3 : 
 #pragma unroll 1
       for (std::uint32_t m = 0; m < in.count; ++m) {
         const In& message = in.messages[m];
-        device::PackedCodes<kRun, kWidth> packed;
+        device::PackedCodes<kRun, kWidth> packed = {};
         unsigned scale_byte = 0;
         float unit = known.left_out_unit;
         if (is_read) {
