@@ -14,8 +14,10 @@
 
 namespace nf::cuda {
 
+// CUDA forgets the error: it is told here, and not to whoever launches next.
 inline Status to_status(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
+  static_cast<void>(cudaGetLastError());
   const ErrorCode code =
       error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported;
   return {code, std::string(what) + ": " + cudaGetErrorString(error)};
