@@ -59,7 +59,10 @@ Status NcclTransport::exchange(std::span<const StreamTransfer> sends,
                       communicator_, stream);
   }
   const ncclResult_t ended = ncclGroupEnd();
-  failure_ = to_status(result != ncclSuccess ? result : ended, "an exchange");
+  // An abort that did not wait has said why.
+  if (failure_.ok()) {
+    failure_ = to_status(result != ncclSuccess ? result : ended, "an exchange");
+  }
   return failure_;
 }
 
