@@ -44,6 +44,14 @@ def test_the_figures_of_a_route():
     assert (arrival.seconds, arrival.steps, arrival.bytes) == (5, 10, 20)
 
 
+def test_one_slow_run_lets_nothing_be_exposed_beyond_its_step():
+    slow = run("fp32", 3, 0.91, step_seconds=2.0, exposed_seconds=1.9)
+    row = compare([*RUNS[:2], slow]).rows[0]
+    assert (row.step_seconds, row.exposed_seconds) == (0.1, 0.05)
+    unknown = run("fp32", 4, 0.91, exposed_seconds=None)
+    assert compare([*RUNS[:2], unknown]).rows[0].exposed_seconds is None
+
+
 def test_a_named_baseline_is_all_that_counts():
     compared = compare(RUNS, "waterfill:4")
     assert (compared.baseline, compared.pace.route) == ("waterfill:4", "waterfill:4")

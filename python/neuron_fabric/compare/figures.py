@@ -38,7 +38,7 @@ class RouteFigures:
     difference: Difference | None   # to the baseline, of the same
     bytes_ratio: float | None
     bytes_up_ratio: float | None
-    step_seconds: float
+    step_seconds: float             # medians over runs, both, so that exposed stays below step
     exposed_seconds: float | None
     reached: int                    # runs that came to the target
     arrival: Arrival | None         # where all did
@@ -103,7 +103,7 @@ def _figures(runs: list[Result], base: list[Result], merit: Merit, target: Targe
         bytes_ratio=_mean([run["bytes_ratio"] for run in runs]),
         bytes_up_ratio=_mean([run["bytes_up_ratio"] for run in runs]),
         step_seconds=statistics.median(run["step_seconds"] for run in runs),
-        exposed_seconds=_mean([run["exposed_seconds"] for run in runs]),
+        exposed_seconds=_median([run["exposed_seconds"] for run in runs]),
         **_arrival([to_target(target, run["curve"]) for run in runs]))
 
 
@@ -121,5 +121,16 @@ def _spread(values: Sequence[float]) -> float | None:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
+    known = _all_known(values)
+    return statistics.fmean(known) if known else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = _all_known(values)
+    return statistics.median(known) if known else None
+
+
+def _all_known(values: Sequence[float | None]) -> list[float]:
+    """Empty where one is not."""
     known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known and len(known) == len(values) else None
+    return known if len(known) == len(values) else []

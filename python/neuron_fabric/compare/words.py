@@ -67,7 +67,8 @@ def legend(comparison: Comparison) -> str:
     what = "points of accuracy" if comparison.judged_by == "accuracy" else "loss"
     parts = [f"difference: {what} to {comparison.baseline}, paired by seed" if comparison.baseline else "",
              "spread: standard deviation over seeds", "bytes: sent both ways, of FP32's",
-             "up: the contributions alone"]
+             "up: the contributions alone",
+             "step and exposed: medians over seeds" if comparison.has_times else ""]
     return "; ".join(filter(None, parts))
 
 
