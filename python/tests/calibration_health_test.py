@@ -1,7 +1,7 @@
 """What branches show of a region's health, and the limits of a profile that stand above it."""
 
 import pytest
-from few_records import NOTICE, step
+from few_records import NOTICE, step, unwatched
 from neuron_fabric.calibration.evidence import Assignment, RegionHealth
 from neuron_fabric.calibration.health import LEAST_NORMS, HealthReader
 from neuron_fabric.calibration.limits import error_budget, norm_spike, rounded_up
@@ -32,6 +32,24 @@ def test_early_norms_are_not_judged():
 def test_regions_at_full_precision_have_no_health():
     assert set(seen((0.25, 1.0))) == {"body"}
     assert HealthReader().health(Assignment()) == {}
+
+
+def travelled(*routes):
+    """As which route `body` did, step by step; None where nobody watched."""
+    reader = HealthReader()
+    for number, route in enumerate(routes):
+        record = unwatched(number) if route is None else step(number)
+        record["regions"][0] |= {"route": route} if route else {}
+        reader.write(record)
+    return reader.is_of(BODY)
+
+
+def test_a_branch_that_was_mostly_dense_is_of_no_route():
+    assert travelled("waterfill:5", "fp32")
+    assert not travelled("waterfill:5", "fp32", "fp32")
+    assert travelled("waterfill:5", "fp32", None)
+    assert travelled()  # nothing is known
+    assert HealthReader().is_of(Assignment())
 
 
 def test_the_worse_of_two():

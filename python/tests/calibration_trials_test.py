@@ -39,3 +39,18 @@ def test_norms_of_a_branch_are_beside_its_own_alone(bench):
     assert twice.health == {"body": RegionHealth(0.2, once.health["body"].norm_ratio)}
     # As when the second branch comes later.
     assert trials.answer(bench, Question(CHECKPOINT, BODY, 2), evidence.with_branches(once)) == twice
+
+
+def test_a_branch_that_was_mostly_dense_has_no_loss(bench, monkeypatch):
+    @contextmanager
+    def fallen_back(_bench, _assignment, order, reader):
+        for number in range(10):
+            record = step(number)
+            if order == 1 and number > 3:
+                record["regions"][0] |= {"route": "fp32", "reason": "cool_down"}
+            reader.write(record)
+        yield
+
+    monkeypatch.setattr(trials, "_way", fallen_back)
+    evidence = Evidence(ranks=2, regions=(), candidates=("waterfill:5",))
+    assert trials.answer(bench, Question(CHECKPOINT, BODY, 3), evidence).losses == (1.0, None, 1.0)

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.calibration.snapshot import Stateful
+from neuron_fabric.calibration.switch import Scaler
 
 TAIL = 4  # the last quarter of a branch judges it where nobody else does
 
@@ -24,6 +25,7 @@ class Training:
     judge: the loss of the model as it is, the lower the better; the same batches every time. It is
         called on every rank and the mean counts. Without one, the losses of the last steps do.
     stateful: what else has to go back to where it was before a branch, a GradScaler for example.
+        What has a get_scale() is asked for the scale of the loss at every step.
     """
 
     ddp: torch.nn.parallel.DistributedDataParallel
@@ -36,6 +38,10 @@ class Training:
     @property
     def parts(self) -> list[Stateful]:
         return [self.ddp.module, self.optimizer, *self.stateful]
+
+    @property
+    def scaler(self) -> Scaler | None:
+        return next((part for part in self.stateful if isinstance(part, Scaler)), None)
 
     def endless(self, order: int) -> Iterator[Any]:
         """The batches of an order, over and over."""

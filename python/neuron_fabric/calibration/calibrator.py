@@ -54,7 +54,8 @@ class Calibrator:
         end.
     judge: the loss of the model as it is, by the same data every time; the mean over ranks counts.
         Without one, branches are judged by the losses of their last quarter.
-    stateful: what has to go back to where it was before a branch, beside model and optimizer.
+    stateful: what has to go back to where it was before a branch, beside model and optimizer. The
+        scale of a GradScaler among them is told to low bits, as attach(scaler=...) tells it.
     out, resume: a folder for the work done so far, and whether to go on from what it holds. Another
         target, most_bytes or repeats may be asked for then: only what is missing is done.
     training: what else the evidence is of, as "batches of 32": work kept of another is refused.
@@ -132,8 +133,8 @@ class Calibrator:
         time_left = TimeLeft()
         while (question := next_question(self._evidence, self.settings)) is not None:
             started = time.monotonic()
-            self._evidence = self._evidence.with_branches(
-                answer(self._bench, question, self._evidence))
+            self._evidence = self._evidence.with_branches(of_rank_0(
+                self._group, answer(self._bench, question, self._evidence)))
             self._keep()
             time_left.answered(time.monotonic() - started)
             self._bench.watch.left = time_left.estimate(self._evidence)

@@ -50,7 +50,7 @@ def _steps(bench: Workbench, sessions: dict[str, Session],
         if step not in points:
             yield next(stepper)
             continue
-        way = MeasuringWay(training.ddp.process_group, region_of, sessions)
+        way = MeasuringWay(training.ddp.process_group, region_of, sessions, training.scaler)
         with bench.switch.through(way):
             loss = next(stepper)
         measured += way.measurements(step)

@@ -84,7 +84,8 @@ class Branches:
 
     start: str
     assignment: Assignment
-    losses: tuple[float | None, ...]  # by batch order; None where it diverged
+    # By batch order; None where it diverged, or was dense for the most part.
+    losses: tuple[float | None, ...]
     health: Mapping[str, RegionHealth] = field(default_factory=dict)
 
 

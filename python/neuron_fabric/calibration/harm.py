@@ -15,7 +15,7 @@ from neuron_fabric.calibration.evidence import CHECKPOINT, Assignment, Evidence
 class Harm:
     """By how much the loss was higher than that of the dense branches."""
 
-    mean: float  # infinite where a branch diverged, or a route is refused
+    mean: float  # infinite where a branch diverged, or a route is refused or could not be kept to
     standard_error: float
     pairs: int
 

@@ -1,12 +1,13 @@
 """What the monitor would have judged in a branch, had it had limits."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from neuron_fabric.calibration.evidence import Assignment, RegionHealth
-from neuron_fabric.telemetry.records import Step, parse
+from neuron_fabric.telemetry.records import DENSE_ROUTE, Step, parse
 from neuron_fabric.telemetry.stream import Reader, Record
 
 LEAST_NORMS = 10  # before a step: it is not judged by fewer
+LEAST_LOW_BIT = 0.5  # of a region's steps: with fewer a branch says nothing of its route
 
 
 class HealthReader(Reader):
@@ -16,12 +17,16 @@ class HealthReader(Reader):
         self._errors: dict[str, float] = defaultdict(float)
         self._ratios: dict[str, float] = defaultdict(float)
         self._norms: dict[str, list[float]] = defaultdict(list)
+        self._steps: Counter[str] = Counter()  # that were watched
+        self._low_bit_steps: Counter[str] = Counter()
 
     def write(self, record: Record) -> None:
         event = parse(record)
         if not isinstance(event, Step):
             return
         for region in event.regions:
+            self._steps[region.name] += region.non_finite is not None
+            self._low_bit_steps[region.name] += region.route != DENSE_ROUTE
             self._errors[region.name] = max(self._errors[region.name], region.error or 0.0)
             if region.norm:
                 before = self._norms[region.name]
@@ -34,3 +39,9 @@ class HealthReader(Reader):
         """Of the regions that travel at low bits."""
         return {region: RegionHealth(self._errors[region], self._ratios[region])
                 for region, _ in assignment.routes}
+
+    def is_of(self, assignment: Assignment) -> bool:
+        """Whether the regions have travelled as it says, and not densely after steps that were not
+        finite."""
+        return all(self._low_bit_steps[region] >= LEAST_LOW_BIT * self._steps[region]
+                   for region, _ in assignment.routes)

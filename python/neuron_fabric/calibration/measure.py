@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.calibration.evidence import Measurement
-from neuron_fabric.calibration.switch import Sum
+from neuron_fabric.calibration.switch import Scaler, Sum, tell_scale
 from neuron_fabric.session import Session
 
 
@@ -23,13 +23,15 @@ class MeasuringWay:
     """
 
     def __init__(self, group: dist.ProcessGroup, region_of: Mapping[int, str],
-                 sessions: Mapping[str, Session]) -> None:
+                 sessions: Mapping[str, Session], scaler: Scaler | None = None) -> None:
         self.group = group
         self.region_of = region_of
         self.sessions = sessions
+        self.scaler = scaler
         self._sums: dict[tuple[str, str], torch.Tensor] = {}
 
     def __call__(self, bucket: dist.GradBucket) -> Sum:
+        tell_scale(self.scaler, bucket, self.sessions.values())
         buffer = bucket.buffer()
         own = buffer.clone()
         buffer.div_(dist.get_world_size(self.group))

@@ -4,9 +4,9 @@ DDP takes one communication hook for good. This one passes every bucket to which
 at the moment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.distributed as dist
@@ -21,6 +21,22 @@ class Way(Protocol):
     """Averages a bucket over all ranks, in place."""
 
     def __call__(self, bucket: dist.GradBucket) -> Sum: ...
+
+
+@runtime_checkable
+class Scaler(Protocol):
+    """A torch.amp.GradScaler."""
+
+    def get_scale(self) -> float: ...
+
+
+def tell_scale(scaler: Scaler | None, bucket: dist.GradBucket, sessions: Iterable[Session]) -> None:
+    """What the gradients are multiplied by, before the first bucket begins a step."""
+    if scaler is None or bucket.index() != 0:
+        return
+    scale = scaler.get_scale()
+    for session in sessions:
+        session.runtime.set_loss_scale(scale)
 
 
 class DenseWay:
@@ -38,10 +54,12 @@ class DenseWay:
 class SessionWay:
     """As an attached model's gradients travel."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, scaler: Scaler | None = None) -> None:
         self.session = session
+        self.scaler = scaler
 
     def __call__(self, bucket: dist.GradBucket) -> Sum:
+        tell_scale(self.scaler, bucket, [self.session])
         # DDP wants a value made in Python.
         return self.session.runtime.run(bucket).then(lambda done: done.value())
 

@@ -27,7 +27,8 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
         # And a reader: norms begin anew.
         reader = HealthReader()
         with _way(bench, question.assignment, order, reader):
-            losses.append(_branch(bench, question.start, order + 1))
+            loss = _branch(bench, question.start, order + 1)
+        losses.append(loss if reader.is_of(question.assignment) else None)
         for region, seen in reader.health(question.assignment).items():
             health[region] = seen.or_worse(health.get(region, seen))
     if None in losses and not question.assignment.routes:
@@ -44,7 +45,7 @@ def _way(bench: Workbench, assignment: Assignment, order: int, reader: Reader) -
     session = bench.open(Settings(profile=bench.trial_profile(assignment), admit="safe",
                                   seed=bench.settings.seed + order, readers=[reader]))
     try:
-        with bench.switch.through(SessionWay(session)):
+        with bench.switch.through(SessionWay(session, bench.training.scaler)):
             yield
     finally:
         session.close()

@@ -38,13 +38,14 @@ class Workbench:
         return session
 
     def trial_profile(self, assignment: Assignment) -> dict[str, Any]:
-        """Without limits: what a route does is to be seen whole."""
+        """Without limits: what a route does is to be seen whole. Values that are not finite have one
+        that stays, and cost it a step."""
         return {
             "format": "neuron_fabric.profile", "version": 1, "name": "trial",
             "regions": [region.pattern for region in self.regions],
             "phases": [{"from_step": 0, "routes": {
                 region.name: assignment.route(region.name) for region in self.regions}}],
             "health": {"warm_up_steps": 0, "norm_spike": NEVER, "loss_spike": NEVER,
-                       "error_budget": NEVER},
+                       "error_budget": NEVER, "cool_down_steps": 1, "most_fallbacks": int(NEVER)},
             "smallest_parameter": self.settings.smallest_parameter,
         }

@@ -1,0 +1,61 @@
+"""nf.Calibrator around a training loop with a GradScaler, on real ranks."""
+
+import math
+from typing import ClassVar
+from unittest import mock
+
+import neuron_fabric as nf
+import small_job
+import torch
+from neuron_fabric.calibration import trials
+from neuron_fabric.calibration.health import HealthReader
+from ranks import on_ranks
+
+
+class _Noted(HealthReader):
+    """Keeps all readers of branches."""
+
+    made: ClassVar[list] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made.append(self)
+
+
+def under_a_scaler() -> tuple[list[float], list[float], list[float | None]]:
+    """The second step of every branch has gradients that are not finite, and the scale doubles in
+    the others. Of branches: shares of low-bit steps, ratios of norms, losses."""
+    model = small_job.wrap(small_job.make())
+    optimizer = small_job.sgd(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=16.0, growth_interval=1)
+    spoilt = False
+    model.module.second.weight.register_hook(lambda grad: grad * math.inf if spoilt else grad)
+
+    def step(numbered: tuple) -> torch.Tensor:
+        nonlocal spoilt
+        number, batch = numbered
+        spoilt = number == 1
+        optimizer.zero_grad()
+        loss = small_job.loss_of(model, batch)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    with mock.patch.object(trials, "HealthReader", _Noted):
+        evidence = nf.Calibrator(
+            model, optimizer, step, lambda order: enumerate(small_job.batches(seed=order)),
+            stateful=[scaler], dense_steps=8, warm_up_steps=2, branch_steps=16, repeats=2,
+            measurements=2, smallest_parameter=0, target="0.5", candidates=("g_binary",)).run().evidence
+    low_bit = [one for one in evidence.branches if "backbone" in one.health]
+    shares = [one._low_bit_steps["backbone"] / one._steps["backbone"] for one in _Noted.made
+              if one._low_bit_steps["backbone"]]
+    return (shares, [one.health["backbone"].norm_ratio for one in low_bit],
+            [loss for one in low_bit for loss in one.losses])
+
+
+def test_a_grad_scaler_costs_low_bits_a_step_and_its_scale_is_no_trouble():
+    shares, ratios, losses = on_ranks(2, under_a_scaler)[0]
+    assert min(shares) >= 0.75
+    assert max(ratios) < 3  # the last scale is some thousand times the first
+    assert losses and None not in losses
