@@ -10,6 +10,7 @@ import torch
 from neuron_fabric.calibration import trials
 from neuron_fabric.calibration.health import HealthReader
 from ranks import on_ranks
+from small_calibration import OPTIONS
 
 
 class _Noted(HealthReader):
@@ -45,8 +46,7 @@ def under_a_scaler() -> tuple[list[float], list[float], list[float | None]]:
     with mock.patch.object(trials, "HealthReader", _Noted):
         evidence = nf.Calibrator(
             model, optimizer, step, lambda order: enumerate(small_job.batches(seed=order)),
-            stateful=[scaler], dense_steps=8, warm_up_steps=2, branch_steps=16, repeats=2,
-            measurements=2, smallest_parameter=0, target="0.5", candidates=("g_binary",)).run().evidence
+            stateful=[scaler], **(OPTIONS | {"branch_steps": 16})).run().evidence
     low_bit = [one for one in evidence.branches if "backbone" in one.health]
     shares = [one._low_bit_steps["backbone"] / one._steps["backbone"] for one in _Noted.made
               if one._low_bit_steps["backbone"]]

@@ -12,36 +12,7 @@ from neuron_fabric.calibration.evidence import Evidence
 from neuron_fabric.calibration.store import EVIDENCE, CalibrationError
 from neuron_fabric.calibration.watch import Watch
 from ranks import on_ranks
-
-OPTIONS = {"dense_steps": 8, "warm_up_steps": 2, "branch_steps": 6, "repeats": 2, "measurements": 2,
-           "smallest_parameter": 0, "target": "0.5", "candidates": ("g_binary", "waterfill:4")}
-
-
-class _Killed(Exception):
-    pass
-
-
-def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_order: bool = False,
-                    scale: float = 1.0, **options: object) -> nf.Calibrator:
-    """die_after: steps, as if somebody had ended the job there. scale: of the loss."""
-    model = small_job.wrap(small_job.make())
-    optimizer = small_job.sgd(model, rate / scale)
-    done = 0
-
-    def step(batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        nonlocal done
-        if done == die_after:
-            raise _Killed
-        done += 1
-        optimizer.zero_grad()
-        loss = scale * small_job.loss_of(model, batch)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return nf.Calibrator(
-        model, optimizer, step,
-        lambda order: small_job.batches(seed=0 if is_same_order else order), **(OPTIONS | options))
+from small_calibration import OPTIONS, interrupted, make_calibrator, refused, resumed
 
 
 def calibrate(**options: object) -> dict:
@@ -115,15 +86,6 @@ def test_dense_steps_have_the_bits_of_plain_ddp():
         assert own == plain
 
 
-def interrupted(folder: str, die_after: int) -> None:
-    with pytest.raises(_Killed):
-        make_calibrator(die_after=die_after, out=folder).run()
-
-
-def resumed(folder: str) -> dict:
-    return make_calibrator(out=folder, resume=True).run().profile().to_dict()
-
-
 @pytest.mark.parametrize("die_after", [3, 8 + 2 * 6, 8 + 4 * 6 + 1])
 def test_one_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, profile, die_after):
     """In dense training, between two questions, and within one."""
@@ -182,12 +144,6 @@ def test_another_target_needs_only_what_is_missing(tmp_path):
     (profile, steps), _ = on_ranks(2, resumed_with, str(tmp_path), target="1e-9")
     assert steps > 0
     assert not profile["provenance"]["meets_target"]
-
-
-def refused(folder: str, **options: object) -> str:
-    with pytest.raises((CalibrationError, RuntimeError)) as error:
-        make_calibrator(out=folder, resume=True, **options)
-    return str(error.value)
 
 
 def calibrate_by_a_route_that_remembers() -> Evidence:

@@ -173,9 +173,10 @@ class Calibrator:
             self._store.save(self._facts(), self._evidence)
 
     def _remember(self, name: str) -> None:
-        self._bench.snapshots[name] = Snapshot.take(self._bench.training.parts)
-        if self._store is not None:
-            self._store.save_checkpoint(name, self._bench.snapshots[name])
+        """Returns when all ranks have it: evidence that is kept counts on all their checkpoints."""
+        snapshot = self._bench.snapshots[name] = Snapshot.take(self._bench.training.parts)
+        if (store := self._store) is not None:
+            together(self._group, lambda: store.save_checkpoint(name, snapshot))
 
     def _told(self, question: Question) -> str:
         if not question.assignment.routes:

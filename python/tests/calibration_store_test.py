@@ -1,0 +1,47 @@
+"""What a calibration keeps to go on from, when, and with what else it goes on."""
+
+import time
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch.distributed as dist
+from neuron_fabric.calibration.store import Store
+from ranks import on_ranks
+from small_calibration import OPTIONS, interrupted
+
+
+def with_a_slow_disk(folder: str) -> list[bool]:
+    """Whether rank 1 had its checkpoint whenever rank 0 kept evidence."""
+    save, save_checkpoint, there = Store.save, Store.save_checkpoint, []
+
+    def noted(store, *args):
+        there.append((Path(folder) / "checkpoint.rank1.pt").exists())
+        save(store, *args)
+
+    def slow(store, *args):
+        time.sleep(0.3 * dist.get_rank())
+        save_checkpoint(store, *args)
+
+    with mock.patch.object(Store, "save", noted), mock.patch.object(Store, "save_checkpoint", slow):
+        interrupted(folder, OPTIONS["dense_steps"] + 1)
+    return there
+
+
+def test_evidence_is_kept_once_all_ranks_have_their_checkpoints(tmp_path):
+    assert on_ranks(2, with_a_slow_disk, str(tmp_path))[0] == [True]
+
+
+def with_a_full_disk(folder: str) -> str:
+    def full(_store, *_):
+        raise OSError("no space left")
+
+    with mock.patch.object(Store, "save_checkpoint", full if dist.get_rank() else lambda *_: None), \
+            pytest.raises((OSError, RuntimeError)) as error:
+        interrupted(folder, OPTIONS["dense_steps"])
+    return str(error.value)
+
+
+def test_a_rank_that_cannot_keep_its_checkpoint_ends_all(tmp_path):
+    for told in on_ranks(2, with_a_full_disk, str(tmp_path)):
+        assert "no space left" in told
