@@ -8,12 +8,14 @@ import signal
 import socket
 import subprocess
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from neuron_fabric.compare import jobs
 from neuron_fabric.compare.__main__ import chosen_routes, main, passed_on
 from neuron_fabric.compare.jobs import make_jobs
+from neuron_fabric.train.checkpoint import OtherRun
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -91,6 +93,25 @@ def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path):
                  "--out", str(tmp_path)]) == 0
     result = json.loads((tmp_path / "plain-seed1" / "result.json").read_text())
     assert result["command"].startswith(f"{launcher} nf train hostile ")
+
+
+def test_runs_that_another_launcher_has_started_are_refused(tmp_path, capsys):
+    words = [*WORDS, "--baseline", "plain", "--routes", "plain", "--out", str(tmp_path)]
+    job, = make_jobs(tmp_path, ["plain"], 1, WORDS[:7])
+    job.out.mkdir()
+    kept = {"options": job.options().identity(), "command": "slow --rate '1 gbit' -- nf train hostile"}
+    for file, more in (("state.json", {"step": 3}), ("result.json", {"finished": True})):
+        (job.out / file).write_text(json.dumps(kept | more))
+        assert main(words) == 1
+        told = capsys.readouterr().err
+        assert """holds a run that was started by "slow --rate '1 gbit' --", and""" in told
+        assert "and not without a --launcher; take another --out" in told
+        replace(job, launcher=("slow", "--rate", "1 gbit", "--")).check_kept()
+        (job.out / file).write_text(json.dumps(kept | more | {"command": "nf train hostile"}))
+        job.check_kept()
+        with pytest.raises(OtherRun, match='without a --launcher, and not by "slow"'):
+            replace(job, launcher=("slow",)).check_kept()
+        (job.out / file).unlink()
 
 
 def test_bad_input_is_told(tmp_path, capsys):

@@ -114,6 +114,16 @@ def test_a_finished_run_is_not_done_again(train, whole):
     assert file.stat().st_mtime_ns == before
 
 
+def test_a_finished_run_says_which_files_it_does_not_have(train, whole, tmp_path):
+    record = tmp_path / "buckets.json"
+    again = train(*words(whole, *COMMON, "--run-dir", str(tmp_path / "run"), "--record", str(record)))
+    assert again.code == 0
+    assert "was finished before and is not done again" in again.err
+    assert f"no {tmp_path / 'run' / 'rank0.jsonl'} and no {record}; give it another --out" in again.err
+    record.touch()
+    assert "finished" not in train(*words(whole, *COMMON, "--record", str(record))).err
+
+
 def test_a_target_is_an_accuracy_or_a_loss(train, whole):
     before = result(whole)
     best = min(before["curve"], key=lambda point: point["loss"])
@@ -179,6 +189,13 @@ def test_routes_have_file_names_and_profiles_an_identity(tmp_path):
         options = parse(["digits", "--route", f"profile:{profile}"], ["digits"])
         identities.append(options.identity())
     assert identities[0] != identities[1]
+
+
+def test_runs_that_are_judged_at_other_steps_are_other_runs(tmp_path):
+    usual, often = (TrainOptions("digits", tmp_path, eval_every=steps).identity() for steps in (None, 5))
+    assert differing(usual, often) == ["eval_every"]
+    older = {key: value for key, value in usual.items() if key != "eval_every"}
+    assert differing(older, usual) == []
 
 
 def test_runs_on_other_data_are_other_runs(tmp_path, monkeypatch):

@@ -39,7 +39,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         help="runs at the same time, which share the machine: their times are left out (1)")
     parser.add_argument("--launcher", type=shlex.split, default=[], metavar="COMMAND",
                         help="starts the ranks of a run, as 'scripts/slow_links.sh --launcher torch --' does "
-                        "on hosts with slow links; then take an --out of its own (ranks on this machine)")
+                        "on hosts with slow links; it needs an --out of its own (ranks on this machine)")
     parser.add_argument("--table", action="store_true",
                         help="train nothing: compare the runs that are there")
     parser.add_argument("--out", type=Path, metavar="DIR", help="(nf-compare/WORKLOAD)")
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     except LaunchError as error:
         print(f"nf compare: {error}", file=sys.stderr)
         return 1
-    from neuron_fabric.train.checkpoint import OtherRun, check_same
+    from neuron_fabric.train.checkpoint import OtherRun
 
     from .jobs import Failures, make_jobs, run_all
 
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if not options.table:
             for job in jobs:
-                check_same(job.out, job.options().identity())
+                job.check_kept()
             tell = (lambda text: None) if options.json else (lambda text: print(text, flush=True))
             run_all(jobs, options.side_by_side, tell)
     except Failures as error:

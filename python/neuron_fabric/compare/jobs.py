@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.launch import Interrupt
+from neuron_fabric.train.checkpoint import OtherRun, check_same, kept_run
 from neuron_fabric.train.options import TrainOptions, file_name, parse
 from neuron_fabric.train.result import is_finished, read_result
 from neuron_fabric.train.run import SHARED
@@ -38,6 +39,15 @@ class Job:
     def options(self) -> TrainOptions:
         return parse(list(self.arguments), [self.arguments[0]])
 
+    def check_kept(self) -> None:
+        """Raises OtherRun where the folder holds another run, or one that was started otherwise: its times are
+        of other links."""
+        check_same(self.out, self.options().identity())
+        command = (kept_run(self.out) or {}).get("command")
+        if command and (other := launcher_of(command)) != list(self.launcher):
+            raise OtherRun(f"{self.out} holds a run that was started {_by(other)}, and not {_by(self.launcher)}; "
+                           "take another --out")
+
     def result(self) -> dict[str, Any] | None:
         """Of the finished run; None where there is none."""
         result = read_result(self.out)
@@ -54,6 +64,17 @@ def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[
             words = (*arguments, "--route", route, "--seed", str(seed), "--out", str(folder))
             jobs.append(Job(route, seed, folder, words, tuple(launcher), shared))
     return jobs
+
+
+def launcher_of(command: str) -> list[str]:
+    """The words before those of nf train."""
+    words = shlex.split(command)
+    pairs = list(zip(words, words[1:]))
+    return words[:pairs.index(("nf", "train"))] if ("nf", "train") in pairs else []
+
+
+def _by(launcher: Sequence[str]) -> str:
+    return f'by "{shlex.join(launcher)}"' if launcher else "without a --launcher"
 
 
 class Failures(Exception):

@@ -60,6 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
         if not result.is_finished(result.read_result(options.out), identity):
             checkpoint.check_same(options.out, identity)
             launch("neuron_fabric.train", arguments, options.ranks, options.out)
+        elif missing := missing_files(options):
+            print(f"nf train: the run in {options.out} was finished before and is not done again, so there is "
+                  f"no {' and no '.join(missing)}; give it another --out", file=sys.stderr)
     except (LaunchError, checkpoint.OtherRun, OSError) as error:
         print(f"nf train: {error}", file=sys.stderr)
         return 1
@@ -68,6 +71,14 @@ def main(arguments: list[str] | None = None) -> int:
               f"{options.out}, and the same command goes on from there", file=sys.stderr)
         return 128 + getattr(error, "number", signal.SIGINT)
     return show(options, result.read_result(options.out))
+
+
+def missing_files(options: "TrainOptions") -> list[str]:
+    """Those that a run is asked for beside its result, and that are not there."""
+    from neuron_fabric.telemetry.jsonl import run_file
+
+    asked = [None if options.run_dir is None else run_file(options.run_dir, 0), options.record]
+    return [str(path) for path in asked if path is not None and not path.exists()]
 
 
 def show(options: "TrainOptions", result: dict[str, Any] | None) -> int:

@@ -31,25 +31,30 @@ def kept_steps(out: Path) -> int:
 
 def check_same(out: Path, identity: dict[str, Any]) -> None:
     """Raises OtherRun where the folder holds another one than this, on its way or finished."""
-    if kept_steps(out):
-        kept = json.loads((out / WORD).read_text()).get("options")
-    elif (result := read_result(out)) is not None and result.get("finished"):
-        kept = result.get("options")
-    else:
+    if (kept := kept_run(out)) is None:
         return
-    if differs := differing(kept, identity):
+    if differs := differing(kept.get("options"), identity):
         raise OtherRun(f"{out} holds a run with another {' and '.join(differs)}; remove the folder, or "
                        "give this run another --out")
+
+
+def kept_run(out: Path) -> dict[str, Any] | None:
+    """What is said of the run in this folder, on its way or finished, with its `options` and `command`."""
+    if kept_steps(out):
+        return json.loads((out / WORD).read_text())
+    result = read_result(out)
+    return result if result is not None and result.get("finished") else None
 
 
 class Checkpoint:
     """In all ranks together. Raises OtherRun on all of them, as check_same() does on one: ranks may have
     been started by others than `nf train`, and on machines that do not share the folder."""
 
-    def __init__(self, out: Path, identity: dict[str, Any]) -> None:
+    def __init__(self, out: Path, identity: dict[str, Any], command: str = "") -> None:
         self.out = out
         self.folder = out / FOLDER
         self.identity = identity
+        self.command = command
         self.rank = dist.get_rank()
         self.step = self._agreed_step()  # to go on from
 
@@ -59,7 +64,8 @@ class Checkpoint:
         dist.barrier()
         if self.rank == 0:
             write_whole(self.out / WORD, json.dumps(
-                {"step": step, "ranks": dist.get_world_size(), "options": self.identity}))
+                {"step": step, "ranks": dist.get_world_size(), "options": self.identity,
+                 "command": self.command}))
         dist.barrier()
         for file in self.folder.glob(f"rank{self.rank}.*.pt"):
             if file != self._file(step):

@@ -12,7 +12,7 @@ from .target import Target
 
 # A run that differs in one of these is another run.
 _IDENTITY = ("workload", "size", "route", "admit", "topology", "reducer", "ranks", "batch", "seed",
-             "device", "steps", "epochs", "breach_at")
+             "device", "steps", "epochs", "eval_every", "breach_at")
 
 
 @dataclass(frozen=True)

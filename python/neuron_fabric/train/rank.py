@@ -25,7 +25,7 @@ def work(options: TrainOptions) -> None:
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True
     options.out.mkdir(parents=True, exist_ok=True)
-    checkpoint = Checkpoint(options.out, options.identity())
+    checkpoint = Checkpoint(options.out, options.identity(), command())
     run = Run(options, workload_of(options, device), device)
     if (state := checkpoint.load(device)) is not None:
         run.load_state_dict(state)
