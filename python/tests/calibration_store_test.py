@@ -1,14 +1,15 @@
 """What a calibration keeps to go on from, when, and with what else it goes on."""
 
+import json
 import time
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch.distributed as dist
-from neuron_fabric.calibration.store import Store
+from neuron_fabric.calibration.store import EVIDENCE, Store
 from ranks import on_ranks
-from small_calibration import OPTIONS, interrupted
+from small_calibration import OPTIONS, interrupted, refused
 
 
 def with_a_slow_disk(folder: str) -> list[bool]:
@@ -45,3 +46,13 @@ def with_a_full_disk(folder: str) -> str:
 def test_a_rank_that_cannot_keep_its_checkpoint_ends_all(tmp_path):
     for told in on_ranks(2, with_a_full_disk, str(tmp_path)):
         assert "no space left" in told
+
+
+@pytest.mark.parametrize(("fact", "told"), [
+    ("device", "another device (cuda, and now cpu)"), ("torch", "another torch (cuda, and now ")])
+def test_work_of_another_device_or_version_is_refused(tmp_path, fact, told):
+    on_ranks(2, interrupted, str(tmp_path), OPTIONS["dense_steps"] + 1)
+    kept = json.loads((tmp_path / EVIDENCE).read_text())
+    kept["job"][fact] = "cuda"
+    (tmp_path / EVIDENCE).write_text(json.dumps(kept))
+    assert told in on_ranks(2, refused, str(tmp_path))[0]

@@ -149,6 +149,8 @@ class Calibrator:
         names, tensors = self._bench.parameters.names, self._bench.parameters.tensors
         return self.settings.of_evidence() | {
             "version": _C.__version__,
+            "torch": torch.__version__,
+            "device": tensors[0].device.type,
             "training": self._training,
             "ranks": self._evidence.ranks,
             "model": [f"{name} {tuple(tensor.shape)}"
