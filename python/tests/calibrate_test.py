@@ -56,6 +56,7 @@ def run(*options: object) -> tuple[int, str, str]:
 
 
 @needs_extension
+@pytest.mark.timeout(900)  # four jobs
 def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     folder, path = tmp_path / "work", tmp_path / "profile.json"
     process = start("--out", folder, "--target", "100")

@@ -12,11 +12,11 @@ from neuron_fabric.calibration.evidence import Evidence
 from neuron_fabric.calibration.store import EVIDENCE, CalibrationError
 from neuron_fabric.calibration.watch import Watch
 from ranks import on_ranks
-from small_calibration import OPTIONS, interrupted, make_calibrator, refused, resumed
+from small_calibration import OPTIONS, interrupted, make_calibrator, profile_of, refused, resumed
 
 
 def calibrate(**options: object) -> dict:
-    return make_calibrator(**options).run().profile().to_dict()
+    return profile_of(make_calibrator(**options))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def resumed_with(folder: str, **options: object) -> tuple[dict, int]:
             steps += 1
 
     calibrator = make_calibrator(out=folder, resume=True, watch=Counter(), **options)
-    return calibrator.run().profile().to_dict(), steps
+    return profile_of(calibrator), steps
 
 
 def test_another_target_needs_only_what_is_missing(tmp_path):

@@ -40,7 +40,7 @@ def check(results: list[tuple[list[str], list[float], dict]], steps: int) -> Non
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_replicas_are_equal_after_each_of_500_steps(ranks):
-    check(on_ranks(ranks, follow, 500, route="waterfill:4", timeout=110), 500)
+    check(on_ranks(ranks, follow, 500, route="waterfill:4", timeout=240), 500)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

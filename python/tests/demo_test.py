@@ -64,7 +64,7 @@ def run_demo(out, *options, **environment):
         [sys.executable, "-m", "neuron_fabric.demo", "--workload", "digits", "--size", "tiny",
          "--ranks", "2", "--out", str(out), *options],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
-        capture_output=True, text=True, timeout=110, check=False)
+        capture_output=True, text=True, timeout=240, check=False)
 
 
 @needs_extension

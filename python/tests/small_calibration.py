@@ -1,5 +1,8 @@
 """Calibrations of a small model, on the ranks of a test."""
 
+import os
+from unittest import mock
+
 import neuron_fabric as nf
 import pytest
 import small_job
@@ -37,13 +40,19 @@ def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_or
         lambda order: small_job.batches(seed=0 if is_same_order else order), **(OPTIONS | options))
 
 
+def profile_of(calibrator: nf.Calibrator) -> dict:
+    """Of one commit, whatever is committed while tests run."""
+    with mock.patch.dict(os.environ, NF_COMMIT="0123456789ab"):
+        return calibrator.run().profile().to_dict()
+
+
 def interrupted(folder: str, die_after: int) -> None:
     with pytest.raises(Killed):
         make_calibrator(die_after=die_after, out=folder).run()
 
 
 def resumed(folder: str) -> dict:
-    return make_calibrator(out=folder, resume=True).run().profile().to_dict()
+    return profile_of(make_calibrator(out=folder, resume=True))
 
 
 def refused(folder: str, **options: object) -> str:
