@@ -102,6 +102,38 @@ def test_a_lock_out_from_before_an_update_does_not_count_again(tmp_path):
     assert refined["phases"][0]["routes"]["body"] == "fp32"
 
 
+def test_what_is_done_again_from_a_checkpoint_counts_once(tmp_path):
+    fallback = FALLBACK | {"step": 7, "to": "norm_spike"}
+    first = job("waterfill:5", 0.7, *(step_at(number, 0.2) for number in range(8)), fallback,
+                LOCK_OUT, step_at(9, 0.2, "locked_out"))
+    again = job("waterfill:5", 0.7, *(step_at(number, 0.2) for number in range(5, 8)), fallback,
+                *(step_at(number, 0.2) for number in range(8, 10)))
+    refined = refined_by(tmp_path, profile_of("waterfill:5"), *first, *again)
+    row = refined["provenance"]["updates"][0]["regions"][0]
+    assert row["low_bit_steps"] == 10
+    assert row["fallbacks"] == {"norm_spike": 1}
+    assert not row["locked_out"]  # which was undone
+    assert refined["phases"][0]["routes"]["body"] == "waterfill:5"
+
+
+@pytest.mark.parametrize(("better", "route"), [
+    ({"harm": 0.1, "standard_error": 0.01, "pairs": 2}, "waterfill:6"),
+    ({"harm": None, "standard_error": None, "pairs": 0}, "waterfill:6"),  # not tried alone
+    ({"harm": None, "standard_error": 0.01, "pairs": 2}, "bf16"),  # diverged
+    ({"harm": None, "standard_error": 0.0, "pairs": 0}, "bf16"),  # refused: not finite
+    ({"bytes_up": 320}, "bf16")])  # above dense
+def test_routes_that_a_calibration_found_bad_are_not_the_next_better(tmp_path, better, route):
+    row = {"region": "body", "dense_bytes": 320}
+    rows = [row | {"route": "waterfill:5", "bytes_up": 50},
+            row | {"route": "waterfill:6", "bytes_up": 60} | better,
+            row | {"route": "bf16", "bytes_up": 160}, row | {"route": "mxfp8", "bytes_up": 330}]
+    profile = profile_of("waterfill:5") | {"provenance": {"routes": rows}}
+    records = job("waterfill:5", 0.7, step_at(8, 0.2), LOCK_OUT)
+    assert refined_by(tmp_path, profile, *records)["phases"][0]["routes"]["body"] == route
+    profile["provenance"]["routes"] = [rows[0], rows[3]]
+    assert refined_by(tmp_path, profile, *records)["phases"][0]["routes"]["body"] == "fp32"
+
+
 def test_a_second_update_from_the_same_records_changes_nothing(run):
     once = update(profile_of_the_run(), read_records(run), "run")
     twice = update(once, read_records(run), "run")

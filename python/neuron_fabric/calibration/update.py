@@ -6,12 +6,14 @@ A calibration sees some hundred steps, a run all of them. What a run shows:
     go dense where there is none.
 
 Jobs append to the records of a run. What was seen before a job with other routes is of an earlier
-profile, and says nothing of this one.
+profile, and says nothing of this one. What a job does again from a checkpoint on counts once.
 """
 
 import copy
 import json
 import math
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.calibration.limits import error_budget
+from neuron_fabric.telemetry.history import History
 from neuron_fabric.telemetry.records import (
     CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, RecordError, RegionStep, Step, parse)
 
@@ -33,11 +36,15 @@ class UpdateError(ValueError):
 class Seen:
     """Of one region in a run."""
 
-    low_bit_steps: int = 0
+    steps: array = field(default_factory=lambda: array("Q"))  # at low bits
     routes: dict[str, int] = field(default_factory=dict)  # at low bits, with the last step of each
     most_error: float = 0.0  # within its budget
     fallbacks: Counter[str] = field(default_factory=Counter)  # by reason
     is_locked_out: bool = False
+
+    def undo(self, step: int) -> None:
+        """All steps from this one on."""
+        del self.steps[bisect_left(self.steps, step):]
 
 
 def read_records(run_dir: Path) -> dict[str, Seen]:
@@ -60,6 +67,7 @@ def read_records(run_dir: Path) -> dict[str, Seen]:
 def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
     routes: dict[str, str] = {}
     budgets: dict[str, float | None] = {}
+    history = History()
     for line in lines:
         try:
             event = parse(json.loads(line))
@@ -68,23 +76,31 @@ def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
         if isinstance(event, Attach):
             before, routes = routes, {region.name: region.route for region in event.regions}
             budgets = {region.name: region.error_budget for region in event.regions}
+            history.begin_job()
             if routes != before:
                 seen.clear()
+                history = History()
         elif isinstance(event, Step):
+            if history.add_step(event.step):
+                for known in seen.values():
+                    known.undo(event.step)
             for region in event.regions:
                 known = seen.setdefault(region.name, Seen())
                 _add(known, event.step, region, budgets.get(region.name))
         elif isinstance(event, Decision):
-            known = seen.setdefault(event.region, Seen())
-            known.is_locked_out |= event.after == "locked_out"
-            if event.is_fallback:
-                known.fallbacks[event.after] += 1
+            seen.setdefault(event.region, Seen())
+            history.decide(event)
+    for decision in history.decisions:
+        known = seen[decision.region]
+        known.is_locked_out |= decision.after == "locked_out"
+        if decision.is_fallback:
+            known.fallbacks[decision.after] += 1
 
 
 def _add(known: Seen, step: int, region: RegionStep, budget: float | None) -> None:
     if region.reason not in CHOSEN_REASONS or region.route == DENSE_ROUTE:
         return
-    known.low_bit_steps += 1
+    known.steps.append(step)
     known.routes[region.route] = step
     error = region.error or 0.0
     # What is above the budget made the region fall back: the next one is not to let it pass.
@@ -107,7 +123,7 @@ def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str
         is_outdated = any(route != _route_at(result, region["name"], step)
                           for route, step in found.routes.items())
         changes = [] if is_outdated else _changes(result, region, found, most)
-        rows.append({"region": region["name"], "low_bit_steps": found.low_bit_steps,
+        rows.append({"region": region["name"], "low_bit_steps": len(found.steps),
                      "most_error": found.most_error, "fallbacks": dict(found.fallbacks),
                      "locked_out": found.is_locked_out, "outdated": is_outdated,
                      "changes": changes})
@@ -150,6 +166,14 @@ def _better_routes(profile: dict[str, Any], region: str) -> list[str]:
 def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
     """By the bytes that the calibration counted; fp32 where it knows of none."""
     rows = profile.get("provenance", {}).get("routes", [])
-    cost = {row["route"]: row["bytes_up"] for row in rows if row["region"] == region}
-    dearer = [other for other in cost if cost[other] > cost.get(route, float("inf"))]
-    return min(dearer, key=lambda other: cost[other], default=DENSE_ROUTE)
+    rows = {row["route"]: row for row in rows if row["region"] == region}
+    own = rows[route]["bytes_up"] if route in rows else math.inf
+    dearer = [row for row in rows.values() if row["bytes_up"] > own and _is_offered(row)]
+    return min(dearer, key=lambda row: row["bytes_up"], default={"route": DENSE_ROUTE})["route"]
+
+
+def _is_offered(row: dict[str, Any]) -> bool:
+    """Whether it sends less than dense, and neither diverged nor was refused: such a route has no
+    harm, but a standard error of it, and one that was not tried has neither."""
+    is_bad = row.get("harm") is None and row.get("standard_error") is not None
+    return not is_bad and row["bytes_up"] < row.get("dense_bytes", math.inf)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .. import units
 from ..summary import RECENT_STEPS, Summary
+from ..telemetry.history import History
 from ..telemetry.records import (DENSE_ROUTE, Attach, Decision, Detach, Notice, RecordError, Step,
                                  parse)
 from .columns import Columns, RegionCell
@@ -29,23 +30,26 @@ class Run:
         self.rank = rank
         self.summary = Summary()
         self.columns = Columns()
-        self.decisions: list[Decision] = []
         self.notices: list[Notice] = []
         self.notes: list[str] = []  # about the file, for the reader of the page
         self.last_time: float | None = None
         self.first_step: int | None = None
-        self.last_step: int | None = None
         self.is_finished = False
         self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)  # of steps without low bits
         self._unknown = 0
         self._returns = 0
         self._last_return = ""
-        self._decided = 0  # decisions older than the last step
+        self._history = History()
 
     @property
     def attach(self) -> Attach:
         assert self.summary.attach
         return self.summary.attach
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """Without those that were undone."""
+        return self._history.decisions
 
     @property
     def is_shadow(self) -> bool:
@@ -60,11 +64,11 @@ class Run:
         match event:
             case Attach():
                 self.is_finished = False
-                self._decided = len(self.decisions)
+                self._history.begin_job()
             case Step():
                 self._add_step(event)
             case Decision():
-                self.decisions.append(event)
+                self._history.decide(event)
             case Notice() if len(self.notices) < MOST_NOTICES:
                 self.notices.append(event)
             case Detach():
@@ -89,10 +93,11 @@ class Run:
     def _add_step(self, step: Step) -> None:
         if self.first_step is None or step.step < self.first_step:
             self.first_step = step.step
-        if self.last_step is not None and step.step <= self.last_step:
-            self._go_back(step.step)
-        self._decided = len(self.decisions)
-        self.last_step = step.step
+        before = self._history.last_step
+        if self._history.add_step(step.step):
+            self._returns += 1
+            self._last_return = f"from {before:,} to {step.step:,}"
+            self.columns.cut(step.step)
         is_dense = all(region.route == DENSE_ROUTE for region in step.regions)
         if is_dense and step.seconds is not None and step.step != self.first_step:
             self.dense_seconds.append(step.seconds)
@@ -113,14 +118,6 @@ class Run:
             part.norm.add(region.norm)
             part.error.add(region.error)
             part.states[region.reason, region.chosen_route] += 1
-
-    def _go_back(self, step: int) -> None:
-        """A checkpoint was loaded: what followed it is undone; decisions since then are not."""
-        self._returns += 1
-        self._last_return = f"from {self.last_step:,} to {step:,}"
-        self.columns.cut(step)
-        old, new = self.decisions[:self._decided], self.decisions[self._decided:]
-        self.decisions = [decision for decision in old if decision.step < step] + new
 
 
 def find_files(folder: Path) -> dict[int, Path]:
