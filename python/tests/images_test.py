@@ -65,6 +65,41 @@ def test_what_is_missing_or_spoilt_is_told(tmp_path):
         make_workload("cifar100", data=tmp_path)
 
 
+@pytest.mark.parametrize(("images", "labels", "told"), [
+    (0.5, [0, 1], "images of whole numbers from 0 to 255"), (256, [0, 1], "from 0 to 255"),
+    (-1, [0, 1], "from 0 to 255"), (np.nan, [0, 1], "from 0 to 255"), (1.0, [0, 1.5], "labels that are whole")])
+def test_values_that_no_image_has_are_told(tmp_path, images, labels, told):
+    np.savez(tmp_path / "cifar10_train.npz", images=np.full((2, 32, 32, 3), images), labels=labels)
+    with pytest.raises(DataError, match=f"cifar10_train.npz: .*{told}"):
+        read_images(tmp_path, "cifar10", 10, "train")
+    (tmp_path / "cifar-100-python").mkdir()
+    with open(tmp_path / "cifar-100-python" / "train", "wb") as file:
+        pickle.dump({b"data": np.full((2, 3072), images), b"fine_labels": labels}, file)
+    with pytest.raises(DataError, match=f"train: .*{told}"):
+        read_images(tmp_path, "cifar100", 100, "train")
+
+
+def test_whole_numbers_of_any_type_are_images(tmp_path):
+    images, labels = coloured(4, 1)
+    np.savez(tmp_path / "cifar10_train.npz", images=images.astype(np.float32), labels=labels.astype(float))
+    read = read_images(tmp_path, "cifar10", 10, "train")
+    assert np.array_equal(read.pixels, images) and read.pixels.dtype == np.uint8
+    assert np.array_equal(read.labels, labels) and read.labels.dtype == np.int64
+
+
+def test_an_archive_that_is_cut_or_damaged_is_told(tmp_path):
+    path = tmp_path / "cifar10_train.npz"
+    images, labels = coloured(64, 1)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="cifar10_train.npz: "):
+        read_images(tmp_path, "cifar10", 10, "train")
+    np.savez_compressed(path, images=images, labels=labels)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000] + bytes(2000) + whole[3000:])
+    with pytest.raises(DataError, match="cifar10_train.npz: "):
+        read_images(tmp_path, "cifar10", 10, "train")
+
+
 @pytest.mark.parametrize("content", [b"", b"no pickle", pickle.dumps({b"labels": [1]}),
                                      pickle.dumps({b"data": np.zeros((2, 7)), b"fine_labels": [1, 2]})])
 def test_a_damaged_pickle_is_told(tmp_path, content):

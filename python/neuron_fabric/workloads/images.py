@@ -2,6 +2,7 @@
 
 import pickle
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,26 @@ def _read_npz(root: Path, name: str, classes: int, split: str) -> Images | None:
         return None
     try:
         with np.load(path) as file:
-            return Images(file["images"].astype(np.uint8), file["labels"].astype(np.int64))
-    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+            return Images(_pixels(file["images"]), _labels(file["labels"]))
+    except (KeyError, ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def _pixels(values: np.ndarray) -> np.ndarray:
+    """Raises ValueError on fractions of 1, above all, which would all be black."""
+    return _cast(values, np.uint8, "images of whole numbers from 0 to 255")
+
+
+def _labels(values: np.ndarray) -> np.ndarray:
+    return _cast(values, np.int64, "labels that are whole numbers")
+
+
+def _cast(values: np.ndarray, kind: type, needed: str) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # of what is not finite, or too large
+        cast = values.astype(kind)
+    if not np.array_equal(cast, values):
+        raise ValueError(f"it needs {needed}")
+    return cast
 
 
 def _read_official(root: Path, name: str, classes: int, split: str) -> Images | None:
@@ -73,8 +91,8 @@ def _read_pickle(path: Path, key: bytes) -> Images:
     try:
         with open(path, "rb") as file:
             found = _Numbers(file, encoding="bytes").load()
-        pixels = np.asarray(found[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
-        return Images(pixels.transpose(0, 2, 3, 1), np.array(found[key], dtype=np.int64))
+        pixels = _pixels(np.asarray(found[b"data"])).reshape(-1, 3, SIDE, SIDE)
+        return Images(pixels.transpose(0, 2, 3, 1), _labels(np.asarray(found[key])))
     except Exception as error:  # a damaged pickle may raise anything
         raise DataError(f"{path}: {error!r}") from error
 
