@@ -9,7 +9,8 @@ from pathlib import Path
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[Path]:
     """A place to write to, which then becomes the file: whoever reads meanwhile, or comes after an
-    interruption, finds the file of before. Raises OSError, and leaves nothing behind on any error."""
+    interruption, finds the file of before. Raises OSError, and leaves nothing behind on any error; a
+    process that is killed leaves NAME.PID.part."""
     path = Path(path)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:

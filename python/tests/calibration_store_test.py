@@ -9,7 +9,36 @@ import pytest
 import torch.distributed as dist
 from neuron_fabric.calibration.store import EVIDENCE, Store
 from ranks import on_ranks
-from small_calibration import OPTIONS, interrupted, refused
+from small_calibration import OPTIONS, interrupted, make_calibrator, refused
+
+
+PARTS = ["checkpoint.rank0.pt.71.part", "checkpoint.rank1.pt.72.part", "checkpoint.rank11.pt.73.part",
+         f"{EVIDENCE}.71.part", "mine.part"]
+
+
+@pytest.mark.parametrize(("rank", "left"), [(0, PARTS[1:3] + PARTS[4:]), (1, [PARTS[0], *PARTS[2:]])])
+@pytest.mark.parametrize("clean", [Store.clear, Store.sweep])
+def test_parts_of_files_that_a_killed_rank_has_left_are_removed(tmp_path, rank, left, clean):
+    for name in PARTS:
+        (tmp_path / name).touch()
+    clean(Store(tmp_path, rank))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(left)
+
+
+def killed_in_a_save(folder: str) -> list[bool]:
+    """Whether a part is still there when a job has taken up the work, or begun anew."""
+    interrupted(folder, OPTIONS["dense_steps"] + 1)
+    found = []
+    for resume in (True, False):
+        part = Path(folder) / f"checkpoint.rank{dist.get_rank()}.pt.1.part"
+        part.touch()
+        make_calibrator(out=folder, resume=resume)
+        found.append(part.exists())
+    return found
+
+
+def test_taking_up_the_work_removes_them(tmp_path):
+    assert on_ranks(2, killed_in_a_save, str(tmp_path)) == [[False, False]] * 2
 
 
 def with_a_slow_disk(folder: str) -> list[bool]:

@@ -166,6 +166,7 @@ class Calibrator:
         if kept is None or not kept.dense_losses:
             self._store.clear()
             return
+        self._store.sweep()
         self._evidence = kept
         self._bench.snapshots = {name: self._store.load_checkpoint(name)
                                  for name in (FIRST_STEP, CHECKPOINT)}

@@ -39,6 +39,16 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in [self._evidence, *self.folder.glob(f"*.rank{self.rank}.pt")]:
             path.unlink(missing_ok=True)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Removes the parts of this rank's files, which a job that was killed has left."""
+        patterns = [f"*.rank{self.rank}.pt.*.part"]
+        if self.rank == 0:
+            patterns.append(f"{EVIDENCE}.*.part")
+        for pattern in patterns:
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
 
     def save(self, facts: dict[str, Any], evidence: Evidence) -> None:
         """facts: what another calibration must share to go on from here."""
