@@ -11,6 +11,7 @@ import torch
 import neuron_fabric
 
 PLACE = "python/neuron_fabric/"  # of this package in its checkout
+CHANGES = "+changes"  # that are not committed
 
 
 def versions() -> dict[str, str]:
@@ -41,15 +42,21 @@ def processor() -> str:
 
 
 def commit(folder: Path = Path(__file__).resolve().parent) -> str | None:
-    """Of the checkout that this package is in; NF_COMMIT says it where there is a copy without history."""
+    """Of the checkout that this package is in, with CHANGES where its files are others than committed;
+    NF_COMMIT says it where there is a copy without history."""
     if told := os.environ.get("NF_COMMIT"):
         return told
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), "rev-parse", "--show-prefix", "--short=12", "HEAD"],
-            capture_output=True, text=True, check=True)
+        place, _, found = _git(folder, "rev-parse", "--show-prefix", "--short=12", "HEAD").partition("\n")
+        # A package that was installed below some other project is not of that project's commit.
+        if place != PLACE:
+            return None
+        return found + (CHANGES if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
-    # A package that was installed below some other project is not of that project's commit.
-    place, _, found = done.stdout.strip().partition("\n")
-    return found if place == PLACE else None
+
+
+def _git(folder: Path, *words: str) -> str:
+    """Without a lock: others may commit meanwhile."""
+    return subprocess.run(["git", "--no-optional-locks", "-C", str(folder), *words],
+                          capture_output=True, text=True, check=True).stdout.strip()

@@ -129,6 +129,14 @@ def test_fallbacks_are_told():
         "default fell back in 1 of 2 runs, first at step 7: norm_spike"]
 
 
+def test_runs_of_several_commits_are_told(tmp_path):
+    resumed = run("default", 2, 0.92, 6.0, commit="abc, def+changes")
+    assert words.several_commits(compare(RUNS)) == ""
+    compared = compare([*RUNS[:-1], resumed])
+    assert words.several_commits(compared) == "the runs are of 2 commits: abc, def+changes"
+    assert "Commit: abc, def+changes. The first" in page.origin(compared.results)
+
+
 def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
     folder = tmp_path / "results" / "small"
     folder.mkdir(parents=True)

@@ -31,6 +31,19 @@ def test_the_commit_is_that_of_the_checkout(checkout):
     assert provenance.commit(package) == git(checkout, "rev-parse", "--short=12", "HEAD")
 
 
+def test_changes_that_are_not_committed_are_told(checkout):
+    package = checkout / "python" / "neuron_fabric"
+    package.mkdir(parents=True)
+    (package / "code.py").write_text("1")
+    assert "+" not in provenance.commit(package), "a file that is not ours"
+    git(checkout, "add", ".")
+    git(checkout, "commit", "--quiet", "-m", "second")
+    clean = git(checkout, "rev-parse", "--short=12", "HEAD")
+    assert provenance.commit(package) == clean
+    (package / "code.py").write_text("2")
+    assert provenance.commit(package) == f"{clean}+changes"
+
+
 def test_another_projects_commit_is_not_ours(checkout, tmp_path_factory):
     installed = checkout / ".venv" / "site-packages" / "neuron_fabric"
     installed.mkdir(parents=True)

@@ -71,6 +71,7 @@ def result(folder):
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NF_SHARED_MACHINE", "1")
+        patch.setenv("NF_COMMIT", "abc")
         stopped = train(*words(tmp_path, *COMMON, "--seconds", "0.001", "--json"))
     assert stopped.code == 0
     assert f"of {STEPS} steps done; the same command goes on" in stopped.err
@@ -78,7 +79,9 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path)
     other = train(*words(tmp_path, *COMMON, "--seed", "2", "--json"))
     assert other.code == 1
     assert "holds a run with another seed; remove the folder" in other.err
-    assert train(*words(tmp_path, *COMMON, "--json")).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NF_COMMIT", "def")
+        assert train(*words(tmp_path, *COMMON, "--json")).code == 0
 
     at_once, parts = result(whole), result(tmp_path)
     assert len(at_once["losses"]) == STEPS
@@ -87,6 +90,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path)
     assert parts["bytes"] == at_once["bytes"]
     assert [point["step"] for point in parts["curve"]] == [point["step"] for point in at_once["curve"]]
     assert not (tmp_path / "state").exists(), "a finished run needs no checkpoint"
+    assert parts["commit"] == "abc, def", "of both parts"
     assert (parts["shared_machine"], at_once["shared_machine"]) == (True, False), "the first part did"
     assert "the run shared the machine with others" in train(*words(tmp_path, *COMMON)).out
 

@@ -100,7 +100,8 @@ def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
     parts = [align(words.route_rows(comparison), left=1), words.legend(comparison)]
     if rows := race.target_rows(comparison):
         parts += [race.title(comparison), align(rows, left=1)]
-    sentences = [*race.sentences(comparison), *words.fallbacks(comparison), words.no_times(comparison)]
+    sentences = [*race.sentences(comparison), *words.fallbacks(comparison), words.no_times(comparison),
+                 words.several_commits(comparison)]
     if any(sentences):
         parts.append("\n".join(filter(None, sentences)))
     text = "\n\n".join(parts)

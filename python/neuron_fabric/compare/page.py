@@ -8,7 +8,7 @@ from typing import Any
 
 from neuron_fabric import provenance, units
 from neuron_fabric.files import write_whole
-from neuron_fabric.train.result import parse_result
+from neuron_fabric.train.result import commits, parse_result
 
 from . import pictures, race, words
 from .figures import BF16, FULL_PRECISION, Comparison, compare
@@ -59,8 +59,8 @@ def section(name: str, comparison: Comparison, picture: str, note: str = "") -> 
 def origin(results: Sequence[dict[str, Any]]) -> str:
     """What is needed to make the figures again."""
     machines = {_machine(result) for result in results}
-    commits = {str(result["commit"]) for result in results}
-    return (f"Machine: {'; '.join(sorted(machines))}. Commit: {', '.join(sorted(commits))}. The first of "
+    found = {commit for result in results for commit in commits(result)}
+    return (f"Machine: {'; '.join(sorted(machines))}. Commit: {', '.join(sorted(found))}. The first of "
             f"the runs:\n\n```\n{results[0]['command']}\n```")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from neuron_fabric import json_text, units
-from neuron_fabric.train.result import own_times, shared_machine
+from neuron_fabric.train.result import commits, own_times, shared_machine
 from neuron_fabric.train.target import Merit, to_target
 
 from .figures import Comparison, RouteFigures
@@ -77,6 +77,12 @@ def no_times(comparison: Comparison) -> str:
     beside = sum(map(shared_machine, comparison.results))
     return (f"times are left out: {beside} of {units.counted(len(comparison.results), 'run')} shared the "
             "machine with others" if beside else "")
+
+
+def several_commits(comparison: Comparison) -> str:
+    """Which: then runs may differ in more than their routes. Empty where there is one."""
+    found = sorted({commit for result in comparison.results for commit in commits(result)})
+    return f"the runs are of {len(found)} commits: {', '.join(found)}" if len(found) > 1 else ""
 
 
 def fallbacks(comparison: Comparison) -> list[str]:

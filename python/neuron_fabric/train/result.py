@@ -37,7 +37,7 @@ def result_of(run: "Run") -> dict[str, Any]:
         "finished": run.is_over, "diverged": run.diverged,
         "curve": run.curve, "losses": run.losses, "regions": traffic.regions,
         "fallbacks": traffic.fallbacks, "options": run.identity,
-        "versions": provenance.versions(), "commit": provenance.commit(),
+        "versions": provenance.versions(), "commit": ", ".join(run.commits) or None,
         "machine": provenance.machine(run.device)}
     if run.fabric is not None:
         result |= {"place": run.fabric.place, "held_bytes": run.fabric.held_bytes,
@@ -75,6 +75,11 @@ def _with_loss(found: dict[str, Any]) -> dict[str, Any]:
 def shared_machine(result: dict[str, Any]) -> bool:
     """Whether the run, or a part of it, was beside others, so that its times are not its own."""
     return bool(result.get("shared_machine"))
+
+
+def commits(result: dict[str, Any]) -> list[str]:
+    """Those that its parts were trained at."""
+    return str(result["commit"]).split(", ")
 
 
 def own_times(result: dict[str, Any]) -> dict[str, Any]:

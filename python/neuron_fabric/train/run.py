@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.job import arithmetic, wait_for
 from neuron_fabric.progress import Progress
+from neuron_fabric.provenance import commit
 from neuron_fabric.workloads import make_workload
 from neuron_fabric.workloads.workload import Batch, Workload
 
@@ -56,6 +57,7 @@ class Run:
         self.seconds = 0.0                     # of training, without evaluations
         self.step_times: list[float] = []      # means of some steps each
         self.is_beside_others = SHARED in os.environ  # for a part of the run: then times are not its own
+        self.commits = list(filter(None, [commit()]))  # of all parts of the run
         self.diverged = False
         self._traffic_before = Traffic()       # of earlier parts of the run
         self._progress: Progress | None = None
@@ -142,6 +144,7 @@ class Run:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                 "losses": self.losses, "curve": self.curve, "seconds": self.seconds,
                 "step_times": self.step_times, "shared_machine": self.is_beside_others,
+                "commits": self.commits,
                 "traffic": self.traffic().to_dict(),
                 "fabric": self.fabric.state_dict() if self.fabric is not None else None}
 
@@ -152,6 +155,7 @@ class Run:
         self.losses, self.curve, self.seconds = state["losses"], state["curve"], state["seconds"]
         self.step_times = state["step_times"]
         self.is_beside_others |= state.get("shared_machine", False)
+        self.commits = list(dict.fromkeys([*state.get("commits", []), *self.commits]))
         self._traffic_before = Traffic(**state["traffic"])
         if self.fabric is not None:
             self.fabric.load_state_dict(state["fabric"])
