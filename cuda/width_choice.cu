@@ -1,5 +1,6 @@
 // Chooses the widths of super-groups: codec/width_rule.cc and codec/water_level.cc on a device.
 #include <algorithm>
+#include <limits>
 
 #include "cuda/device/pieces.cuh"
 #include "cuda/device/width_rule.cuh"
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(kEnergyLanes)
   if (threadIdx.x != 0) return;
   const float energy = lanes[0];
   const float inverse = energy > 0 ? __fdiv_rn(static_cast<float>(piece.count), energy) : 0.0f;
-  weights[blockIdx.x] = need == Need::kEnergyByRoot ? __fsqrt_rn(inverse) : inverse;
+  const float r = fminf(inverse, std::numeric_limits<float>::max());
+  weights[blockIdx.x] = need == Need::kEnergyByRoot ? __fsqrt_rn(r) : r;
 }
 
 __device__ std::uint32_t bin_of(float need) {

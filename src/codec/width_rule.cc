@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/float16.h"
@@ -34,11 +35,14 @@ float summed_energy(const WidthRequest& parameter) {
   return lanes[0];
 }
 
+// Where n / E overflows the greatest finite number stands for it: infinity times an energy of zero
+// is NaN, which would count as loud.
 float weight_of(Need need, const WidthRequest& parameter) {
   if (need != Need::kEnergyByRoot && need != Need::kEnergyByParameter) return 1.0f;
   const float energy = summed_energy(parameter);
   const float inverse = energy > 0 ? static_cast<float>(parameter.count) / energy : 0.0f;
-  return need == Need::kEnergyByRoot ? std::sqrt(inverse) : inverse;
+  const float r = std::min(inverse, std::numeric_limits<float>::max());
+  return need == Need::kEnergyByRoot ? std::sqrt(r) : r;
 }
 
 void add_demands(Need need, const WidthRequest& parameter, std::uint32_t ranks,

@@ -16,6 +16,8 @@
 namespace nf::test {
 namespace {
 
+using testing::Each;
+using testing::Ge;
 using testing::HasSubstr;
 
 constexpr std::size_t kGroupValues = 16;
@@ -125,6 +127,25 @@ TEST(Waterfill, StaysWithinItsBudget) {
         codec->encoded_size(exchange.whole(), 1) + exchange.statistics().size();
     EXPECT_LE(8.0 * static_cast<double>(bytes) / 100003, budget);
     EXPECT_GE(8.0 * static_cast<double>(bytes) / 100003, budget - 0.01);
+  }
+}
+
+// n / E of the quiet parameter is beyond FP32, and one of its super-groups has no energy at all.
+TEST(Waterfill, GivesNoBitsToAParameterThatIsNearlyZero) {
+  Generator random(5);
+  std::vector<float> quiet(2 * kSuperGroupValues, 0.0f);
+  for (std::size_t i = kSuperGroupValues; i < quiet.size(); ++i) {
+    quiet[i] = i % 2 == 0 ? 1e-21f : -1e-21f;
+  }
+  std::vector<float> loud = random.normal(64 * kSuperGroupValues);
+  for (float& value : loud) value *= 1e-3f;
+  const std::vector<std::vector<TypedValues>> parameters = {
+      {TypedValues(DataType::kFloat32, quiet)}, {TypedValues(DataType::kFloat32, loud)}};
+  for (const char* spelling : {"waterfill:4", "waterfill:4+alpha=0", "waterfill:4+alpha=1"}) {
+    const std::unique_ptr<Codec> codec = make_for(available_isas().front(), spelling);
+    const std::vector<Exchange> exchanges = Exchange::of_several(*codec, parameters);
+    EXPECT_THAT(exchanges[0].widths(), Each(2)) << spelling;
+    EXPECT_THAT(exchanges[1].widths(), Each(Ge(3))) << spelling;
   }
 }
 
