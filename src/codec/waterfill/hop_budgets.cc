@@ -33,7 +33,8 @@ void for_each_hop(SumOrder order, Work work) {
       for (std::uint32_t k = 1; k < order.ranks; ++k) work(k, 1u);
       break;
     case SumShape::kTree:
-      for (std::uint32_t k = 1; k < order.ranks; k *= 2) work(k, (order.ranks - 1) / (2 * k) + 1);
+      // ceil(n / k) ranks still hold sums; where they are odd, the last one waits.
+      for (std::uint32_t k = 1; k < order.ranks; k *= 2) work(k, ((order.ranks - 1) / k + 1) / 2);
       break;
   }
 }
