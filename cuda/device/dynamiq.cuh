@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "codec/dynamiq/dynamiq_kernels.h"
 #include "cuda/device/draws.cuh"
 #include "cuda/device/run_codes.cuh"
 
@@ -227,7 +228,8 @@ encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const Dy
   constexpr auto kTop = static_cast<float>((1u << (kBits - 1)) - 1);
   float low_inverse;
   float high_inverse;
-  exchange(lane.part, scale == 0 ? 0.0f : __fdiv_rn(kTop, own), low_inverse, high_inverse);
+  const float inverse = scale == 0 ? 0.0f : __fdiv_rn(kTop, fmaxf(own, kLeastGroupPeak));
+  exchange(lane.part, inverse, low_inverse, high_inverse);
 
   RunBytes<kRun> codes;
 #pragma unroll

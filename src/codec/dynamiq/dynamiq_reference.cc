@@ -99,7 +99,8 @@ void encode_one(const DynamiqLattice& lattice, unsigned width, const SuperGroupD
     const auto scale =
         std::min(255u, static_cast<unsigned>(group_peak / unit + draws.scale_draw(g)));
     wire.scales[g] = static_cast<std::byte>(scale);
-    const float inverse = scale == 0 ? 0.0f : static_cast<float>(lattice.top) / group_peak;
+    const float inverse =
+        scale == 0 ? 0.0f : static_cast<float>(lattice.top) / std::max(group_peak, kLeastGroupPeak);
     for (std::size_t e = g * kDynamiqGroup; e < (g + 1) * kDynamiqGroup; ++e) {
       const int m = round(lattice, centred[e] * inverse, draws.rounding_draw(e), draws.slope());
       codes[e] =

@@ -76,7 +76,8 @@ HWY_INLINE void find_scales(const std::uint32_t* group_peaks, unsigned width, Dr
     const VF scale = hn::Min(hn::Floor(hn::Add(hn::Div(group_peak, unit), u)), set(255.0f));
     store_low_bytes(bits(hn::Add(scale, set(0x1p23f))), out.scale + g);
     const auto none = hn::Eq(scale, hn::Zero(DF()));
-    hn::Store(hn::IfThenZeroElse(none, hn::Div(top, group_peak)), DF(), out.inverse + g);
+    const VF reach = hn::Max(group_peak, set(kLeastGroupPeak));
+    hn::Store(hn::IfThenZeroElse(none, hn::Div(top, reach)), DF(), out.inverse + g);
   }
 }
 
