@@ -103,12 +103,17 @@ TEST(CombinedStatistics, AreTheMeanOfMeansAndTheSumOfEnergies) {
   EXPECT_EQ(sum.energy, 30.0f);
 }
 
-TEST(CombinedStatistics, ForgetAMeanThatExplainsLessThanA64thOfTheEnergy) {
-  // 256 values on each of 2 ranks with mean 0.25 have 32 in it: 64 times that is 2048.
-  EXPECT_EQ(combined({{0.25f, 1024.0f}, {0.25f, 1024.0f}}).mean, 0.25f);
-  EXPECT_EQ(combined({{0.25f, 1024.0f}, {0.25f, 1032.0f}}).mean, 0.0f);
-  // A partial super-group has less.
-  EXPECT_EQ(combined({{0.25f, 1024.0f}, {0.25f, 1024.0f}}, 255).mean, 0.0f);
+TEST(CombinedStatistics, ForgetAMeanBelowA32ndOfTheEnergyOfTheSum) {
+  for (const std::size_t ranks : {1u, 2u, 8u}) {
+    SCOPED_TRACE(testing::Message() << ranks << " ranks");
+    // In the sum 256 values have the mean R / 4, and so 16 R^2 in it: 32 times that is 512 R^2.
+    std::vector<Statistics> by_rank(ranks, {0.25f, 512.0f * static_cast<float>(ranks)});
+    EXPECT_EQ(combined(by_rank).mean, 0.25f);
+    // A partial super-group has less in its mean.
+    EXPECT_EQ(combined(by_rank, 255).mean, 0.0f);
+    by_rank.back().energy *= 1 + 2 * kHalfStep;
+    EXPECT_EQ(combined(by_rank).mean, 0.0f);
+  }
 }
 
 TEST(CombinedStatistics, HaveNoMeanOfMinusZero) {
