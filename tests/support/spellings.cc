@@ -8,18 +8,19 @@ namespace nf::test {
 
 std::vector<std::string> codec_spellings() {
   static constexpr std::string_view kVariants[] = {
-      "waterfill:2.5",       "waterfill:8",
-      "waterfill:4+alpha=0", "waterfill:4+alpha=1",
-      "waterfill+width=2",   "waterfill+width=3",
-      "waterfill+width=4",   "waterfill+width=5",
-      "waterfill+width=6",   "waterfill+width=7",
-      "waterfill+width=8",   "waterfill+width=9",
-      "waterfill+width=10",  "dynamiq+width=2",
-      "dynamiq+width=4",     "dynamiq+width=8",
-      "dynamiq:5+uniform",   "g_binary+majority",
-      "thc+saturate=4",      "thc+block=64+saturate=5",
-      "topkc:2+block=32",    "omnireduce:4+block=64",
-      "waterfill:2+ef",      "g_ternary+ef",
+      "waterfill:2.5",         "waterfill:8",
+      "waterfill:4+alpha=0",   "waterfill:4+alpha=1",
+      "waterfill+width=2",     "waterfill+width=3",
+      "waterfill+width=4",     "waterfill+width=5",
+      "waterfill+width=6",     "waterfill+width=7",
+      "waterfill+width=8",     "waterfill+width=9",
+      "waterfill+width=10",    "dynamiq+width=2",
+      "dynamiq+width=4",       "dynamiq+width=8",
+      "dynamiq:5+uniform",     "g_binary+majority",
+      "thc+saturate=4",        "thc+block=64+saturate=5",
+      "topkc:2+block=32",      "omnireduce:4+block=64",
+      "waterfill:2+ef",        "g_ternary+ef",
+      "dynamiq:5+independent", "dynamiq+independent+width=4",
   };
   std::vector<std::string> spellings;
   for (const CodecEntry& entry : builtin_codecs()) spellings.emplace_back(entry.example);
