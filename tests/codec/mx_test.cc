@@ -49,14 +49,6 @@ const Element kElements[] = {{"mxfp8", 4, 3, 7, 448, 0x1p-9, .0042},
                              {"mxfp6", 3, 2, 3, 28, 0x1p-4, .0169},
                              {"mxfp4", 2, 1, 1, 6, 0.5, .158}};
 
-std::vector<Element> registered_elements() {
-  std::vector<Element> found;
-  for (const Element& element : kElements) {
-    if (make_codec(element.codec)) found.push_back(element);
-  }
-  return found;
-}
-
 class EveryElement : public testing::TestWithParam<Element> {
  protected:
   // Encodes and decodes alone, so that there is no room for growth.
@@ -90,8 +82,7 @@ class EveryElement : public testing::TestWithParam<Element> {
   const std::unique_ptr<Codec> codec_ = make_for(available_isas().front(), GetParam().codec);
 };
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryElement);
-INSTANTIATE_TEST_SUITE_P(Mx, EveryElement, testing::ValuesIn(registered_elements()),
+INSTANTIATE_TEST_SUITE_P(Mx, EveryElement, testing::ValuesIn(kElements),
                          [](const auto& param) { return param.param.codec; });
 
 TEST_P(EveryElement, HasTheLimitsOfTheSpecification) {
@@ -171,8 +162,7 @@ class EveryPublishedElement : public EveryElement {
       make_for(available_isas().front(), GetParam().codec + "+published");
 };
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryPublishedElement);
-INSTANTIATE_TEST_SUITE_P(Mx, EveryPublishedElement, testing::ValuesIn(registered_elements()),
+INSTANTIATE_TEST_SUITE_P(Mx, EveryPublishedElement, testing::ValuesIn(kElements),
                          [](const auto& param) { return param.param.codec; });
 
 TEST_P(EveryPublishedElement, RoundsItsOwnValuesBeforeItAddsThem) {

@@ -21,7 +21,8 @@ std::unique_ptr<Codec> make_for(Isa isa, std::string_view spelling) {
 std::vector<CodecCase> codec_cases(const std::function<bool(const Codec&)>& fits) {
   std::vector<CodecCase> cases;
   for (const std::string& spelling : codec_spellings()) {
-    if (fits && !fits(**make_codec(spelling))) continue;
+    const auto codec = make_codec(spelling);  // one that cannot be made fails in its tests
+    if (fits && codec && !fits(**codec)) continue;
     for (const Isa isa : available_isas()) cases.push_back({spelling, isa});
   }
   return cases;

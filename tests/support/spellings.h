@@ -7,7 +7,7 @@
 
 namespace nf::test {
 
-// The example of every entry, and those variants that this build has.
+// The example of every entry, and the variants.
 std::vector<std::string> codec_spellings();
 
 }  // namespace nf::test
