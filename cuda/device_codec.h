@@ -3,9 +3,8 @@
 // allocates, or copies to or from the host, and everything that a launch needs and the host cannot
 // know (widths, and so the places of super-groups and blocks) is read from device memory.
 //
-// Unlike a Codec, a DeviceCodec does not look for bytes that no encode could have written: frames
-// come from peers that run the same program, and a bad one decodes to some values, never out of
-// bounds.
+// Unlike a Codec, a DeviceCodec refuses no bytes: frames come from peers that run the same program,
+// and a bad one decodes to some values, never out of bounds.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -142,7 +142,8 @@ class Codec {
   virtual bool keeps_residual() const;
 
   // The most bytes that the messages of whole parameters of these sizes take together, from the
-  // sizes alone. Each further cut of a parameter into slices may add 15 bytes of padding.
+  // sizes alone; where messages grow with their contributions, those of one. Each further cut of a
+  // parameter into slices may add 15 bytes of padding.
   virtual std::size_t payload_capacity(std::span<const std::size_t> counts) const;
 
   // The exact size of a message of `slice` that sums `contributions` ranks. Precondition: the slice
@@ -155,15 +156,15 @@ class Codec {
                 std::span<std::byte> wire) const;
 
   // Each fails, and leaves `values` (or `out`) untouched, on sizes that do not fit and on bytes
-  // that no encode() could have written.
+  // that the codec's page refuses. No encode() writes such bytes.
   Status decode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                 Values values) const;
   // values += what decode() would give as FP32, to the bit; 16-bit values round that sum once.
   Status decode_add(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                     Values values) const;
-  // One inner hop: out = encode(values + decode(wire)), the message of `total`. The values sum
-  // total.contributions - origin.contributions ranks; where messages merge, one rank, and the codes
-  // add instead.
+  // One inner hop: out = encode(values + decode(wire)), the message of `total`, unless the codec's
+  // page says otherwise. The values sum total.contributions - origin.contributions ranks; where
+  // messages merge, one rank, and the codes add instead.
   Status decode_add_encode(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                            ConstValues values, Origin total, std::span<std::byte> out) const;
   // The message of all contributions of two others, made by `encoder`. Only where
@@ -184,7 +185,7 @@ class Codec {
                          std::byte* wire) const = 0;
   // Whether choose_widths() could have chosen this width.
   virtual bool is_width(std::uint8_t width) const;
-  // Whether some encode() could have written these bytes.
+  // Refuses what the codec's page refuses; the others may trust the rest.
   virtual Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const;
   virtual void do_decode(const Slice& slice, Origin origin, const std::byte* wire,
                          Values values) const = 0;

@@ -52,7 +52,7 @@ class SharedReducer {
 
   // Sums the messages of all ranks, one by one. All ranks call with the same codec and slices; who
   // does not is told so (kDisagreement), as is everybody else. Fails with kPeerLost where a rank is
-  // gone, kCorruptFrame on bytes that no encode() could have written.
+  // gone, kCorruptFrame on bytes that the codec refuses.
   virtual Status sum(const Codec& codec, std::span<const SharedMessage> messages) = 0;
 
   // From now on rank 0 writes down what all ranks write, as a trace for the RTL

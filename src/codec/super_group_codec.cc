@@ -202,13 +202,17 @@ Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameter
 
 Status SuperGroupCodec::do_validate(const Slice& slice, Origin /*origin*/,
                                     const std::byte* wire) const {
-  const std::size_t units = layout(slice).units / 2;
-  for (std::size_t j = 0; j < units; ++j) {
+  const Layout arrays = layout(slice);
+  for (std::size_t j = 0; j < arrays.units / 2; ++j) {
     const std::uint16_t unit = get_u16(wire + 2 * j);
     if (unit >= 0x7f80 && unit != kBfloat16Nan) {
       return {ErrorCode::kCorruptFrame,
               fmt::format("scale unit {:#06x} of super-group {}", unit, j)};
     }
+  }
+  const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
+  if (!std::all_of(wire + arrays.units + arrays.scales, wire + arrays.codes_at(), is_zero)) {
+    return {ErrorCode::kCorruptFrame, "a byte between scales and codes is not zero"};
   }
   return {};
 }

@@ -4,11 +4,15 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "base/float16.h"
 #include "codec/super_group_kernels.h"
 #include "codec/wire_bytes.h"
+#include "support/codec_cases.h"
+#include "support/exchange.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -127,6 +131,28 @@ TEST(CombinedStatistics, HaveNoMeanThatIsNotFinite) {
   EXPECT_EQ(combined({{kNan, kNan}, {1.0f, 1.0f}}).mean, 0.0f);
   EXPECT_EQ(combined({{kInfinity, kNan}, {1.0f, 1.0f}}).mean, 0.0f);
   EXPECT_FALSE(std::isfinite(combined({{kNan, kNan}, {1.0f, 1.0f}}).energy));
+}
+
+TEST(SuperGroupMessages, AreRefusedWhereAByteBetweenScalesAndCodesIsNotZero) {
+  constexpr std::size_t kCount = kSuperGroup + 1;
+  const std::vector<test::TypedValues> by_rank = {
+      test::TypedValues(DataType::kFloat32, Generator(3).normal(kCount))};
+  // Two units and a byte of scales for 32 values, or for 16; then zeros up to a multiple of 16.
+  for (const auto& [spelling, used, codes_at] :
+       {std::tuple{"waterfill+width=4", 4 + 9, 16}, std::tuple{"dynamiq+width=4", 4 + 17, 32}}) {
+    const std::unique_ptr<Codec> codec = test::make_for(available_isas().front(), spelling);
+    const test::Exchange exchange(*codec, by_rank);
+    const test::Message message = test::encode(*codec, exchange.whole(), {0, 1}, by_rank[0].view());
+    for (int at = used; at < codes_at; ++at) {
+      test::Message damaged = message;
+      damaged[static_cast<std::size_t>(at)] = std::byte{1};
+      std::vector<float> out(kCount, 1.0f);
+      EXPECT_EQ(codec->decode(exchange.whole(), {0, 1}, damaged, Values(out)).code(),
+                ErrorCode::kCorruptFrame)
+          << spelling << " at " << at;
+      EXPECT_EQ(out, std::vector<float>(kCount, 1.0f));
+    }
+  }
 }
 
 TEST(SuperGroups, AreCountedByTheWhole) {
