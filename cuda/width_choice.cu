@@ -227,7 +227,7 @@ bool is_weighted(Need need) {
 }  // namespace
 
 DeviceWidthRule::DeviceWidthRule(const SuperGroupCodec& codec, SumOrder order)
-    : scales(static_cast<std::uint32_t>(kSuperGroup / codec.format().group)),
+    : scales(static_cast<std::uint32_t>(kSuperGroup / codec.format().values_per_scale_byte)),
       least_width(codec.format().least_width),
       ranks(order.ranks) {
   const WidthRule rule = codec.width_rule(order);

@@ -25,9 +25,6 @@ inline constexpr std::uint32_t kPoisonBits = 0x7e800000u;  // 2^126
 // A super-group whose magnitudes all lie below is sent as zeros: reciprocals would overflow.
 inline constexpr std::uint32_t kLeastPeakBits = 0x0d800000u;  // 2^-100
 
-// From a super-group's peak to its unit: scales are at most 255 units.
-inline constexpr float kPeakToUnit = 1.0f / 255.0f;
-
 // Consecutive super-groups of a slice, as the kernels of waterfill and dynamiq see them.
 struct SuperGroups {
   std::size_t count = 0;
@@ -54,7 +51,7 @@ struct SuperGroups {
 template <typename Byte>
 struct SuperGroupWire {
   Byte* units = nullptr;   // BF16 per super-group
-  Byte* scales = nullptr;  // a byte a group
+  Byte* scales = nullptr;  // a byte for 16 values in dynamiq, for 32 in waterfill
   Byte* codes = nullptr;
 };
 

@@ -39,7 +39,7 @@ std::uint8_t SuperGroupCodec::most_width() const {
 
 std::size_t SuperGroupCodec::granule_size(std::uint8_t width) const {
   if (format_.width != 0 || width == 0) return 0;
-  return 2 + kSuperGroup / format_.group + kCodeGroups * group_bytes(width);
+  return 2 + scales_of(kSuperGroup) + kCodeGroups * group_bytes(width);
 }
 
 std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> counts) const {
@@ -106,8 +106,7 @@ template <typename Byte>
 class SuperGroupCodec::Cursor {
  public:
   Cursor(const SuperGroupCodec& codec, const Slice& slice, Byte* wire)
-      : groups_(codec.super_groups(slice, Run{})),
-        scales_a_block_(kSuperGroup / codec.format_.group) {
+      : groups_(codec.super_groups(slice, Run{})), scales_a_block_(codec.scales_of(kSuperGroup)) {
     const Layout arrays = codec.layout(slice);
     at_ = {.units = wire, .scales = wire + arrays.units, .codes = wire + arrays.codes_at()};
   }

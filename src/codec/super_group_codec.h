@@ -1,7 +1,6 @@
 // What waterfill and dynamiq share. A message consists of four arrays,
 //
-//   [BF16 unit per super-group] [a byte of scales a group] [zeros to a multiple of 16 bytes]
-//   [codes],
+//   [BF16 unit per super-group] [scales] [zeros to a multiple of 16 bytes] [codes],
 //
 // and every super-group has its own width, either one for all or chosen within a budget. One of
 // width 0 has no place in any of the arrays: it decodes to its share of the mean. A codec on
@@ -17,11 +16,12 @@
 namespace nf {
 
 struct SuperGroupFormat {
-  std::size_t group = kGroup;  // values that share a scale; divides kGroup
-  unsigned least_width = 0;    // what a super-group gets where the budget allows no more; maybe 0
-  unsigned most_width = 0;     // what none exceeds
-  double budget = 0;           // bits an element, statistics included; 0 where the width is fixed
-  unsigned width = 0;          // of every super-group; 0 where it follows the budget
+  // Values share a scale by 16, and scales take a byte or half of one. Divides kGroup.
+  std::size_t values_per_scale_byte = kGroup;
+  unsigned least_width = 0;  // what a super-group gets where the budget allows no more; maybe 0
+  unsigned most_width = 0;   // what none exceeds
+  double budget = 0;         // bits an element, statistics included; 0 where the width is fixed
+  unsigned width = 0;        // of every super-group; 0 where it follows the budget
 };
 
 class SuperGroupCodec : public BlockCodec {
@@ -84,8 +84,9 @@ class SuperGroupCodec : public BlockCodec {
     std::byte codes[kSuperGroup / kGroup * group_bytes(kGreatestWidth)] = {};
   };
 
+  // Bytes of scales.
   std::size_t scales_of(std::size_t count) const {
-    return (count + format_.group - 1) / format_.group;
+    return (count + format_.values_per_scale_byte - 1) / format_.values_per_scale_byte;
   }
   // The sizes of a message's arrays.
   struct Layout {

@@ -100,7 +100,7 @@ CodecResult make_dynamiq(const CodecSpec& spec) {
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
-  const SuperGroupFormat format{.group = kDynamiqGroup,
+  const SuperGroupFormat format{.values_per_scale_byte = kDynamiqGroup,
                                 .least_width = kDynamiqLeastWidth,
                                 .most_width = kDynamiqMostWidth,
                                 .budget = spec.value.value_or(0),

@@ -13,6 +13,8 @@ namespace nf {
 inline constexpr std::size_t kDynamiqGroup = 16;  // values that share a scale
 inline constexpr unsigned kDynamiqLeastWidth = 2;
 inline constexpr unsigned kDynamiqMostWidth = 8;
+// From a super-group's peak to its unit: scales are at most 255 units.
+inline constexpr float kPeakToUnit = 1.0f / 255.0f;
 // Positions are scaled by a group's peak or by this, whichever is greater: 127 / peak overflows
 // below 2^-121, and a group may lie that far below the peak of its super-group.
 inline constexpr float kLeastGroupPeak = 0x1p-120f;

@@ -130,7 +130,7 @@ CodecResult make_waterfill(const CodecSpec& spec) {
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
-  const SuperGroupFormat format{.group = kGroup,
+  const SuperGroupFormat format{.values_per_scale_byte = 2 * kWaterfillGroup,
                                 .least_width = *feedback ? 0 : kWaterfillLeastWidth,
                                 .most_width = kWaterfillMostWidth,
                                 .budget = spec.value.value_or(0),

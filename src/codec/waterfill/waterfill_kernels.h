@@ -15,7 +15,7 @@ struct WaterfillKernels {
   using In = SuperGroupWire<const std::byte>;
   using Out = SuperGroupWire<std::byte>;
 
-  // `origin.contributions` ranks are summed in the values, `origin.encoder` draws the dither.
+  // `contributions` ranks are summed in the values; `draws` are those of the message's encoder.
   void (*encode)(const SuperGroups& groups, const DrawStream& draws, float contributions,
                  const float* values, Out wire);
   void (*decode)(const SuperGroups& groups, const DrawStream& draws, float contributions, In wire,
