@@ -35,12 +35,6 @@ struct SignLayout {
   }
 };
 
-// Where the codes of a message of `count` values start.
-constexpr std::size_t sign_codes_at(std::uint32_t count) {
-  const std::size_t blocks = (count + kSignBlock - 1) / kSignBlock;
-  return (4 * blocks + 15) / 16 * 16;
-}
-
 // One block of a piece.
 struct SignBlock {
   const cuda::DevicePiece& piece;

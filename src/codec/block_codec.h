@@ -35,6 +35,7 @@ class BlockCodec : public Codec {
       : Codec(std::move(spec)), block_(block), convert_(convert_kernels(isa)) {}
 
   std::size_t block() const { return block_; }
+  const ConvertKernels& convert() const { return convert_; }
   std::size_t blocks_of(std::size_t count) const { return (count + block_ - 1) / block_; }
 
  private:

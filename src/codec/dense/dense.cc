@@ -11,7 +11,7 @@ namespace {
 class Dense final : public BlockCodec {
  public:
   Dense(const CodecSpec& spec, DataType type, Isa isa)
-      : BlockCodec(spec, kMostBlock, isa), type_(type), convert_(convert_kernels(isa)) {}
+      : BlockCodec(spec, kMostBlock, isa), type_(type) {}
 
   CodecKind kind() const override { return CodecKind::kDense; }
   std::size_t granule() const override { return 1; }
@@ -37,17 +37,17 @@ class Dense final : public BlockCodec {
 
   void do_decode_add(const Slice& /*slice*/, Origin /*origin*/, const std::byte* wire,
                      Values values) const override {
-    const auto add = type_ == DataType::kFloat32    ? convert_.add_float32
-                     : type_ == DataType::kBfloat16 ? convert_.add_bfloat16
-                                                    : convert_.add_float16;
+    const auto add = type_ == DataType::kFloat32    ? convert().add_float32
+                     : type_ == DataType::kBfloat16 ? convert().add_bfloat16
+                                                    : convert().add_float16;
     for_each_run(values, true, [&](Run run, float* to) { add(at(wire, run), run.values, to); });
   }
 
   void do_decode_add_encode(const Slice& /*slice*/, Origin /*origin*/, const std::byte* wire,
                             ConstValues values, Origin /*total*/, std::byte* out) const override {
-    const auto sum = type_ == DataType::kFloat32    ? convert_.sum_float32
-                     : type_ == DataType::kBfloat16 ? convert_.sum_bfloat16
-                                                    : convert_.sum_float16;
+    const auto sum = type_ == DataType::kFloat32    ? convert().sum_float32
+                     : type_ == DataType::kBfloat16 ? convert().sum_bfloat16
+                                                    : convert().sum_float16;
     for_each_run(values, [&](Run run, const float* from) {
       sum(at(wire, run), from, run.values, at(out, run));
     });
@@ -62,21 +62,20 @@ class Dense final : public BlockCodec {
   void narrow(const float* from, std::size_t count, std::byte* to) const {
     switch (type_) {
       case DataType::kFloat32: std::memcpy(to, from, count * sizeof(float)); break;
-      case DataType::kBfloat16: convert_.float_to_bfloat16(from, count, to); break;
-      case DataType::kFloat16: convert_.float_to_float16(from, count, to); break;
+      case DataType::kBfloat16: convert().float_to_bfloat16(from, count, to); break;
+      case DataType::kFloat16: convert().float_to_float16(from, count, to); break;
     }
   }
 
   void widen(const std::byte* from, std::size_t count, float* to) const {
     switch (type_) {
       case DataType::kFloat32: std::memcpy(to, from, count * sizeof(float)); break;
-      case DataType::kBfloat16: convert_.bfloat16_to_float(from, count, to); break;
-      case DataType::kFloat16: convert_.float16_to_float(from, count, to); break;
+      case DataType::kBfloat16: convert().bfloat16_to_float(from, count, to); break;
+      case DataType::kFloat16: convert().float16_to_float(from, count, to); break;
     }
   }
 
   const DataType type_;
-  const ConvertKernels& convert_;
 };
 
 CodecResult make_dense(const CodecSpec& spec, DataType type) {

@@ -1,18 +1,15 @@
 // marsit: signs that merge into signs (docs/codecs/marsit.md). A message has the bytes of one
 // g_binary contribution, however many it sums: of two bits that differ one is taken at random, so
 // that the expected sign is the mean of all ranks' signs.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include "codec/codes.h"
 #include "codec/make_codecs.h"
 #include "codec/marsit/marsit_kernels.h"
 #include "codec/sign/sign_format.h"
+#include "codec/sign/sign_scales.h"
 #include "codec/wire_bytes.h"
 
 namespace nf {
@@ -20,15 +17,9 @@ namespace {
 
 // Every rank keeps a share of the draws' 65536 values.
 constexpr std::uint32_t kMostRanks = 65535;
-constexpr std::uint32_t kLargestFiniteBits = 0x7f7fffffu;
-
-constexpr std::size_t blocks_of(std::size_t count) { return (count + kSignBlock - 1) / kSignBlock; }
-
-// Where the bits of a message of `count` values start: after the scales, at a multiple of 16 bytes.
-constexpr std::size_t bits_at(std::size_t count) { return (4 * blocks_of(count) + 15) / 16 * 16; }
 
 constexpr std::size_t size_of_message(std::size_t count) {
-  return bits_at(count) + groups_of(count) * group_bytes(1);
+  return sign_codes_at(count) + groups_of(count) * group_bytes(1);
 }
 
 // Of 2^16 draws those that take the first one's bit: its share of the contributions.
@@ -57,17 +48,7 @@ class Marsit final : public Codec {
 
  protected:
   Status do_validate(const Slice& slice, Origin /*origin*/, const std::byte* wire) const override {
-    const std::size_t blocks = blocks_of(slice.count);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      const auto bits = std::bit_cast<std::uint32_t>(get_float(wire + 4 * b));
-      if (bits > kLargestFiniteBits && bits != kPoisonScaleBits) {
-        return {ErrorCode::kCorruptFrame, fmt::format("scale {:#010x} of block {}", bits, b)};
-      }
-    }
-    const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };
-    if (!std::all_of(wire + 4 * blocks, wire + bits_at(slice.count), is_zero)) {
-      return {ErrorCode::kCorruptFrame, "a byte between scales and bits is not zero"};
-    }
+    NF_RETURN_IF_ERROR(validate_sign_scales(slice.count, wire));
     const std::size_t held = slice.count % kGroup;
     if (held != 0) {
       std::uint32_t group[kGroup];
@@ -100,7 +81,7 @@ class Marsit final : public Codec {
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
                             ConstValues values, Origin total, std::byte* out) const override {
     const Origin own{.encoder = total.encoder, .contributions = 1};
-    clear_gap(slice.count, out);
+    clear_sign_gap(slice.count, out);
     for (std::size_t first = 0; first < slice.count; first += kSignBlock) {
       Slice block = slice;
       block.first += first;
@@ -109,7 +90,7 @@ class Marsit final : public Codec {
       std::array<std::byte, size_of_message(kSignBlock)> message;
       do_encode(block, own, ConstValues(from, block.count, values.type), message.data());
       merge_blocks(block, origin, at(slice, first, wire), own,
-                   {message.data(), message.data() + bits_at(block.count)}, total.encoder,
+                   {message.data(), message.data() + sign_codes_at(block.count)}, total.encoder,
                    at(slice, first, out));
     }
   }
@@ -117,7 +98,7 @@ class Marsit final : public Codec {
   void do_merge(const Slice& slice, Origin first, const std::byte* first_wire, Origin second,
                 const std::byte* second_wire, std::uint32_t encoder,
                 std::byte* out) const override {
-    clear_gap(slice.count, out);
+    clear_sign_gap(slice.count, out);
     merge_blocks(slice, first, at(slice, 0, first_wire), second, at(slice, 0, second_wire), encoder,
                  at(slice, 0, out));
   }
@@ -133,18 +114,14 @@ class Marsit final : public Codec {
   // Precondition: `value` is a multiple of kSignBlock.
   template <typename Byte>
   static Wire<Byte> at(const Slice& slice, std::size_t value, Byte* wire) {
-    return {wire + 4 * blocks_of(value),
-            wire + bits_at(slice.count) + groups_of(value) * group_bytes(1)};
-  }
-
-  static void clear_gap(std::size_t count, std::byte* wire) {
-    std::memset(wire + 4 * blocks_of(count), 0, bits_at(count) - 4 * blocks_of(count));
+    return {wire + sign_scale_bytes(value),
+            wire + sign_codes_at(slice.count) + groups_of(value) * group_bytes(1)};
   }
 
   void merge_blocks(const Slice& slice, Origin first, Wire<const std::byte> first_wire,
                     Origin second, Wire<const std::byte> second_wire, std::uint32_t encoder,
                     Wire<std::byte> out) const {
-    for (std::size_t b = 0; b < blocks_of(slice.count); ++b) {
+    for (std::size_t b = 0; b < sign_blocks_of(slice.count); ++b) {
       const float sum =
           get_float(first_wire.scales + 4 * b) + get_float(second_wire.scales + 4 * b);
       put_float(poison_unless_finite(sum), out.scales + 4 * b);

@@ -7,12 +7,11 @@
 #include "codec/block_codec.h"
 #include "codec/make_codecs.h"
 #include "codec/sign/sign_kernels.h"
+#include "codec/sign/sign_scales.h"
 #include "codec/wire_bytes.h"
 
 namespace nf {
 namespace {
-
-constexpr std::uint32_t kLargestFiniteBits = 0x7f7fffffu;
 
 struct Settings {
   std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
@@ -43,14 +42,14 @@ class SignCodec final : public BlockCodec {
   bool keeps_residual() const override { return settings_.feedback; }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
-    return codes_at(slice.count) + format(slice, contributions).code_bytes(slice.count);
+    return sign_codes_at(slice.count) + format(slice, contributions).code_bytes(slice.count);
   }
 
  protected:
   Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override {
-    NF_RETURN_IF_ERROR(validate_scales(slice, wire));
+    NF_RETURN_IF_ERROR(validate_sign_scales(slice.count, wire));
     const SignFormat in = format(slice, origin.contributions);
-    const std::byte* codes = wire + codes_at(slice.count);
+    const std::byte* codes = wire + sign_codes_at(slice.count);
     if (!counts_.valid(in, codes, slice.count) || !is_padded(in, slice.count, codes)) {
       return {ErrorCode::kCorruptFrame,
               fmt::format("codes that no sum of {} contributions has", origin.contributions)};
@@ -60,7 +59,7 @@ class SignCodec final : public BlockCodec {
 
   void do_encode(const Slice& slice, Origin origin, ConstValues values,
                  std::byte* wire) const override {
-    clear_gap(slice.count, wire);
+    clear_sign_gap(slice.count, wire);
     const SignFormat out = format(slice, origin.contributions);
     for_each_run(values, [&](Run run, const float* from) {
       const SignBlocks blocks = blocks_of_run(slice, run, origin.encoder);
@@ -90,7 +89,7 @@ class SignCodec final : public BlockCodec {
 
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
                             ConstValues values, Origin total, std::byte* out) const override {
-    clear_gap(slice.count, out);
+    clear_sign_gap(slice.count, out);
     const SignFormat in = format(slice, origin.contributions);
     const SignFormat sum = format(slice, total.contributions);
     for_each_run(values, [&](Run run, const float* from) {
@@ -105,7 +104,7 @@ class SignCodec final : public BlockCodec {
   void do_merge(const Slice& slice, Origin first, const std::byte* first_wire, Origin second,
                 const std::byte* second_wire, std::uint32_t encoder,
                 std::byte* out) const override {
-    clear_gap(slice.count, out);
+    clear_sign_gap(slice.count, out);
     const SignFormat a = format(slice, first.contributions);
     const SignFormat b = format(slice, second.contributions);
     const SignFormat sum = format(slice, first.contributions + second.contributions);
@@ -145,30 +144,6 @@ class SignCodec final : public BlockCodec {
             .majority = settings_.majority};
   }
 
-  // Where the codes of a message of `count` values start: after the scales, at a multiple of 16
-  // bytes.
-  std::size_t codes_at(std::size_t count) const { return (4 * blocks_of(count) + 15) / 16 * 16; }
-
-  void clear_gap(std::size_t count, std::byte* wire) const {
-    std::memset(wire + 4 * blocks_of(count), 0, codes_at(count) - 4 * blocks_of(count));
-  }
-
-  Status validate_scales(const Slice& slice, const std::byte* wire) const {
-    const std::size_t blocks = blocks_of(slice.count);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      const auto bits = std::bit_cast<std::uint32_t>(get_float(wire + 4 * b));
-      if (bits > kLargestFiniteBits && bits != kPoisonScaleBits) {
-        return {ErrorCode::kCorruptFrame, fmt::format("scale {:#010x} of block {}", bits, b)};
-      }
-    }
-    for (std::size_t i = 4 * blocks; i < codes_at(slice.count); ++i) {
-      if (wire[i] != std::byte{0}) {
-        return {ErrorCode::kCorruptFrame, "a byte between scales and codes is not zero"};
-      }
-    }
-    return {};
-  }
-
   // Whether the elements after the last one have the codes that encoders give them: closed gates
   // among trits, else zero.
   static bool is_padded(const SignFormat& in, std::size_t count, const std::byte* codes) {
@@ -204,7 +179,7 @@ class SignCodec final : public BlockCodec {
   void with_whole_blocks(const SignFormat& in, const Slice& slice, Run run, Byte* wire,
                          Work work) const {
     Byte* scales = wire + 4 * run.block;
-    Byte* codes = wire + codes_at(slice.count) + in.code_bytes(run.block * kSignBlock);
+    Byte* codes = wire + sign_codes_at(slice.count) + in.code_bytes(run.block * kSignBlock);
     if (run.values == run.blocks * kSignBlock) {
       work(SignWire<Byte>{in, scales, codes});
       return;

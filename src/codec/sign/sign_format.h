@@ -33,6 +33,15 @@ static_assert(kSignBlock % kGroup == 0 && kTritUnitBytes == kGroup);
 inline constexpr std::size_t kSignGroups = kSignBlock / kGroup;
 inline constexpr std::size_t kTritUnits = kSignBlock / kTritUnit;
 
+// A message of `count` values: 4 bytes of scale a block, zeros up to a multiple of 16 bytes, codes.
+constexpr std::size_t sign_blocks_of(std::size_t count) {
+  return (count + kSignBlock - 1) / kSignBlock;
+}
+constexpr std::size_t sign_scale_bytes(std::size_t count) { return 4 * sign_blocks_of(count); }
+constexpr std::size_t sign_codes_at(std::size_t count) {
+  return (sign_scale_bytes(count) + 15) / 16 * 16;
+}
+
 // Every scale that is not finite is this NaN, on the wire too.
 inline constexpr std::uint32_t kPoisonScaleBits = 0x7fc00000u;
 

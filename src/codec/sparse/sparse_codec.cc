@@ -30,7 +30,7 @@ struct SparseCodec::Stretch {
 };
 
 SparseCodec::SparseCodec(const CodecSpec& spec, SparseFormat format, Isa isa)
-    : BlockCodec(spec, format.block, isa), format_(format), convert_(convert_kernels(isa)) {}
+    : BlockCodec(spec, format.block, isa), format_(format) {}
 
 std::size_t SparseCodec::statistics_size(std::size_t count) const {
   return blocks_of(count) * format_.key_bytes;
@@ -131,7 +131,7 @@ void SparseCodec::do_encode(const Slice& slice, Origin /*origin*/, ConstValues v
   for_each_run(values, [&](Run run, const float* from) {
     for_each_stretch(slice, run, [&](const Stretch& stretch) {
       if (stretch.fate != Fate::kSent) return;
-      convert_.float_to_bfloat16(from + stretch.first, stretch.values, wire);
+      convert().float_to_bfloat16(from + stretch.first, stretch.values, wire);
       wire += bytes_of(stretch.values);
     });
   });
@@ -144,7 +144,7 @@ void SparseCodec::do_decode(const Slice& slice, Origin /*origin*/, const std::by
       float* at = to + stretch.first;
       switch (stretch.fate) {
         case Fate::kSent:
-          convert_.bfloat16_to_float(wire, stretch.values, at);
+          convert().bfloat16_to_float(wire, stretch.values, at);
           wire += bytes_of(stretch.values);
           break;
         case Fate::kLeftOut: std::fill_n(at, stretch.values, 0.0f); break;
@@ -163,7 +163,7 @@ void SparseCodec::do_decode_add(const Slice& slice, Origin /*origin*/, const std
       float* at = to + stretch.first;
       switch (stretch.fate) {
         case Fate::kSent:
-          convert_.add_bfloat16(wire, stretch.values, at);
+          convert().add_bfloat16(wire, stretch.values, at);
           wire += bytes_of(stretch.values);
           break;
         case Fate::kLeftOut:
@@ -183,7 +183,7 @@ void SparseCodec::do_decode_add_encode(const Slice& slice, Origin /*origin*/, co
   for_each_run(values, [&](Run run, const float* from) {
     for_each_stretch(slice, run, [&](const Stretch& stretch) {
       if (stretch.fate != Fate::kSent) return;
-      convert_.sum_bfloat16(wire, from + stretch.first, stretch.values, out);
+      convert().sum_bfloat16(wire, from + stretch.first, stretch.values, out);
       wire += bytes_of(stretch.values);
       out += bytes_of(stretch.values);
     });

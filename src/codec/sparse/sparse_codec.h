@@ -74,7 +74,6 @@ class SparseCodec : public BlockCodec {
   void for_each_stretch(const Slice& slice, Run run, Work work) const;
 
   const SparseFormat format_;
-  const ConvertKernels& convert_;
 };
 
 // The format that a spelling of either codec asks for: a budget and the size of its blocks.

@@ -32,7 +32,6 @@ class Waterfill final : public SuperGroupCodec {
  public:
   Waterfill(const CodecSpec& spec, SuperGroupFormat format, Settings settings, Isa isa)
       : SuperGroupCodec(spec, format, isa),
-        format_(format),
         settings_(settings),
         isa_(isa),
         kernels_(isa == Isa::kScalar ? waterfill_reference() : waterfill_simd(isa)) {}
@@ -45,15 +44,15 @@ class Waterfill final : public SuperGroupCodec {
 
   std::vector<Hop> hops(SumOrder order) const override {
     std::vector<Hop> hops;
-    if (format_.budget == 0 || settings_.flat) return hops;
+    if (format().budget == 0 || settings_.flat) return hops;
     for (const HopBudget& budget :
-         hop_budgets(order, format_.budget, least_budget(settings_.feedback), kMostHopBudget)) {
-      SuperGroupFormat format = format_;
-      format.budget = budget.bits;
+         hop_budgets(order, format().budget, least_budget(settings_.feedback), kMostHopBudget)) {
+      SuperGroupFormat of_hop = format();
+      of_hop.budget = budget.bits;
       Settings settings = settings_;
       settings.flat = true;
       hops.push_back(
-          {budget.most_contributions, std::make_unique<Waterfill>(spec(), format, settings, isa_)});
+          {budget.most_contributions, std::make_unique<Waterfill>(spec(), of_hop, settings, isa_)});
     }
     return hops;
   }
@@ -96,7 +95,6 @@ class Waterfill final : public SuperGroupCodec {
     return {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kDither};
   }
 
-  const SuperGroupFormat format_;
   const Settings settings_;
   const Isa isa_;
   const WaterfillKernels& kernels_;
