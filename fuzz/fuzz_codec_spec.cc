@@ -32,7 +32,8 @@ void parse(std::string_view text) {
   // Whatever can be spelled has sizes.
   const std::size_t counts[] = {0, 1, 255, 100000};
   for (const std::size_t& count : counts) {
-    const std::vector<std::uint8_t> widths((*codec)->width_count(count));
+    NF_FUZZ_CHECK((*codec)->width_count(count) <= count, "%s of %zu values", spelling.c_str(),
+                  count);
     NF_FUZZ_CHECK((*codec)->payload_capacity({&count, 1}) <= 8 * count + 4096, "%s of %zu values",
                   spelling.c_str(), count);
   }

@@ -172,8 +172,8 @@ TEST(Draws, DifferInEveryBitOfWhatIdentifiesThem) {
     add(0, 0, std::uint64_t{1} << bit, 0, 1);
   }
   for (unsigned bit = 0; bit < 32; ++bit) add(0, 0, 0, 1u << bit, 1);
-  for (std::uint64_t purpose = 2; purpose <= 6; ++purpose) add(0, 0, 0, 0, purpose);
-  EXPECT_EQ(keys.size(), 1u + 3 * 64 + 32 + 5);
+  for (std::uint64_t purpose = 2; purpose <= 8; ++purpose) add(0, 0, 0, 0, purpose);
+  EXPECT_EQ(keys.size(), 1u + 3 * 64 + 32 + 7);
 }
 
 }  // namespace

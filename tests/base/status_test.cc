@@ -34,6 +34,7 @@ TEST(ErrorCode, HasANameForEach) {
   EXPECT_EQ(to_string(ErrorCode::kPeerLost), "peer_lost");
   EXPECT_EQ(to_string(ErrorCode::kAborted), "aborted");
   EXPECT_EQ(to_string(ErrorCode::kDeadlineExceeded), "deadline_exceeded");
+  EXPECT_EQ(to_string(ErrorCode::kOutOfMemory), "out_of_memory");
   EXPECT_EQ(to_string(static_cast<ErrorCode>(99)), "unknown");
 }
 

@@ -54,7 +54,9 @@ TEST(CodecRegistry, TakesATableOfTheCallers) {
 TEST(CodecKind, HasANameForEach) {
   EXPECT_EQ(to_string(CodecKind::kDense), "dense");
   EXPECT_EQ(to_string(CodecKind::kCounting), "counting");
+  EXPECT_EQ(to_string(CodecKind::kMerging), "merging");
   EXPECT_EQ(to_string(CodecKind::kRequantising), "requantising");
+  EXPECT_EQ(to_string(CodecKind::kSparse), "sparse");
   EXPECT_EQ(to_string(static_cast<CodecKind>(99)), "unknown");
 }
 

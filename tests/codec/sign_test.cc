@@ -146,7 +146,18 @@ TEST_P(Sign, BinaryMergesPoisonIntoPoison) {
   }
 }
 
-TEST_P(Sign, BinaryDrawsTheSignOfZerosAndOfTies) {
+TEST_P(Sign, BinaryMajorityDrawsTheSignOfTies) {
+  ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
+  exchange({std::vector<float>(5120, 1.0f), std::vector<float>(5120, -1.0f)});
+  double sum = 0;
+  for (const float value : decoded_) {
+    EXPECT_EQ(std::abs(value), 2.0f);
+    sum += value / 2;
+  }
+  EXPECT_LT(std::abs(sum), 5 * std::sqrt(5120));
+}
+
+TEST_P(Sign, BinaryDrawsTheSignOfZeros) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
   std::vector<float> values(5120, 0.0f);
   values[0] = 5120;  // mean magnitude 1
