@@ -82,6 +82,8 @@ step_simulate() {
     done
     printf '%-10s ' "all four"
     "$program" random identity,fp32,g_binary,g_ternary "$lines"
+    printf '%-10s ' resets
+    "$program" resets identity,fp32,g_binary,g_ternary 20
   done
 }
 

@@ -37,6 +37,7 @@ module nf_datapath_pins
 
   typedef struct packed {
     logic                    empty;
+    logic                    store_ready;
     event_t                  request_event;
     logic                    ready;
     logic                    answer_valid;
@@ -120,6 +121,8 @@ module nf_datapath_pins
       .BITS   (STATE_BITS)
   ) i_store (
       .clk_i,
+      .rst_ni,
+      .ready_o      (out.store_ready),
       .read_i       (record_read),
       .read_index_i (record_read_index),
       .record_o     (record_old),

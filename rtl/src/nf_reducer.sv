@@ -49,7 +49,7 @@ module nf_reducer
 
   region_t [REGIONS-1:0] regions;
   event_t request_event;
-  logic empty, registers_busy, pipeline_ready;
+  logic empty, registers_busy, pipeline_ready, store_ready;
   logic record_read, record_write;
   logic [RECORD_BITS-1:0] record_read_index, record_write_index;
   logic [STATE_BITS-1:0] record_old, record_new;
@@ -59,7 +59,8 @@ module nf_reducer
   logic [WINDOW_BITS-1:0] fold_workers;
   logic [LINE_BITS-1:0] fold_own_line, fold_sum;
 
-  // Registers change between requests only: an access that waits holds back new requests.
+  // Registers change between requests only: an access that waits holds back new requests. After a
+  // reset it waits for the store; requests need not, for no region is enabled and all are refused.
   assign ready_o = pipeline_ready && !registers_busy;
   assign error_o = request_error;
   assign register_error_o = access_error;
@@ -133,6 +134,8 @@ module nf_reducer
       .BITS   (STATE_BITS)
   ) i_store (
       .clk_i,
+      .rst_ni,
+      .ready_o      (store_ready),
       .read_i       (record_read),
       .read_index_i (record_read_index),
       .record_o     (record_old),
@@ -150,7 +153,7 @@ module nf_reducer
   ) i_registers (
       .clk_i,
       .rst_ni,
-      .open_i   (empty),
+      .open_i   (empty && store_ready),
       .busy_o   (registers_busy),
       .regions_o(regions),
       .event_i  (request_event),

@@ -1,5 +1,5 @@
-// The registers of docs/cxl.md. An access is taken while the pipeline is empty (open_i) and is
-// answered some cycles later; until its answer has been taken there is no other.
+// The registers of docs/cxl.md. An access is taken while the pipeline is empty and the store is
+// ready (open_i), and is answered some cycles later; until its answer has been taken there is no other.
 module nf_registers
   import nf_reducer_pkg::*;
 #(

@@ -14,7 +14,14 @@ constexpr std::uint64_t kPatience = 1'000'000;  // cycles without an answer
 
 }  // namespace
 
-Device::Device() : top_(std::make_unique<Vnf_reducer>()) {
+Device::Device() : top_(std::make_unique<Vnf_reducer>()) { reset(); }
+
+Device::~Device() {
+  if (wave_) wave_->close();
+  top_->final();
+}
+
+void Device::reset() {
   top_->rst_ni = 0;
   top_->valid_i = 0;
   top_->ready_i = 0;
@@ -23,11 +30,7 @@ Device::Device() : top_(std::make_unique<Vnf_reducer>()) {
   for (int i = 0; i < 3; ++i) tick();
   top_->rst_ni = 1;
   tick();
-}
-
-Device::~Device() {
-  if (wave_) wave_->close();
-  top_->final();
+  while (!top_->register_ready_o) tick();
 }
 
 void Device::write_wave(const std::string& file) {
@@ -86,6 +89,10 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
       request = traffic.next();
     }
     tick();
+    if (cycle == traffic.reset_at) {
+      reset();
+      return true;
+    }
   }
   top_->valid_i = 0;
   read_register(0);  // which waits until the pipeline is empty

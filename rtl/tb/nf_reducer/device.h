@@ -19,6 +19,7 @@ struct Traffic {
   std::function<std::optional<Request>()> next;  // empty at the end
   std::function<void(const Answer&)> answered;   // in the order of the requests
   std::string ready = "1";  // in cycle t the receiver is ready where [t mod size] is '1'
+  std::uint64_t reset_at = ~std::uint64_t{0};  // after this cycle; what follows is not played
 };
 
 class Device {
@@ -46,6 +47,7 @@ class Device {
     std::uint64_t value;
   };
 
+  void reset();  // and waits until the store is ready
   void tick();
   Access access(bool is_write, std::uint64_t offset, std::uint64_t value);
 

@@ -1,7 +1,8 @@
 // The test bench of the reducer.
 //
 //   nf_reducer_tb random MODES LINES [SEED [WORKERS]]   random traffic against the reference
-//   nf_reducer_tb registers                             the register map and its refusals
+//   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, each round after a reset in its
+//   midst nf_reducer_tb registers                             the register map and its refusals
 //   nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the model
 //
 // MODES are names joined by commas, regions side by side; LINES written lines in all, shared by 1
@@ -44,16 +45,21 @@ void print(const char* who, const Answer& answer) {
               answer.complete, hex(answer.data).c_str());
 }
 
-bool play_round(Device& device, const Limits& limits, const Round& round) {
-  Reference reference(limits, NF_LATENCY);
+bool enable(Device& device, const Limits& limits, const Round& round) {
   for (unsigned r = 0; r < limits.regions; ++r) device.control(r, 0);
   for (unsigned r = 0; r < round.regions.size(); ++r) {
     if (const Fault fault = device.enable(r, round.regions[r]); fault != Fault::kOk) {
       std::printf("region %u is refused: %u\n", r, static_cast<unsigned>(fault));
       return false;
     }
-    reference.enable(r, round.regions[r]);
   }
+  return true;
+}
+
+bool play_round(Device& device, const Limits& limits, const Round& round) {
+  if (!enable(device, limits, round)) return false;
+  Reference reference(limits, NF_LATENCY);
+  for (unsigned r = 0; r < round.regions.size(); ++r) reference.enable(r, round.regions[r]);
   const std::vector<Answer> expected = reference.play(round.requests, round.ready);
   std::size_t next = 0, answered = 0;
   bool is_right = true;
@@ -118,6 +124,32 @@ int random_traffic(const std::vector<Mode>& modes, std::uint64_t lines, std::uin
   return 0;
 }
 
+// Regions, their generations and their records are those of the traffic that a reset cut off.
+int resets(const std::vector<Mode>& modes, std::uint64_t rounds, std::uint64_t seed) {
+  Device device;
+  const Limits limits = device.limits();
+  std::mt19937_64 random(seed);
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    std::vector<std::uint64_t> counts;
+    while (counts.size() < modes.size()) counts.push_back(1 + random() % limits.workers);
+    const Round round = random_round(random, limits, modes, counts, kRoundWrites);
+    std::size_t next = 0;
+    Traffic traffic{.next = [&] { return std::optional(round.requests[next++]); },
+                    .answered = [](const Answer&) {},
+                    .ready = round.ready,
+                    .reset_at = random() % round.requests.size()};
+    if (!enable(device, limits, round) || !device.play(traffic) ||
+        !play_round(device, limits, round)) {
+      std::printf("FAILED: seed %llu, after %llu rounds\n", static_cast<unsigned long long>(seed),
+                  static_cast<unsigned long long>(i));
+      return 1;
+    }
+  }
+  std::printf("ok: %llu resets, nothing of before in what came after\n",
+              static_cast<unsigned long long>(rounds));
+  return 0;
+}
+
 bool parse_modes(std::string text, std::vector<Mode>& modes) {
   text += ',';
   for (std::size_t at = 0, end; (end = text.find(',', at)) != std::string::npos; at = end + 1) {
@@ -138,8 +170,8 @@ bool parse_number(const char* text, std::uint64_t& value) {
 int usage() {
   std::fprintf(
       stderr,
-      "usage: nf_reducer_tb random MODES LINES [SEED [WORKERS]] | registers | replay TRACE "
-      "ANSWERS [WAVE]\n");
+      "usage: nf_reducer_tb random MODES LINES [SEED [WORKERS]] | resets MODES ROUNDS [SEED] | "
+      "registers | replay TRACE ANSWERS [WAVE]\n");
   return 2;
 }
 
@@ -154,6 +186,15 @@ int run(int argc, char** argv) {
       return usage();
     }
     return random_traffic(modes, lines, seed, workers);
+  }
+  if (command == "resets" && (argc == 4 || argc == 5)) {
+    std::vector<Mode> modes;
+    std::uint64_t rounds = 0, seed = 1;
+    if (!parse_modes(argv[2], modes) || !parse_number(argv[3], rounds) ||
+        (argc > 4 && !parse_number(argv[4], seed))) {
+      return usage();
+    }
+    return resets(modes, rounds, seed);
   }
   if (command == "registers" && argc == 2) return test_registers();
   if (command == "replay" && (argc == 4 || argc == 5)) {
