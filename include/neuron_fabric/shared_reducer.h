@@ -40,7 +40,8 @@ struct SharedMessage {
 class SharedReducer {
  public:
   // Meets the other ranks. Fails with kBadConfig on options that cannot be, kUnsupported where the
-  // machine has no room, kDeadlineExceeded where somebody does not come.
+  // machine has no room, kDisagreement where options differ or another job of this name is meeting,
+  // kPeerLost where rank 0 is gone, kDeadlineExceeded where somebody does not come.
   static Expected<std::unique_ptr<SharedReducer>> join(const SharedReducerOptions& options);
 
   virtual ~SharedReducer() = default;

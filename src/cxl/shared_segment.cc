@@ -4,155 +4,42 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
-#include <ctime>
 #include <thread>
-#include <utility>
+
+#include "cxl/futex.h"
 
 namespace nf::cxl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
-constexpr std::uint32_t kMagic = 0x4e465331;  // "NFS1"
-constexpr std::size_t kPage = 4096;
-constexpr milliseconds kFarewell{1000};  // how long who comes late may still read why all failed
-constexpr milliseconds kGlance{20};      // how often whoever waits looks around
-
-constexpr std::size_t header_bytes() { return (sizeof(SegmentHeader) + kPage - 1) / kPage * kPage; }
-
-Status system_error(ErrorCode code, const std::string& what) {
-  return {code, fmt::format("{}: {}", what, std::strerror(errno))};
-}
-
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, milliseconds most) {
-  const timespec time{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);
-}
-
-void futex_wake_all(std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-struct flock byte_lock(std::uint32_t rank) {
+struct flock byte_lock(std::uint32_t byte) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  lock.l_start = rank;
+  lock.l_start = byte;
   lock.l_len = 1;
   return lock;
 }
 
 }  // namespace
 
-Status SharedSegment::join(const SegmentOptions& options) {
-  options_ = options;
-  return options.rank == 0 ? create() : attach();
+Status system_error(ErrorCode code, const std::string& what) {
+  return {code, fmt::format("{}: {}", what, std::strerror(errno))};
 }
 
-Status SharedSegment::create() {
-  const std::string path = "/" + options_.name;
-  shm_unlink(path.c_str());  // what a job of this name may have left
-  file_ = shm_open(path.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
-  if (file_ < 0) return system_error(ErrorCode::kUnsupported, "cannot make shared memory " + path);
-  // Allocates: where there is too little, that is an error here and not a signal later.
-  const auto size = static_cast<off_t>(header_bytes() + options_.bytes);
-  if (const int error = posix_fallocate(file_, 0, size); error != 0) {
-    errno = error;
-    Status status = system_error(ErrorCode::kUnsupported,
-                                 fmt::format("no room for {} bytes of shared memory", size));
-    shm_unlink(path.c_str());
-    return status;
-  }
-  NF_RETURN_IF_ERROR(map(file_));
-  NF_RETURN_IF_ERROR(lock_own_byte());
-  header_->ranks = options_.ranks;
-  header_->bytes = options_.bytes;
-  header_->magic.store(kMagic);
-  const auto end = Clock::now() + options_.timeout;
-  while (header_->joined.load() + 1 < options_.ranks) {
-    const std::uint32_t joined = header_->joined.load();
-    if (joined + 1 >= options_.ranks) break;
-    if (header_->failed.load() != 0) {
-      std::this_thread::sleep_for(kFarewell);
-      shm_unlink(path.c_str());
-      return noted();
-    }
-    if (Clock::now() >= end) {
-      shm_unlink(path.c_str());
-      return fail(
-          {ErrorCode::kDeadlineExceeded,
-           fmt::format("shared reducer '{}': {} of {} ranks came within {} ms", options_.name,
-                       joined + 1, options_.ranks, options_.timeout.count())});
-    }
-    futex_wait(header_->joined, joined, kGlance);
-  }
-  shm_unlink(path.c_str());
-  header_->is_open.store(1);
-  futex_wake_all(header_->is_open);
-  return {};
-}
-
-// A name may still lead to the memory of a job that died: nobody opens that, and the name will lead
-// elsewhere soon.
-Status SharedSegment::attach() {
-  const std::string path = "/" + options_.name;
-  const auto end = Clock::now() + options_.timeout;
-  while (Clock::now() < end) {
-    file_ = shm_open(path.c_str(), O_RDWR, 0600);
-    struct stat own = {};
-    const bool is_whole = file_ >= 0 && fstat(file_, &own) == 0 &&
-                          static_cast<std::size_t>(own.st_size) >= header_bytes();
-    if (!is_whole) {
-      close();
-      std::this_thread::sleep_for(kGlance);
-      continue;
-    }
-    NF_RETURN_IF_ERROR(map(file_));
-    if (header_->magic.load() == kMagic) {
-      if (header_->ranks != options_.ranks || header_->bytes != options_.bytes) {
-        return fail({ErrorCode::kDisagreement,
-                     fmt::format("shared reducer '{}': rank 0 has {} ranks and {} bytes, rank {} "
-                                 "has {} and {}",
-                                 options_.name, header_->ranks, header_->bytes, options_.rank,
-                                 options_.ranks, options_.bytes)});
-      }
-      if (const Status locked = lock_own_byte(); !locked.ok()) return fail(locked);
-      header_->joined.fetch_add(1);
-      futex_wake_all(header_->joined);
-    }
-    bool is_current = header_->magic.load() == kMagic;
-    while (is_current && header_->is_open.load() == 0 && Clock::now() < end) {
-      if (header_->failed.load() != 0) return noted();
-      futex_wait(header_->is_open, 0, kGlance);
-      struct stat named = {};
-      const int other = shm_open(path.c_str(), O_RDWR, 0600);
-      const bool is_named = other >= 0 && fstat(other, &named) == 0;
-      if (other >= 0) ::close(other);
-      is_current = header_->is_open.load() != 0 || !is_named || named.st_ino == own.st_ino;
-    }
-    if (is_current && header_->is_open.load() != 0) return {};
-    close();
-  }
-  return {ErrorCode::kDeadlineExceeded,
-          fmt::format("shared reducer '{}': rank {} did not meet rank 0 within {} ms",
-                      options_.name, options_.rank, options_.timeout.count())};
-}
-
-Status SharedSegment::map(int file) {
+Status SharedSegment::map() {
   struct stat found = {};
-  if (fstat(file, &found) != 0) return system_error(ErrorCode::kUnsupported, "shared memory");
+  if (fstat(file_, &found) != 0) return system_error(ErrorCode::kUnsupported, "shared memory");
   mapped_ = static_cast<std::size_t>(found.st_size);
-  void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (memory == MAP_FAILED) {
     mapped_ = 0;
     return system_error(ErrorCode::kUnsupported, "cannot map shared memory");
@@ -162,9 +49,13 @@ Status SharedSegment::map(int file) {
   return {};
 }
 
+bool SharedSegment::lock(std::uint32_t byte) const {
+  struct flock lock = byte_lock(byte);
+  return fcntl(file_, F_OFD_SETLK, &lock) == 0;
+}
+
 Status SharedSegment::lock_own_byte() const {
-  struct flock lock = byte_lock(options_.rank);
-  if (fcntl(file_, F_OFD_SETLK, &lock) == 0) return {};
+  if (lock(options_.rank)) return {};
   if (errno == EAGAIN || errno == EACCES) {
     return {ErrorCode::kDisagreement, fmt::format("shared reducer '{}': two ranks say they are {}",
                                                   options_.name, options_.rank)};
@@ -232,7 +123,7 @@ Status SharedSegment::fail(const Status& status) {
 Status SharedSegment::noted() const {
   // Whoever writes the note does so at once, unless it dies just then.
   for (int i = 0; i < 100 && header_->failed.load() != 2; ++i) {
-    std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (header_->failed.load() != 2) {
     return {ErrorCode::kPeerLost, fmt::format("shared reducer '{}' failed", options_.name)};

@@ -23,6 +23,7 @@ struct SegmentOptions {
 
 inline constexpr std::size_t kMostSharedRanks = 64;
 inline constexpr std::size_t kNoteBytes = 256;
+inline constexpr std::chrono::milliseconds kGlance{20};  // how often whoever waits looks around
 
 // What lies at the beginning of the memory. Zero when it is made.
 struct SegmentHeader {
@@ -41,6 +42,14 @@ struct SegmentHeader {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
+// What the header takes: whole pages.
+constexpr std::size_t header_bytes() {
+  constexpr std::size_t kPage = 4096;
+  return (sizeof(SegmentHeader) + kPage - 1) / kPage * kPage;
+}
+
+Status system_error(ErrorCode code, const std::string& what);  // and what errno says
+
 class SharedSegment {
  public:
   SharedSegment() = default;
@@ -49,6 +58,7 @@ class SharedSegment {
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   // Rank 0 makes the memory, the others find it by its name, which is gone when all have come.
+  // Fails where ranks differ, one does not come, rank 0 dies, or another job of this name is at it.
   Status join(const SegmentOptions& options);
 
   SegmentHeader& header() { return *header_; }
@@ -61,16 +71,28 @@ class SharedSegment {
   Status fail(const Status& status);
 
  private:
+  // The meeting: of rank 0, and of the others.
   Status create();
+  Status take_name();
+  Status name_not_taken() const;
+  Status make();
+  Status wait_for_all();
   Status attach();
-  Status map(int file);
+  Expected<bool> find();
+  Status enter();
+  Status wait_until_open(std::chrono::steady_clock::time_point end);
+  Status not_met() const;
+
+  Status map();
   Status who_is_missing(std::uint32_t phase, bool is_late);
   bool is_alive(std::uint32_t rank) const;
+  bool lock(std::uint32_t byte) const;  // false: errno says why not
   Status lock_own_byte() const;
   Status noted() const;
   void close();
 
   SegmentOptions options_;
+  std::string path_;
   int file_ = -1;
   std::size_t mapped_ = 0;
   SegmentHeader* header_ = nullptr;

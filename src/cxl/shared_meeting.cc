@@ -1,0 +1,179 @@
+// How ranks meet: rank 0 makes the memory under the job's name, the others find it there.
+//
+// A name may still lead to the memory of a job that died. Locks on bytes of the file tell: rank 0
+// holds the one of its own byte as long as it lives, so memory without it is as good as absent.
+// Whoever takes the name holds another, and nobody else takes the name away.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "cxl/futex.h"
+#include "cxl/shared_segment.h"
+
+namespace nf::cxl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t kMagic = 0x4e465332;           // "NFS2"
+constexpr std::uint32_t kNameByte = kMostSharedRanks;  // behind those of the ranks
+constexpr milliseconds kFarewell{1000};  // how long who comes late may still read why all failed
+
+bool leads_to(const std::string& path, const struct stat& file) {
+  const int other = shm_open(path.c_str(), O_RDWR, 0600);
+  struct stat named = {};
+  const bool is_same = other >= 0 && fstat(other, &named) == 0 && named.st_ino == file.st_ino;
+  if (other >= 0) ::close(other);
+  return is_same;
+}
+
+}  // namespace
+
+Status SharedSegment::join(const SegmentOptions& options) {
+  options_ = options;
+  path_ = "/" + options.name;
+  return options.rank == 0 ? create() : attach();
+}
+
+Status SharedSegment::create() {
+  NF_RETURN_IF_ERROR(take_name());
+  Status status = make();
+  if (status.ok()) status = wait_for_all();
+  shm_unlink(path_.c_str());
+  if (!status.ok()) return status;
+  header_->is_open.store(1);
+  futex_wake_all(header_->is_open);
+  return {};
+}
+
+// Leaves an empty file of this name, and nobody else's.
+Status SharedSegment::take_name() {
+  while (true) {
+    file_ = shm_open(path_.c_str(), O_CREAT | O_RDWR, 0600);
+    if (file_ < 0) {
+      return system_error(ErrorCode::kUnsupported, "cannot make shared memory " + path_);
+    }
+    if (!lock(kNameByte)) return name_not_taken();
+    struct stat own = {};
+    if (fstat(file_, &own) != 0) return system_error(ErrorCode::kUnsupported, "shared memory");
+    if (leads_to(path_, own)) {
+      if (own.st_size == 0) return {};
+      shm_unlink(path_.c_str());  // what a job that died has left
+    }
+    close();
+  }
+}
+
+Status SharedSegment::name_not_taken() const {
+  if (errno == EAGAIN || errno == EACCES) {
+    return {ErrorCode::kDisagreement,
+            fmt::format("shared reducer '{}': the ranks of another job of this name are meeting",
+                        options_.name)};
+  }
+  Status status = system_error(ErrorCode::kUnsupported, "cannot lock shared memory");
+  shm_unlink(path_.c_str());  // nobody can hold it
+  return status;
+}
+
+Status SharedSegment::make() {
+  // Allocates: where there is too little, that is an error here and not a signal later.
+  const auto size = static_cast<off_t>(header_bytes() + options_.bytes);
+  if (const int error = posix_fallocate(file_, 0, size); error != 0) {
+    errno = error;
+    return system_error(ErrorCode::kUnsupported,
+                        fmt::format("no room for {} bytes of shared memory", size));
+  }
+  NF_RETURN_IF_ERROR(map());
+  NF_RETURN_IF_ERROR(lock_own_byte());
+  header_->ranks = options_.ranks;
+  header_->bytes = options_.bytes;
+  header_->magic.store(kMagic);
+  return {};
+}
+
+Status SharedSegment::wait_for_all() {
+  const auto end = Clock::now() + options_.timeout;
+  while (true) {
+    if (header_->failed.load() != 0) {
+      std::this_thread::sleep_for(kFarewell);
+      return noted();
+    }
+    const std::uint32_t joined = header_->joined.load();
+    if (joined + 1 >= options_.ranks) return {};
+    if (Clock::now() >= end) {
+      return fail(
+          {ErrorCode::kDeadlineExceeded,
+           fmt::format("shared reducer '{}': {} of {} ranks came within {} ms", options_.name,
+                       joined + 1, options_.ranks, options_.timeout.count())});
+    }
+    futex_wait(header_->joined, joined, kGlance);
+  }
+}
+
+Status SharedSegment::attach() {
+  const auto end = Clock::now() + options_.timeout;
+  while (Clock::now() < end) {
+    const Expected<bool> found = find();
+    if (!found) return found.status();
+    if (*found) {
+      NF_RETURN_IF_ERROR(enter());
+      return wait_until_open(end);
+    }
+    close();
+    std::this_thread::sleep_for(kGlance);
+  }
+  return not_met();
+}
+
+// Whether the name leads to memory that a living rank 0 has made.
+Expected<bool> SharedSegment::find() {
+  file_ = shm_open(path_.c_str(), O_RDWR, 0600);
+  struct stat found = {};
+  if (file_ < 0 || fstat(file_, &found) != 0) return false;
+  if (static_cast<std::size_t>(found.st_size) < header_bytes()) return false;
+  if (const Status mapped = map(); !mapped.ok()) return mapped;
+  return header_->magic.load() == kMagic && is_alive(0);
+}
+
+Status SharedSegment::enter() {
+  if (header_->ranks != options_.ranks || header_->bytes != options_.bytes) {
+    return fail({ErrorCode::kDisagreement,
+                 fmt::format("shared reducer '{}': rank 0 has {} ranks and {} bytes, rank {} "
+                             "has {} and {}",
+                             options_.name, header_->ranks, header_->bytes, options_.rank,
+                             options_.ranks, options_.bytes)});
+  }
+  if (const Status locked = lock_own_byte(); !locked.ok()) return fail(locked);
+  header_->joined.fetch_add(1);
+  futex_wake_all(header_->joined);
+  return {};
+}
+
+Status SharedSegment::wait_until_open(Clock::time_point end) {
+  while (header_->is_open.load() == 0) {
+    if (header_->failed.load() != 0) return noted();
+    if (Clock::now() >= end) return not_met();
+    if (!is_alive(0)) {
+      // It may have opened, or failed, and left since.
+      if (header_->is_open.load() != 0 || header_->failed.load() != 0) continue;
+      return {ErrorCode::kPeerLost,
+              fmt::format("shared reducer '{}': rank 0 is gone", options_.name)};
+    }
+    futex_wait(header_->is_open, 0, kGlance);
+  }
+  return {};
+}
+
+Status SharedSegment::not_met() const {
+  return {ErrorCode::kDeadlineExceeded,
+          fmt::format("shared reducer '{}': rank {} did not meet rank 0 within {} ms",
+                      options_.name, options_.rank, options_.timeout.count())};
+}
+
+}  // namespace nf::cxl
