@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cxl/futex.h"
+#include "cxl/own_files.h"
 #include "cxl/shared_segment.h"
 
 namespace nf::cxl {
@@ -25,12 +26,13 @@ constexpr std::uint32_t kMagic = 0x4e465332;           // "NFS2"
 constexpr std::uint32_t kNameByte = kMostSharedRanks;  // behind those of the ranks
 constexpr milliseconds kFarewell{1000};  // how long who comes late may still read why all failed
 
-bool leads_to(const std::string& path, const struct stat& file) {
+// Another descriptor of this file, or -1 where the path leads elsewhere.
+int open_again(const std::string& path, const struct stat& file) {
   const int other = shm_open(path.c_str(), O_RDWR, 0600);
   struct stat named = {};
-  const bool is_same = other >= 0 && fstat(other, &named) == 0 && named.st_ino == file.st_ino;
-  if (other >= 0) ::close(other);
-  return is_same;
+  if (other < 0 || (fstat(other, &named) == 0 && named.st_ino == file.st_ino)) return other;
+  ::close(other);
+  return -1;
 }
 
 }  // namespace
@@ -42,8 +44,9 @@ Status SharedSegment::join(const SegmentOptions& options) {
 }
 
 Status SharedSegment::create() {
-  NF_RETURN_IF_ERROR(take_name());
-  Status status = make();
+  int other = -1;
+  NF_RETURN_IF_ERROR(take_name(other));
+  Status status = make(other);
   if (status.ok()) status = wait_for_all();
   shm_unlink(path_.c_str());
   if (!status.ok()) return status;
@@ -52,22 +55,23 @@ Status SharedSegment::create() {
   return {};
 }
 
-// Leaves an empty file of this name, and nobody else's.
-Status SharedSegment::take_name() {
-  while (true) {
-    file_ = shm_open(path_.c_str(), O_CREAT | O_RDWR, 0600);
-    if (file_ < 0) {
-      return system_error(ErrorCode::kUnsupported, "cannot make shared memory " + path_);
-    }
+// Leaves an empty file of this name, and nobody else's, with another descriptor of it.
+Status SharedSegment::take_name(int& other) {
+  const auto end = Clock::now() + options_.timeout;
+  do {
+    if (!open(O_CREAT | O_RDWR)) break;
     if (!lock(kNameByte)) return name_not_taken();
     struct stat own = {};
     if (fstat(file_, &own) != 0) return system_error(ErrorCode::kUnsupported, "shared memory");
-    if (leads_to(path_, own)) {
-      if (own.st_size == 0) return {};
+    other = open_again(path_, own);
+    if (other >= 0 && own.st_size == 0) return {};
+    if (other >= 0) {
       shm_unlink(path_.c_str());  // what a job that died has left
+      ::close(other);
     }
     close();
-  }
+  } while (Clock::now() < end);
+  return system_error(ErrorCode::kUnsupported, "cannot make shared memory " + path_);
 }
 
 Status SharedSegment::name_not_taken() const {
@@ -81,15 +85,25 @@ Status SharedSegment::name_not_taken() const {
   return status;
 }
 
-Status SharedSegment::make() {
+bool SharedSegment::open(int flags) {
+  file_ = shm_open(path_.c_str(), flags, 0600);
+  if (file_ < 0 || keep_from_children(file_)) return file_ >= 0;
+  ::close(file_);
+  file_ = -1;
+  errno = EMFILE;
+  return false;
+}
+
+Status SharedSegment::make(int other) {
   // Allocates: where there is too little, that is an error here and not a signal later.
   const auto size = static_cast<off_t>(header_bytes() + options_.bytes);
   if (const int error = posix_fallocate(file_, 0, size); error != 0) {
+    ::close(other);
     errno = error;
     return system_error(ErrorCode::kUnsupported,
                         fmt::format("no room for {} bytes of shared memory", size));
   }
-  NF_RETURN_IF_ERROR(map());
+  NF_RETURN_IF_ERROR(map(other));
   NF_RETURN_IF_ERROR(lock_own_byte());
   header_->ranks = options_.ranks;
   header_->bytes = options_.bytes;
@@ -133,11 +147,12 @@ Status SharedSegment::attach() {
 
 // Whether the name leads to memory that a living rank 0 has made.
 Expected<bool> SharedSegment::find() {
-  file_ = shm_open(path_.c_str(), O_RDWR, 0600);
   struct stat found = {};
-  if (file_ < 0 || fstat(file_, &found) != 0) return false;
+  if (!open(O_RDWR) || fstat(file_, &found) != 0) return false;
   if (static_cast<std::size_t>(found.st_size) < header_bytes()) return false;
-  if (const Status mapped = map(); !mapped.ok()) return mapped;
+  const int other = open_again(path_, found);
+  if (other < 0) return false;
+  if (const Status mapped = map(other); !mapped.ok()) return mapped;
   return header_->magic.load() == kMagic && is_alive(0);
 }
 

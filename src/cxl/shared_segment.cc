@@ -1,5 +1,6 @@
 // Linux: shm_open for the memory, futexes for waiting, and a lock on one byte of the file a rank,
-// which the kernel gives up when the process dies: that is how the others know.
+// which the kernel gives up when the process dies: that is how the others know. Its children close
+// the file as they are forked.
 #include "cxl/shared_segment.h"
 
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "cxl/futex.h"
+#include "cxl/own_files.h"
 
 namespace nf::cxl {
 namespace {
@@ -35,14 +37,19 @@ Status system_error(ErrorCode code, const std::string& what) {
   return {code, fmt::format("{}: {}", what, std::strerror(errno))};
 }
 
-Status SharedSegment::map() {
+Status SharedSegment::map(int other) {
   struct stat found = {};
-  if (fstat(file_, &found) != 0) return system_error(ErrorCode::kUnsupported, "shared memory");
+  const bool is_found = fstat(other, &found) == 0;
   mapped_ = static_cast<std::size_t>(found.st_size);
-  void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  void* memory = MAP_FAILED;
+  if (is_found) {
+    memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
+  }
+  const Status failed = system_error(ErrorCode::kUnsupported, "cannot map shared memory");
+  ::close(other);
   if (memory == MAP_FAILED) {
     mapped_ = 0;
-    return system_error(ErrorCode::kUnsupported, "cannot map shared memory");
+    return failed;
   }
   header_ = static_cast<SegmentHeader*>(memory);
   data_ = static_cast<std::byte*>(memory) + header_bytes();
@@ -133,7 +140,7 @@ Status SharedSegment::noted() const {
 
 void SharedSegment::close() {
   if (header_ != nullptr) munmap(header_, mapped_);
-  if (file_ >= 0) ::close(file_);
+  if (file_ >= 0) close_own(file_);
   header_ = nullptr;
   data_ = nullptr;
   file_ = -1;

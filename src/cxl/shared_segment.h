@@ -73,9 +73,9 @@ class SharedSegment {
  private:
   // The meeting: of rank 0, and of the others.
   Status create();
-  Status take_name();
+  Status take_name(int& other);
   Status name_not_taken() const;
-  Status make();
+  Status make(int other);
   Status wait_for_all();
   Status attach();
   Expected<bool> find();
@@ -83,7 +83,10 @@ class SharedSegment {
   Status wait_until_open(std::chrono::steady_clock::time_point end);
   Status not_met() const;
 
-  Status map();
+  bool open(int flags);  // false: errno says why not
+  // Takes, and closes, another descriptor than file_: a mapping keeps the file that it was made of
+  // open, in forked children too, and with it the locks.
+  Status map(int other);
   Status who_is_missing(std::uint32_t phase, bool is_late);
   bool is_alive(std::uint32_t rank) const;
   bool lock(std::uint32_t byte) const;  // false: errno says why not

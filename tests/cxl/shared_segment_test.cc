@@ -171,5 +171,43 @@ TEST(SharedSegment, LeavesNoNameWhereItCannotBeMapped) {
   EXPECT_FALSE(has_name(options.name));
 }
 
+// As a worker of a data loader does, that outlives the rank which started it.
+TEST(SharedSegment, TakesADeadRankWithALivingChildForDead) {
+  const SegmentOptions options = unique_options(2);
+  int until[2];  // the grandchild lives until the test has closed this
+  ASSERT_EQ(pipe(until), 0);
+  const pid_t child = start([&] {
+    SharedSegment segment;
+    if (!segment.join(of_rank(options, 1)).ok() || !segment.barrier().ok()) return 1;
+    ::close(until[1]);
+    char byte = 0;
+    if (fork() == 0) _exit(read(until[0], &byte, 1) == 0 ? 0 : 1);
+    return segment.barrier().ok() ? 7 : 2;  // its own lock stays, with the child there
+  });
+  Rank zero(options, 0);
+  ASSERT_TRUE(zero.joined().ok());
+  EXPECT_TRUE(zero.segment().barrier().ok());
+  EXPECT_TRUE(zero.segment().barrier().ok());
+  EXPECT_EQ(exit_code(child), 7);
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = zero.segment().barrier();
+  EXPECT_EQ(status.code(), ErrorCode::kPeerLost) << status.message();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, options.timeout / 2);
+  ::close(until[0]);
+  ::close(until[1]);
+}
+
+// The child of a rank has no file of its own at the number that its parent's has.
+TEST(SharedSegment, ClosesNoOtherFileInAChild) {
+  SharedSegment segment;
+  ASSERT_TRUE(segment.join(unique_options(1)).ok());
+  const int code = exit_code(start([&] {
+    const int file = ::open("/dev/null", O_RDONLY);  // takes the number that has become free
+    segment.~SharedSegment();
+    return fcntl(file, F_GETFD) >= 0 ? 0 : 1;
+  }));
+  EXPECT_EQ(code, 0);
+}
+
 }  // namespace
 }  // namespace nf::cxl
