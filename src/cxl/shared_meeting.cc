@@ -20,11 +20,9 @@ namespace nf::cxl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 constexpr std::uint32_t kMagic = 0x4e465332;           // "NFS2"
 constexpr std::uint32_t kNameByte = kMostSharedRanks;  // behind those of the ranks
-constexpr milliseconds kFarewell{1000};  // how long who comes late may still read why all failed
 
 // Another descriptor of this file, or -1 where the path leads elsewhere.
 int open_again(const std::string& path, const struct stat& file) {
@@ -115,7 +113,7 @@ Status SharedSegment::wait_for_all() {
   const auto end = Clock::now() + options_.timeout;
   while (true) {
     if (header_->failed.load() != 0) {
-      std::this_thread::sleep_for(kFarewell);
+      wait_until_told(end);
       return noted();
     }
     const std::uint32_t joined = header_->joined.load();
@@ -130,14 +128,28 @@ Status SharedSegment::wait_for_all() {
   }
 }
 
+// Whoever comes late finds the name, and there why all failed.
+void SharedSegment::wait_until_told(Clock::time_point end) {
+  while (Clock::now() < end) {
+    const std::uint32_t told = header_->told.load();
+    if (told + 1 >= options_.ranks) return;
+    futex_wait(header_->told, told, kGlance);
+  }
+}
+
 Status SharedSegment::attach() {
   const auto end = Clock::now() + options_.timeout;
   while (Clock::now() < end) {
     const Expected<bool> found = find();
     if (!found) return found.status();
     if (*found) {
-      NF_RETURN_IF_ERROR(enter());
-      return wait_until_open(end);
+      Status status = enter();
+      if (status.ok()) status = wait_until_open(end);
+      if (header_->failed.load() != 0) {
+        header_->told.fetch_add(1);
+        futex_wake_all(header_->told);
+      }
+      return status;
     }
     close();
     std::this_thread::sleep_for(kGlance);

@@ -99,17 +99,17 @@ Status SharedSegment::barrier() {
 Status SharedSegment::who_is_missing(std::uint32_t phase, bool is_late) {
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
     if (header_->at[rank].load() == phase + 1) continue;
-    if (!is_alive(rank)) {
-      // It may have arrived, and left, since: only whoever never came is lost.
-      if (header_->phase.load() != phase || header_->at[rank].load() == phase + 1) continue;
+    const bool is_gone = !is_alive(rank);
+    if (!is_gone && !is_late) continue;
+    // It may have arrived, and left, since: only whoever never came is missing.
+    if (header_->phase.load() != phase || header_->at[rank].load() == phase + 1) continue;
+    if (is_gone) {
       return {ErrorCode::kPeerLost,
               fmt::format("shared reducer '{}': rank {} is gone", options_.name, rank)};
     }
-    if (is_late) {
-      return {ErrorCode::kDeadlineExceeded,
-              fmt::format("shared reducer '{}': rank {} did not come within {} ms", options_.name,
-                          rank, options_.timeout.count())};
-    }
+    return {ErrorCode::kDeadlineExceeded,
+            fmt::format("shared reducer '{}': rank {} did not come within {} ms", options_.name,
+                        rank, options_.timeout.count())};
   }
   return {};
 }

@@ -31,6 +31,7 @@ struct SegmentHeader {
   std::uint32_t ranks;
   std::uint64_t bytes;
   std::atomic<std::uint32_t> joined;
+  std::atomic<std::uint32_t> told;     // that the meeting has failed
   std::atomic<std::uint32_t> is_open;  // everybody has come
   std::atomic<std::uint32_t> arrived;  // at the barrier
   std::atomic<std::uint32_t> phase;    // barriers passed
@@ -77,6 +78,7 @@ class SharedSegment {
   Status name_not_taken() const;
   Status make(int other);
   Status wait_for_all();
+  void wait_until_told(std::chrono::steady_clock::time_point end);
   Status attach();
   Expected<bool> find();
   Status enter();

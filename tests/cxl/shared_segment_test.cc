@@ -171,6 +171,22 @@ TEST(SharedSegment, LeavesNoNameWhereItCannotBeMapped) {
   EXPECT_FALSE(has_name(options.name));
 }
 
+TEST(SharedSegment, TellsWhoComesLateWhyAllFailed) {
+  const SegmentOptions options = unique_options(3);
+  SegmentOptions other = options;
+  other.bytes *= 2;
+  Rank zero(options, 0);
+  Rank one(other, 1);
+  EXPECT_EQ(one.joined().code(), ErrorCode::kDisagreement);
+  std::this_thread::sleep_for(milliseconds(1500));
+  EXPECT_TRUE(has_name(options.name));
+  Rank two(options, 2);
+  EXPECT_EQ(two.joined().code(), ErrorCode::kDisagreement);
+  EXPECT_EQ(zero.joined().code(), ErrorCode::kDisagreement);
+  EXPECT_LT(zero.took(), options.timeout / 2);
+  EXPECT_FALSE(has_name(options.name));
+}
+
 // As a worker of a data loader does, that outlives the rank which started it.
 TEST(SharedSegment, TakesADeadRankWithALivingChildForDead) {
   const SegmentOptions options = unique_options(2);
