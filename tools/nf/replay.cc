@@ -14,31 +14,16 @@
 #include "nf/profile_text.h"
 #include "nf/progress.h"
 #include "nf/replay_model.h"
+#include "nf/replay_options.h"
 #include "nf/replay_shared.h"
 #include "nf/table.h"
 
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kMostWorkers = 65'535;
 constexpr std::uint32_t kMostSharedWorkers = 64;
 constexpr std::uint32_t kUsualWorkers = 8;
 constexpr int kRepeat = 9;  // of what --measure sums
-
-struct Options {
-  std::string trace;
-  std::string reducer = "cxl";
-  std::string codec = "g_binary";
-  std::vector<std::uint32_t> workers;
-  std::vector<double> gbps = {100};
-  double latency_us = 5;
-  double clock_ghz = 2;
-  std::string order = "in_step";
-  bool is_measured = false;
-  std::string profile;
-  std::string write_profile;
-  bool as_json = false;
-};
 
 // Buckets that are alike, and how many of them there are.
 struct Kind {
@@ -84,7 +69,7 @@ void print_json(const Row& row) {
   fmt::print("{}\n", json.dump());
 }
 
-void print_title(const Options& options, const BucketTrace& trace) {
+void print_title(const ReplayOptions& options, const BucketTrace& trace) {
   fmt::print(
       "{}: {}, {} through {}; predicted\n"
       "low bits   values that may travel so; the rest of the bucket is dense\n"
@@ -126,7 +111,7 @@ void print_row(Table& table, const Row& row, bool is_measured) {
   table.add(cells);
 }
 
-Status write_capacity(const Options& options, const ReducerCapacity& capacity) {
+Status write_capacity(const ReplayOptions& options, const ReducerCapacity& capacity) {
   Expected<Profile> profile = Profile::read(options.profile);
   if (!profile) return profile.status();
   profile->reducer = capacity;
@@ -148,7 +133,7 @@ Expected<ReplayReducer> reducer_of(const std::string& name) {
 }
 
 // The case of so many workers, with what has to be measured for it.
-Expected<ReplayCase> case_of(const Options& options, const BucketTrace& trace,
+Expected<ReplayCase> case_of(const ReplayOptions& options, const BucketTrace& trace,
                              std::uint32_t workers) {
   const Expected<ReplayReducer> reducer = reducer_of(options.reducer);
   if (!reducer) return reducer.status();
@@ -170,7 +155,7 @@ Expected<ReplayCase> case_of(const Options& options, const BucketTrace& trace,
   return one;
 }
 
-Status run(const Options& options) {
+Status run(const ReplayOptions& options) {
   const Expected<BucketTrace> trace = read_bucket_trace(options.trace);
   if (!trace) return trace.status();
   std::vector<std::uint32_t> workers = options.workers;
@@ -217,88 +202,17 @@ Status run(const Options& options) {
   return {};
 }
 
-Status check(const Options& options) {
-  if (!options.codec.starts_with("g_binary") && !options.codec.starts_with("g_ternary")) {
-    return {ErrorCode::kBadConfig,
-            fmt::format("--codec {}: a reducer counts g_binary or g_ternary", options.codec)};
-  }
-  if (const auto codec = make_codec(options.codec); !codec) return codec.status();
-  if (options.is_measured && options.reducer != "shared") {
-    return {ErrorCode::kBadConfig, "--measure: only the reducer `shared` is really there"};
-  }
-  if (options.write_profile.empty() != options.profile.empty()) {
-    return {ErrorCode::kBadConfig, "--profile and --write-profile belong together"};
-  }
-  if (!options.write_profile.empty() && options.reducer != "cxl") {
-    return {ErrorCode::kBadConfig, "--write-profile: only the reducer `cxl` has a capacity"};
-  }
-  return run(options);
-}
-
 }  // namespace
 
 void add_replay(CLI::App& parent, Action& action) {
   auto* command = parent.add_subcommand("replay", "recorded buckets through a reducer");
-  auto options = std::make_shared<Options>();
-  command->add_option("trace", options->trace, "buckets of a job, or shapes:FILE, as below")
-      ->required()
-      ->type_name("TRACE");
-  command->add_option("--reducer", options->reducer, "who adds, as below")
-      ->type_name("ring|endpoint|cxl|shared")
-      ->check(CLI::IsMember({"ring", "endpoint", "cxl", "shared"}).description(""))
-      ->capture_default_str();
-  command->add_option("--codec", options->codec, "of what travels at low bits")
-      ->type_name("CODEC")
-      ->capture_default_str();
-  command->add_option("--workers", options->workers, "instead of those of the trace, or 8")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(std::uint32_t{1}, kMostWorkers).description(""));
-  command->add_option("--link-gbps", options->gbps, "of every worker's link, each way")
-      ->type_name("X,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1e-3, 1e6).description(""))
-      ->capture_default_str();
-  command->add_option("--latency-us", options->latency_us, "of a transfer over that link")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 1e6).description(""))
-      ->capture_default_str();
-  command->add_option("--clock-ghz", options->clock_ghz, "of cxl's controller")
-      ->type_name("X")
-      ->check(CLI::Range(1e-3, 100.0).description(""))
-      ->capture_default_str();
-  command->add_option("--order", options->order, "of cxl: where workers write at a time, as below")
-      ->type_name("in_step|apart")
-      ->check(CLI::IsMember({"in_step", "apart"}).description(""))
-      ->capture_default_str();
-  command->add_flag("--measure", options->is_measured,
-                    "of shared: also sum the buckets really, a process a rank");
-  command->add_option("--profile", options->profile, "a profile to take")->type_name("FILE");
-  command
-      ->add_option("--write-profile", options->write_profile,
-                   "where to write it with cxl's capacity for the last of --workers")
-      ->type_name("FILE");
-  command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
-  command->footer(
-      "Reducers: ring and endpoint are software over the link; cxl is the memory-side reducer by "
-      "its\n"
-      "closed formula, one device of CXL 2.0 x8 for all workers; shared is its functional model "
-      "in\n"
-      "the shared memory of this machine, measured at two sizes by a process a rank.\n"
-      "\n"
-      "In step, workers write the same line at about the same time, and cxl keeps its counters at "
-      "hand;\n"
-      "apart, every write takes them from memory and back. Capacity is that of apart.\n"
-      "\n"
-      "TRACE has one JSON object a line, the job's and then one a bucket:\n"
-      "  {\"format\": \"neuron_fabric.buckets\", \"version\": 1, \"name\": \"mine\", \"workers\": "
-      "4}\n"
-      "  {\"step\": 0, \"values\": 262144, \"low_bit_values\": 210844}\n"
-      "shapes:FILE makes one step of it from a model's parameters, as `nf plan --shapes` reads "
-      "them.");
-  command->callback([&action, options] { action = [options] { return check(*options); }; });
+  const std::shared_ptr<ReplayOptions> options = add_replay_options(*command);
+  command->callback([&action, options] {
+    action = [options] {
+      NF_RETURN_IF_ERROR(check(*options));
+      return run(*options);
+    };
+  });
 }
 
 }  // namespace nf::cli

@@ -1,0 +1,1 @@
+nf replay "shapes:$CASES/tiny.json" --codec g_binary+majority
