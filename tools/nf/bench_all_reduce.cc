@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <exception>
 #include <functional>
@@ -96,6 +97,9 @@ Expected<std::vector<AllReduceCase>> cases_of(const Options& options) {
       return Status(ErrorCode::kBadConfig, "hierarchical needs the ranks of a group (--group)");
     }
     topologies.push_back(*topology);
+  }
+  if (options.group != 0 && std::ranges::count(topologies, Topology::kHierarchical) == 0) {
+    return Status(ErrorCode::kBadConfig, "--group: only hierarchical has groups");
   }
   std::vector<std::string> codecs = options.codecs;
   if (codecs.empty()) {

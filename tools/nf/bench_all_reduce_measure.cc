@@ -151,7 +151,9 @@ Expected<AllReduceSpeed> RankBench::measure(const AllReduceCase& subject) {
   const Expected<Engine> engine = make_engine(subject, bench_, transport_, nccl_);
   if (!engine) return engine.status();
   values_ = Values(room_.data(), subject.count, engine->type);
-  AllReduceSpeed speed{.subject = subject, .ranks = transport_.ranks()};
+  AllReduceSpeed speed{.subject = subject,
+                       .ranks = transport_.ranks(),
+                       .dtype = engine->sums_integers ? "uint16" : to_string(engine->type)};
   if (engine->is_exact) {
     if (Status status = check_integers(*engine, speed); !status.ok()) return status;
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "neuron_fabric/data_type.h"
@@ -43,6 +44,7 @@ struct AllReduceBench {
 struct AllReduceSpeed {
   AllReduceCase subject;
   std::uint32_t ranks = 1;
+  std::string_view dtype = {};  // of what was summed; MPI's and NCCL's own have theirs
   // By call, of the slowest rank.
   std::vector<double> seconds = {};
   // By the busiest rank, in one call; MPI_Allreduce does not tell.

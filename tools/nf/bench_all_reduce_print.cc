@@ -95,7 +95,7 @@ std::string AllReducePrinter::json_line(const AllReduceSpeed& speed) const {
       {"topology", nullptr},      {"transport", transport_},      {"ranks", speed.ranks},
       {"p50_us", figures.p50_us}, {"p99_us", figures.p99_us},     {"algbw", figures.algbw},
       {"busbw", figures.busbw},   {"wire_bytes", nullptr},        {"wirebw", nullptr},
-      {"vnmse", nullptr},         {"wrong", speed.wrong},         {"dtype", dtype_},
+      {"vnmse", nullptr},         {"wrong", speed.wrong},         {"dtype", speed.dtype},
       {"repeat", repeat_}};
   if (speed.subject.topology) json["topology"] = to_string(*speed.subject.topology);
   if (speed.wire_bytes) json["wire_bytes"] = *speed.wire_bytes;

@@ -207,7 +207,10 @@ Status run(const ReplayOptions& options) {
 void add_replay(CLI::App& parent, Action& action) {
   auto* command = parent.add_subcommand("replay", "recorded buckets through a reducer");
   const std::shared_ptr<ReplayOptions> options = add_replay_options(*command);
-  command->callback([&action, options] {
+  command->callback([&action, command, options] {
+    for (const char* name : {"--clock-ghz", "--order"}) {
+      if (command->count(name) > 0) options->of_cxl.emplace_back(name);
+    }
     action = [options] {
       NF_RETURN_IF_ERROR(check(*options));
       return run(*options);

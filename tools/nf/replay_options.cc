@@ -39,6 +39,10 @@ Status check(const ReplayOptions& options) {
   if (options.is_measured && options.reducer != "shared") {
     return {ErrorCode::kBadConfig, "--measure: only the reducer `shared` is really there"};
   }
+  if (!options.of_cxl.empty() && options.reducer != "cxl") {
+    return {ErrorCode::kBadConfig,
+            fmt::format("{}: only the reducer `cxl` has a controller", options.of_cxl.front())};
+  }
   if (options.write_profile.empty() != options.profile.empty()) {
     return {ErrorCode::kBadConfig, "--profile and --write-profile belong together"};
   }

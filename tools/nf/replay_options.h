@@ -20,6 +20,7 @@ struct ReplayOptions {
   double latency_us = 5;
   double clock_ghz = 2;
   std::string order = "in_step";
+  std::vector<std::string> of_cxl;  // options that were given and that only cxl has
   bool is_measured = false;
   std::string profile;
   std::string write_profile;

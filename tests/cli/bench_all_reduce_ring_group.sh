@@ -1,0 +1,1 @@
+nf bench all_reduce --topology ring --group 3

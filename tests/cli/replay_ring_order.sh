@@ -1,0 +1,1 @@
+nf replay "shapes:$CASES/tiny.json" --reducer ring --order apart
