@@ -1,6 +1,7 @@
 """What is behind an attached model: its process group, its runtime in the core, its telemetry."""
 
 import logging
+import os
 import uuid
 import weakref
 from collections.abc import Callable
@@ -78,7 +79,7 @@ class Session:
 
     def _facts(self) -> dict[str, object]:
         parameters = self.parameters
-        return {
+        facts = {
             "the version of neuron_fabric": _C.__version__,
             "the devices that the extension is built for": _C.devices or "the host alone",
             "the version of PyTorch": torch.__version__,
@@ -95,6 +96,9 @@ class Session:
             "link_gbps": self.settings.link_gbps,
             "seed": self.settings.seed,
         }
+        if self.settings.reducer == "cxl":
+            facts["the machine, and reducer='cxl' sums in the memory of one"] = _machine()
+        return facts
 
     def _clear_lines(self) -> None:
         if self.rank == 0 and self.settings.record_lines is not None:
@@ -165,6 +169,15 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises where the profile does not fit the model
     return parameters, profile
+
+
+def _machine() -> str:
+    """The same on ranks that can meet in shared memory: containers of one machine may not."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"boot {boot} with /dev/shm {os.stat('/dev/shm').st_dev}"
+    except OSError as error:
+        return f"unknown ({error})"
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

@@ -9,6 +9,8 @@ from datetime import timedelta
 import neuron_fabric as nf
 import pytest
 import torch.distributed as dist
+from neuron_fabric import session
+from neuron_fabric.meeting import AttachError
 from neuron_fabric.session import _timeout_of
 from neuron_fabric.telemetry import Reader
 from ranks import on_ranks
@@ -28,6 +30,39 @@ def timeout_of_a_group(backend: str) -> float:
 def test_the_timeout_is_that_of_the_group_whatever_its_devices(backend):
     """A group over NCCL has no backend of the host; one of Gloo for CUDA alone is as such."""
     assert on_ranks(2, timeout_of_a_group, backend) == [60, 60]
+
+
+def on_a_machine_of_its_own() -> str:
+    real = session._machine
+    session._machine = lambda: f"{real()}, as rank {dist.get_rank()} sees it"
+    try:
+        with pytest.raises(AttachError) as refused:
+            nf.attach(wrap(make()), route="g_binary", reducer="cxl")
+    finally:
+        session._machine = real
+    return str(refused.value)
+
+
+def test_a_reducer_in_shared_memory_is_refused_over_two_machines():
+    for words in on_ranks(2, on_a_machine_of_its_own):
+        assert "rank 0 and rank 1 differ in the machine, and reducer='cxl' sums in" in words
+        assert "/dev/shm" in words
+
+
+def on_any_machine() -> str:
+    real = session._machine
+    session._machine = lambda: f"rank {dist.get_rank()}"
+    try:
+        nf.attach(wrap(make()), route="g_binary").close()
+    finally:
+        session._machine = real
+    return real()
+
+
+def test_other_reducers_may_be_on_any_machine():
+    first, second = on_ranks(2, on_any_machine)
+    assert first == second
+    assert first.startswith("boot ")
 
 
 class Keeper(Reader):
