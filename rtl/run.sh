@@ -36,9 +36,11 @@ bench() {  # name, top module, verilator's files and options...
 }
 
 # With the assertions bound to it, which look at the reset as at any signal.
-reducer_bench() {  # latency
-  bench "reducer$1" nf_reducer "$PWD/rtl/src/nf_reducer.sv" "$PWD/rtl/formal/nf_reducer_checks.sv" \
-    "$PWD/rtl/formal/nf_pipeline_checks.sv" -Wno-SYNCASYNCNET -GRECORDS=32768 -GLATENCY="$1" -CFLAGS -DNF_LATENCY="$1"
+reducer_bench() {  # latency, or name, latency and parameters
+  local name=reducer$1 latency=${2:-$1}
+  if (($# > 1)); then shift 2; else set -- -GRECORDS=32768; fi
+  bench "$name" nf_reducer "$PWD/rtl/src/nf_reducer.sv" "$PWD/rtl/formal/nf_reducer_checks.sv" \
+    "$PWD/rtl/formal/nf_pipeline_checks.sv" -Wno-SYNCASYNCNET -GLATENCY="$latency" "$@" -CFLAGS -DNF_LATENCY="$latency"
 }
 
 step_lint() {
@@ -71,6 +73,9 @@ step_simulate() {
   program=$(bench fp32_adder nf_fp32_adder "$PWD/rtl/src/nf_fp32_adder.sv" -Wno-UNUSEDPARAM)
   printf '%-10s ' adder
   "$program"
+  program=$(reducer_bench _ends 5 -GRECORDS=64 "-GLAST_GENERATION=32'd5" "-GMOST_ERRORS=32'd9")
+  printf '%-10s ' ends
+  "$program" ends 5 9
   for latency in ${LATENCIES:-5 4}; do
     echo "-- latency $latency"
     program=$(reducer_bench "$latency")

@@ -9,7 +9,8 @@ module nf_reducer
     parameter int unsigned REGIONS = 4,
     parameter int unsigned RECORDS = 512,
     parameter int unsigned LATENCY = 5,
-    parameter logic [GENERATION_BITS-1:0] LAST_GENERATION = '1
+    parameter logic [GENERATION_BITS-1:0] LAST_GENERATION = '1,
+    parameter logic [31:0] MOST_ERRORS = '1
 ) (
     input  logic                         clk_i,
     input  logic                         rst_ni,
@@ -149,7 +150,8 @@ module nf_reducer
       .WORKERS        (WORKERS),
       .REGIONS        (REGIONS),
       .RECORDS        (RECORDS),
-      .LAST_GENERATION(LAST_GENERATION)
+      .LAST_GENERATION(LAST_GENERATION),
+      .MOST_ERRORS    (MOST_ERRORS)
   ) i_registers (
       .clk_i,
       .rst_ni,

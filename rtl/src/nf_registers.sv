@@ -7,7 +7,9 @@ module nf_registers
     parameter int unsigned WORKERS = 64,
     parameter int unsigned REGIONS = 4,
     parameter int unsigned RECORDS = 512,
-    parameter logic [GENERATION_BITS-1:0] LAST_GENERATION = '1  // a test seam
+    // Ends of counts, for tests to reach
+    parameter logic [GENERATION_BITS-1:0] LAST_GENERATION = '1,
+    parameter logic [31:0] MOST_ERRORS = '1
 ) (
     input  logic                  clk_i,
     input  logic                  rst_ni,
@@ -264,7 +266,7 @@ module nf_registers
         conditions_q[index_q].completed <= '0;
       end
       if (report && report_owned) begin
-        if (conditions_q[report_index].errors != '1)
+        if (conditions_q[report_index].errors != MOST_ERRORS)
           conditions_q[report_index].errors <= conditions_q[report_index].errors + 1'b1;
         if (conditions_q[report_index].error == ERROR_OK) begin
           conditions_q[report_index].error         <= report_error;

@@ -27,6 +27,8 @@ class Device {
   Device();
   ~Device();
 
+  void reset();  // and waits until the store is ready
+
   Limits limits();
 
   void write_wave(const std::string& file);  // of all that happens from here on
@@ -47,7 +49,6 @@ class Device {
     std::uint64_t value;
   };
 
-  void reset();  // and waits until the store is ready
   void tick();
   Access access(bool is_write, std::uint64_t offset, std::uint64_t value);
 

@@ -3,6 +3,7 @@
 //   nf_reducer_tb random MODES LINES [SEED [WORKERS]]   random traffic against the reference
 //   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, each round after a reset in its
 //   midst nf_reducer_tb registers                             the register map and its refusals
+//   nf_reducer_tb ends GENERATION ERRORS                a device whose last ones these are
 //   nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the model
 //
 // MODES are names joined by commas, regions side by side; LINES written lines in all, shared by 1
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "device.h"
+#include "ends_test.h"
 #include "random_traffic.h"
 #include "reference.h"
 #include "register_test.h"
@@ -171,7 +173,7 @@ int usage() {
   std::fprintf(
       stderr,
       "usage: nf_reducer_tb random MODES LINES [SEED [WORKERS]] | resets MODES ROUNDS [SEED] | "
-      "registers | replay TRACE ANSWERS [WAVE]\n");
+      "registers | ends GENERATION ERRORS | replay TRACE ANSWERS [WAVE]\n");
   return 2;
 }
 
@@ -197,6 +199,11 @@ int run(int argc, char** argv) {
     return resets(modes, rounds, seed);
   }
   if (command == "registers" && argc == 2) return test_registers();
+  if (command == "ends" && argc == 4) {
+    std::uint64_t generation = 0, errors = 0;
+    if (!parse_number(argv[2], generation) || !parse_number(argv[3], errors)) return usage();
+    return test_ends(generation, errors);
+  }
   if (command == "replay" && (argc == 4 || argc == 5)) {
     Device device;
     if (argc == 5) device.write_wave(argv[4]);

@@ -1,40 +1,13 @@
 #include "register_test.h"
 
-#include <cstdio>
+#include <iterator>
+#include <vector>
 
+#include "checks.h"
 #include "device.h"
 
 namespace nf::rtl {
 namespace {
-
-class Checks {
- public:
-  void equal(const char* what, std::uint64_t got, std::uint64_t expected) {
-    ++count_;
-    if (got == expected) return;
-    ++wrong_;
-    std::printf("%s: %llx instead of %llx\n", what, static_cast<unsigned long long>(got),
-                static_cast<unsigned long long>(expected));
-  }
-  void equal(const char* what, Fault got, Fault expected) {
-    equal(what, static_cast<std::uint64_t>(got), static_cast<std::uint64_t>(expected));
-  }
-
-  int result() const {
-    if (wrong_ == 0) std::printf("ok: %d checks of the registers\n", count_);
-    return wrong_ == 0 ? 0 : 1;
-  }
-
- private:
-  int count_ = 0, wrong_ = 0;
-};
-
-constexpr std::uint64_t region(unsigned number, std::uint64_t offset) {
-  return 0x100 + 0x80 * number + offset;
-}
-
-constexpr RegionConfig kGood{
-    .mode = 2, .workers = 3, .base = 0x1000, .length = 4, .stride = 8, .store = 0};
 
 RegionConfig with(std::uint64_t RegionConfig::*field, std::uint64_t value) {
   RegionConfig config = kGood;
@@ -98,9 +71,42 @@ void check_refusals(Device& device, Checks& checks) {
   }
 }
 
+// What is written reads back; what is read-only is locked.
+void check_kinds(Device& device, Checks& checks) {
+  checks.equal("enable", device.enable(3, kGood), Fault::kOk);
+  device.control(3, 0);
+  const std::uint64_t kept[] = {kGood.mode,   kGood.workers, kGood.base,
+                                kGood.length, kGood.stride,  kGood.store};
+  for (std::uint64_t i = 0; i < std::size(kept); ++i) {
+    checks.equal("reads back", device.read_register(region(3, 8 * (i + 1))), kept[i]);
+  }
+  for (const std::uint64_t at : {std::uint64_t{0x08}, std::uint64_t{0x18}, std::uint64_t{0x20},
+                                 region(3, 0x48), region(3, 0x50), region(3, 0x58)}) {
+    checks.equal("read-only", device.write_register(at, 1), Fault::kLocked);
+  }
+  checks.equal("write-only", device.read_register(region(3, 0)), 0);
+}
+
+// Of two wrong things the one that comes first, each pair of neighbours in the order of enable.
+void check_order(Device& device, Checks& checks) {
+  RegionConfig config = kGood;
+  config.length = 0;
+  config.base = 0x1020;
+  checks.equal("odd base, no lines", device.enable(0, config), Fault::kMisaligned);
+  config.workers = 65;
+  checks.equal("and 65 workers", device.enable(0, config), Fault::kTooManyWorkers);
+  config.mode = 4;
+  checks.equal("and mode 4", device.enable(0, config), Fault::kWrongMode);
+  checks.equal("enable", device.enable(1, kGood), Fault::kOk);
+  config = kGood;
+  config.length = 5;
+  checks.equal("too long, and the same windows", device.enable(0, config), Fault::kOutOfRange);
+  device.control(1, 0);
+}
+
 void check_overlap(Device& device, Checks& checks) {
   checks.equal("enable", device.enable(0, kGood), Fault::kOk);
-  checks.equal("generation", device.read_register(0x20), 3);
+  checks.equal("generation", device.read_register(0x20), 5);
   checks.equal("locked", device.control(0, 1), Fault::kLocked);
   checks.equal("still enabled", device.read_register(region(0, 0x38)) & 1, 1);
   checks.equal("locked", device.write_register(region(0, 0x10), 2), Fault::kLocked);
@@ -122,7 +128,23 @@ void check_overlap(Device& device, Checks& checks) {
   other.store = 3;
   checks.equal("one record", device.enable(1, other), Fault::kOverlap);
   checks.equal("clear", device.control(0, 2), Fault::kOk);
-  checks.equal("generation", device.read_register(0x20), 6);
+  checks.equal("generation", device.read_register(0x20), 8);
+}
+
+std::vector<Fault> faults_of(Device& device, const std::vector<Request>& requests,
+                             std::uint64_t* complete = nullptr) {
+  std::size_t next = 0;
+  std::vector<Fault> faults;
+  device.play({.next = [&]() -> std::optional<Request> {
+                 if (next == requests.size()) return {};
+                 return requests[next++];
+               },
+               .answered =
+                   [&](const Answer& answer) {
+                     faults.push_back(answer.fault);
+                     if (complete != nullptr) *complete += answer.complete;
+                   }});
+  return faults;
 }
 
 // The first error of requests, whose it is, and the count of complete lines.
@@ -140,18 +162,8 @@ void check_requests(Device& device, Checks& checks) {
   add(true, 0x1000 + 5 * 256);      // behind the last window: of no region
   for (std::uint64_t w = 0; w < 3; ++w) add(true, 0x1000 + w * 256 + 64);
   add(true, 0x1000 + 64);  // duplicate
-  std::size_t next = 0;
-  std::vector<Fault> faults;
   std::uint64_t complete = 0;
-  device.play({.next = [&]() -> std::optional<Request> {
-                 if (next == requests.size()) return {};
-                 return requests[next++];
-               },
-               .answered =
-                   [&](const Answer& answer) {
-                     faults.push_back(answer.fault);
-                     complete += answer.complete;
-                   }});
+  const std::vector<Fault> faults = faults_of(device, requests, &complete);
   const Fault expected[] = {Fault::kNotComplete, Fault::kMisaligned, Fault::kMisaligned,
                             Fault::kOutOfRange,  Fault::kOk,         Fault::kOk,
                             Fault::kOk,          Fault::kDuplicate};
@@ -167,6 +179,34 @@ void check_requests(Device& device, Checks& checks) {
   checks.equal("status", device.read_register(region(0, 0x38)), 5);
 }
 
+// The same of requests, in a region of ternary digits.
+void check_request_order(Device& device, Checks& checks) {
+  RegionConfig config = with(&RegionConfig::mode, 3);
+  config.base = 0x10000;
+  config.length = 2;
+  config.store = 8;
+  checks.equal("enable", device.enable(2, config), Fault::kOk);
+  Line bad = {};
+  bad[0] = 243;
+  const struct {
+    const char* what;
+    Request request;
+    Fault fault;
+  } cases[] = {
+      {"misaligned, beyond the lines", {true, 0, 0x10000 + 2 * 64 + 1}, Fault::kMisaligned},
+      {"beyond the lines, to read", {false, 0, 0x10000 + 2 * 64}, Fault::kOutOfRange},
+      {"a result, beyond the lines", {true, 0, 0x10000 + 3 * 256 + 128}, Fault::kOutOfRange},
+      {"a worker's line that is not there", {false, 0, 0x10000}, Fault::kWrongMode},
+      {"a result of bad digits", {true, 0, 0x10000 + 3 * 256, bad}, Fault::kWrongMode},
+      {"bad digits", {true, 0, 0x10000, bad}, Fault::kBadDigits},
+      {"digits", {true, 0, 0x10000}, Fault::kOk},
+      {"a second time, and bad digits", {true, 0, 0x10000, bad}, Fault::kDuplicate},
+  };
+  for (const auto& c : cases) {
+    checks.equal(c.what, faults_of(device, {c.request}).front(), c.fault);
+  }
+}
+
 }  // namespace
 
 int test_registers() {
@@ -174,8 +214,11 @@ int test_registers() {
   Checks checks;
   check_device(device, checks);
   check_refusals(device, checks);
+  check_kinds(device, checks);
+  check_order(device, checks);
   check_overlap(device, checks);
   check_requests(device, checks);
+  check_request_order(device, checks);
   return checks.result();
 }
 
