@@ -13,6 +13,9 @@ namespace {
 constexpr std::string_view kTitle = "nf_cxl_trace 1";
 constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 24;
 constexpr std::uint64_t kMostCycle = std::uint64_t{1} << 48;
+constexpr std::uint64_t kAddressEnd = std::uint64_t{1} << 48;
+constexpr std::uint32_t kRegionEnd = 256;
+constexpr std::string_view kNoRegion = "regions are below 256";
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -72,6 +75,7 @@ std::string parse_enable(const std::vector<std::string_view>& words, TraceItem& 
       !parse(words[6], config.stride) || !parse(words[7], config.store)) {
     return "expected 'enable REGION MODE WORKERS BASE LENGTH STRIDE STORE'";
   }
+  if (item.region >= kRegionEnd) return std::string(kNoRegion);
   const std::optional<Mode> mode = find_mode(words[2]);
   if (!mode) {
     return fmt::format("no mode '{}'; there are: identity, fp32, g_binary, g_ternary", words[2]);
@@ -97,8 +101,10 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
   }
   if (word == "clear" || word == "disable") {
     item.kind = word == "clear" ? TraceItem::Kind::kClear : TraceItem::Kind::kDisable;
-    if (words.size() == 2 && parse(words[1], item.region)) return {};
-    return fmt::format("expected '{} REGION'", word);
+    if (words.size() != 2 || !parse(words[1], item.region)) {
+      return fmt::format("expected '{} REGION'", word);
+    }
+    return std::string(item.region < kRegionEnd ? "" : kNoRegion);
   }
   if (word == "w" || word == "r") {
     item.request.is_write = word == "w";
@@ -108,6 +114,7 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
                                    : "expected 'r CYCLE ADDRESS'";
     }
     if (item.cycle > kMostCycle) return "cycles are at most 2^48";
+    if (item.request.address >= kAddressEnd) return "addresses are below 2^48";
     if (item.request.is_write && !parse_line(words[3], item.request.data)) {
       return "data are 128 hexadecimal digits";
     }

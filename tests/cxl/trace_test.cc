@@ -91,6 +91,10 @@ TEST(Trace, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error(begin + "r -1 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
   EXPECT_EQ(error(begin + "r 99999999999999999999 0\n"), "file:3: expected 'r CYCLE ADDRESS'");
   EXPECT_EQ(error(begin + "r 281474976710657 0\n"), "file:3: cycles are at most 2^48");
+  EXPECT_EQ(error(begin + "r 0 1000000000000\n"), "file:3: addresses are below 2^48");
+  EXPECT_TRUE(parse_trace(begin + "clear 255\nr 0 ffffffffffff\n", "file"));
+  EXPECT_EQ(error(begin + "clear 256\n"), "file:3: regions are below 256");
+  EXPECT_EQ(error(begin + "enable 512 g_binary 2 0 1 6 0\n"), "file:3: regions are below 256");
   EXPECT_EQ(error(begin + "w 0 0 00\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "w 0 0 " + data('g') + "\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "x 0 0\n"),
