@@ -104,8 +104,11 @@ def draw_overhead(rows, path):
 
 
 def times(row):
-    """How many times as fast as BF16; none where the reducer cannot take the bucket."""
-    return None if row["reason"].startswith("capacity") else row["bf16_us"] / row["low_bit_us"]
+    """How many times as fast as BF16; none where the reducer cannot take the bucket, or where one
+    worker has nobody to send it to."""
+    if row["reason"].startswith("capacity") or not row["bf16_us"] or not row["low_bit_us"]:
+        return None
+    return row["bf16_us"] / row["low_bit_us"]
 
 
 def draw_panel(axes, rows, norm):

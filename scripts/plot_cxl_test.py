@@ -41,6 +41,13 @@ def test_what_a_reducer_cannot_take_has_no_speed():
     assert times(REPLAYS[-1]) is None
 
 
+@pytest.mark.parametrize("low_bit", [0.0, 10.0])
+def test_one_worker_has_no_speed(tmp_path, low_bit):
+    alone = replay(1, 65536, 1, low_bit) | {"bf16_us": 0.0}
+    assert times(alone) is None
+    draw_map([alone, *REPLAYS], str(tmp_path / "plot.svg"))
+
+
 def test_sizes_are_short():
     assert [short(size) for size in (100, 65536, 1 << 20, 3 << 29)] == ["100", "64K", "1M", "1.5G"]
 
