@@ -58,7 +58,8 @@ class SharedReducer {
 
   // From now on rank 0 writes down what all ranks write, as a trace for the RTL
   // (docs/cxl.md#traces), up to so many lines of all ranks together; other ranks do nothing. Fails
-  // with kBadConfig where the file cannot be written.
+  // with kBadConfig where the file cannot be written; where that shows later, sum() does, on all
+  // ranks.
   virtual Status record(const std::string& path, std::uint64_t most_lines) = 0;
 
   // Bytes that a rank has written to the reducer, and read from it, in lines.

@@ -21,22 +21,26 @@ constexpr char kReady[] = "1101111011010111100111110110";  // in 8 of 28 cycles 
 
 Status SharedRecord::open(const std::string& path, std::uint32_t workers,
                           std::uint64_t most_lines) {
+  path_ = path;
   file_ = std::ofstream(path);
-  if (!file_) {
-    return {ErrorCode::kBadConfig, fmt::format("{}: cannot write it: {}", path, strerror(errno))};
-  }
+  if (!file_) return not_written();
   workers_ = workers;
   lines_left_ = most_lines;
   Trace trace;
   trace.device.records = kMostRegionLines;
   trace.items.push_back({.kind = TraceItem::Kind::kReady, .ready = kReady});
-  file_ << print_trace(trace);
-  return {};
+  file_ << print_trace(trace) << std::flush;
+  return file_ ? Status() : not_written();
 }
 
-void SharedRecord::add(Mode mode, std::span<const std::byte* const> by_worker, std::size_t lines) {
+Status SharedRecord::not_written() const {
+  return {ErrorCode::kBadConfig, fmt::format("{}: cannot write it: {}", path_, strerror(errno))};
+}
+
+Status SharedRecord::add(Mode mode, std::span<const std::byte* const> by_worker,
+                         std::size_t lines) {
   lines = std::min({lines, kMostRegionLines, static_cast<std::size_t>(lines_left_ / workers_)});
-  if (lines == 0) return;
+  if (lines == 0) return {};
   lines_left_ -= lines * workers_;
   RegionConfig config{.mode = static_cast<std::uint64_t>(mode),
                       .workers = workers_,
@@ -62,6 +66,7 @@ void SharedRecord::add(Mode mode, std::span<const std::byte* const> by_worker, s
   }
   items.push_back({.kind = TraceItem::Kind::kDisable});
   file_ << print_items(items) << std::flush;
+  return file_ ? Status() : not_written();
 }
 
 }  // namespace nf::cxl

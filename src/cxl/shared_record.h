@@ -21,12 +21,16 @@ class SharedRecord {
   bool is_open() const { return file_.is_open(); }
 
   // One reduction: a region, every worker's lines in step, all results read. The lines of worker w
-  // begin at by_worker[w]. Of many lines, the first kMostRegionLines.
-  void add(Mode mode, std::span<const std::byte* const> by_worker, std::size_t lines);
+  // begin at by_worker[w]. Of many lines, the first kMostRegionLines. Fails where they cannot be
+  // written, as on a full disk.
+  Status add(Mode mode, std::span<const std::byte* const> by_worker, std::size_t lines);
 
  private:
   static constexpr std::size_t kMostRegionLines = 512;
 
+  Status not_written() const;
+
+  std::string path_;
   std::ofstream file_;
   std::uint32_t workers_ = 0;
   std::uint64_t lines_left_ = 0;

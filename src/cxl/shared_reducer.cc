@@ -66,8 +66,9 @@ class Shared : public SharedReducer {
     write(plan, messages);
     NF_RETURN_IF_ERROR(segment_.barrier());
     if (const Status same = check_agreement(); !same.ok()) return segment_.fail(same);
-    if (record_.is_open()) write_down(plan, messages);
-    const Status reduced = reduce(plan, messages);
+    Status reduced;
+    if (record_.is_open()) reduced = write_down(plan, messages);
+    if (reduced.ok()) reduced = reduce(plan, messages);
     if (!reduced.ok()) return segment_.fail(reduced);
     NF_RETURN_IF_ERROR(segment_.barrier());
     read(mode, messages);
@@ -146,15 +147,16 @@ class Shared : public SharedReducer {
     written_ += plan.lines * kLineBytes;
   }
 
-  void write_down(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
+  Status write_down(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     std::vector<const std::byte*> workers(options_.ranks);
     for (const cxl::SharedPart& part : plan.parts) {
       for (std::uint32_t worker = 0; worker < options_.ranks; ++worker) {
         const std::uint32_t rank = (worker + messages[part.message].first_rank) % options_.ranks;
         workers[worker] = window(rank) + part.line * kLineBytes;
       }
-      record_.add(part.mode, workers, part.lines);
+      NF_RETURN_IF_ERROR(record_.add(part.mode, workers, part.lines));
     }
+    return {};
   }
 
   // The lines of all parts are shared out evenly.

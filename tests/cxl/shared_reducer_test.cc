@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -198,6 +200,25 @@ TEST(SharedReducer, TellsTheOthersThatARankIsGone) {
     return sum_zeros(**reducer, 3).code() == ErrorCode::kPeerLost ? 0 : 4;  // and again
   });
   EXPECT_EQ(codes, (std::vector<int>{0, 7, 0}));
+}
+
+TEST(SharedReducer, TellsAllThatTheRecordCannotBeWritten) {
+  const std::string path = testing::TempDir() + unique_name() + ".trace";
+  const std::vector<int> codes = run_processes(2, [&](const SharedReducerOptions& options) {
+    const auto reducer = SharedReducer::join(options);
+    if (!reducer || !(*reducer)->record(path, 300).ok()) return 1;
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit most{.rlim_cur = 256, .rlim_max = 256};  // bytes of a file: the title fits
+    if (setrlimit(RLIMIT_FSIZE, &most) != 0) return 2;
+    const Status status = sum_zeros(**reducer, 2);
+    if (status.code() != ErrorCode::kBadConfig) return 3;
+    return status.message().find("cannot write it") != std::string::npos ? 0 : 4;
+  });
+  EXPECT_EQ(codes, (std::vector<int>{0, 0}));
+  std::remove(path.c_str());
+  const auto reducer = SharedReducer::join({.name = unique_name()});
+  ASSERT_TRUE(reducer);
+  EXPECT_EQ((*reducer)->record("/dev/full", 300).code(), ErrorCode::kBadConfig);
 }
 
 TEST(SharedReducer, TellsAllThatTheyWantDifferentThings) {
