@@ -28,7 +28,7 @@ namespace nf {
 struct Gradient {
   std::uint64_t parameter = 0;
   Values values;
-  // Of a matrix; 0 for anything else. Only powersgd looks at it.
+  // Of a matrix; 0 for anything else. Alike on all ranks, though only powersgd sums by it.
   std::size_t rows = 0;
 };
 

@@ -14,7 +14,7 @@ namespace nf {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x6772'666e;  // "nfrg"
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 std::string_view codec_of(const CallDescription& call) {
   return {call.codec.data(), strnlen(call.codec.data(), call.codec.size())};
@@ -41,16 +41,32 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
     return say("loss scale", std::bit_cast<double>(a.loss_scale),
                std::bit_cast<double>(b.loss_scale));
   }
+  if (a.part != b.part) return say("part", a.part, b.part);
   return fmt::format(
-      "ranks {} and {} have {} values each, but in parameters of other names, sizes or types",
+      "ranks {} and {} have {} values each, but in parameters of other names, shapes or types",
       rank_a, rank_b, a.values);
 }
 
 }  // namespace
 
-CallDescription describe_codec(std::string_view spelling, CallDescription description) {
-  const std::size_t length = std::min(spelling.size(), description.codec.size());
-  std::copy_n(spelling.begin(), length, description.codec.begin());
+CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
+                              const AllReduceCall& call, std::uint16_t part) {
+  CallDescription description{.seed = options.seed,
+                              .step = call.step,
+                              .epoch = call.epoch,
+                              .tile_bytes = options.tile_bytes,
+                              .loss_scale = std::bit_cast<std::uint64_t>(double{call.loss_scale}),
+                              .topology = static_cast<std::uint16_t>(options.topology),
+                              .part = part,
+                              .group = options.group};
+  for (const Gradient& gradient : call.gradients) {
+    const std::uint64_t facts[] = {gradient.parameter, gradient.values.count, gradient.rows,
+                                   static_cast<std::uint64_t>(gradient.values.type)};
+    description.layout = checksum(std::as_bytes(std::span(facts)), description.layout);
+    description.values += gradient.values.count;
+  }
+  const std::size_t length = std::min(codec.size(), description.codec.size());
+  std::copy_n(codec.begin(), length, description.codec.begin());
   return description;
 }
 

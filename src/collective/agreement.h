@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "collective/phase.h"
-#include "neuron_fabric/topology.h"
+#include "neuron_fabric/all_reduce.h"
 
 namespace nf {
 
@@ -17,20 +17,24 @@ struct CallDescription {
   static constexpr std::size_t kLongestCodec = 56;
 
   std::uint64_t values = 0;  // of all parameters together
-  std::uint64_t layout = 0;  // a hash of every parameter's key, size and type, in order
+  std::uint64_t layout = 0;  // a hash of every parameter's key, shape and type, in order
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::uint64_t tile_bytes = 0;
   std::uint64_t loss_scale = 0;  // the bits of a double, which have one meaning each
-  std::uint32_t topology = 0;
+  std::uint16_t topology = 0;
+  std::uint16_t part = 0;  // of a call that is several sums: which of them, from 1
   std::uint32_t group = 0;
   std::array<char, kLongestCodec> codec{};  // its spelling, cut short where it is longer
 
   friend bool operator==(const CallDescription&, const CallDescription&) = default;
 };
 
-CallDescription describe_codec(std::string_view spelling, CallDescription description);
+// `codec` is the spelling that all ranks have for the same one; that of the options is not looked
+// at.
+CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
+                              const AllReduceCall& call, std::uint16_t part = 0);
 
 class Agreement final : public Phase {
  public:

@@ -15,7 +15,9 @@ Expected<std::unique_ptr<AllReduce>> AllReduce::create(Transport& transport,
   const Expected<CodecSpec> spec = CodecSpec::parse(options.codec);
   if (!spec) return spec.status();
   if (spec->name == LowRankAllReduce::kName) return LowRankAllReduce::create(transport, options);
-  return CodecAllReduce::create(transport, options);
+  Expected<std::unique_ptr<CodecAllReduce>> sum = CodecAllReduce::create(transport, options);
+  if (!sum) return sum.status();
+  return std::unique_ptr<AllReduce>(std::move(*sum));
 }
 
 Status AllReduce::run(const AllReduceCall& call) {

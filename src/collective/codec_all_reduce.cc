@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
-#include "base/checksum.h"
 #include "collective/all_finite.h"
 #include "collective/memory.h"
 
@@ -42,14 +40,14 @@ Status CodecAllReduce::check(const Codec& codec, const AllReduceOptions& options
   return {};
 }
 
-Expected<std::unique_ptr<AllReduce>> CodecAllReduce::create(Transport& transport,
-                                                            const AllReduceOptions& options) {
+Expected<std::unique_ptr<CodecAllReduce>> CodecAllReduce::create(Transport& transport,
+                                                                 const AllReduceOptions& options) {
   Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
   if (!dense) return dense.status();
   NF_RETURN_IF_ERROR(check(**codec, options, transport.ranks()));
-  return std::unique_ptr<AllReduce>(
+  return std::unique_ptr<CodecAllReduce>(
       new CodecAllReduce(transport, options, std::move(*codec), std::move(*dense)));
 }
 
@@ -84,27 +82,6 @@ CodecAllReduce::CodecAllReduce(Transport& transport, const AllReduceOptions& opt
   folds_values_ = true;
 }
 
-CallDescription CodecAllReduce::describe(const AllReduceCall& call) const {
-  std::uint64_t values = 0;
-  std::uint64_t layout = 0;
-  for (const Gradient& gradient : call.gradients) {
-    const std::uint64_t facts[] = {gradient.parameter, gradient.values.count,
-                                   static_cast<std::uint64_t>(gradient.values.type)};
-    layout = checksum(std::as_bytes(std::span(facts)), layout);
-    values += gradient.values.count;
-  }
-  return describe_codec(codec_->spec().to_string(),
-                        {.values = values,
-                         .layout = layout,
-                         .seed = options_.seed,
-                         .step = call.step,
-                         .epoch = call.epoch,
-                         .tile_bytes = options_.tile_bytes,
-                         .loss_scale = std::bit_cast<std::uint64_t>(double{call.loss_scale}),
-                         .topology = static_cast<std::uint32_t>(options_.topology),
-                         .group = options_.group});
-}
-
 FrameKind CodecAllReduce::frame_kind(const Codec& codec) const {
   return {.codec = codec_fingerprint(codec.spec().to_string()),
           .epoch = call_.epoch,
@@ -118,6 +95,10 @@ Status CodecAllReduce::remember(std::span<const Remembered> memory) {
 }
 
 Status CodecAllReduce::start(const AllReduceCall& call) {
+  return start_as(call, describe_call(codec_->spec().to_string(), options_, call));
+}
+
+Status CodecAllReduce::start_as(const AllReduceCall& call, const CallDescription& agreed) {
   NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   gradients_.assign(call.gradients.begin(), call.gradients.end());
   call_ = call;
@@ -126,7 +107,7 @@ Status CodecAllReduce::start(const AllReduceCall& call) {
     stage_ = Stage::kDone;
     return {};
   }
-  agreement_.emplace(transport_, describe(call_));
+  agreement_.emplace(transport_, agreed);
   stage_ = Stage::kAgree;
   return {};
 }

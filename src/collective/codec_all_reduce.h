@@ -17,12 +17,14 @@ namespace nf {
 
 class CodecAllReduce final : public AllReduce {
  public:
-  static Expected<std::unique_ptr<AllReduce>> create(Transport& transport,
-                                                     const AllReduceOptions& options);
+  static Expected<std::unique_ptr<CodecAllReduce>> create(Transport& transport,
+                                                          const AllReduceOptions& options);
   // Fails with kBadConfig where so many ranks cannot be summed as `options` say.
   static Status check(const Codec& codec, const AllReduceOptions& options, std::uint32_t ranks);
 
   Status start(const AllReduceCall& call) override;
+  // For a sum on behalf of another call: that is what ranks are to agree on.
+  Status start_as(const AllReduceCall& call, const CallDescription& agreed);
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   Traffic traffic() const override { return traffic_; }
@@ -44,7 +46,6 @@ class CodecAllReduce final : public AllReduce {
 
   Transport& outer() { return outer_ ? static_cast<Transport&>(*outer_) : transport_; }
   bool is_grouped() const { return options_.topology == Topology::kHierarchical; }
-  CallDescription describe(const AllReduceCall& call) const;
   FrameKind frame_kind(const Codec& codec) const;
 
   // Each begins a stage. They may find that there is nothing to do in it.

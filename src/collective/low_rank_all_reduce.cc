@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include "collective/all_finite.h"
-#include "collective/codec_all_reduce.h"
 #include "collective/low_rank_limits.h"
 #include "collective/low_rank_pairs.h"
 #include "collective/memory.h"
 
 namespace nf {
+namespace {
+
+std::size_t rows_of(const Gradient& gradient) { return gradient.rows == 0 ? 1 : gradient.rows; }
+
+}  // namespace
 
 Expected<std::uint32_t> LowRankAllReduce::terms_of(std::string_view codec) {
   const Expected<CodecSpec> spec = CodecSpec::parse(codec);
@@ -34,7 +38,7 @@ Expected<std::unique_ptr<AllReduce>> LowRankAllReduce::create(Transport& transpo
   if (!terms) return terms.status();
   AllReduceOptions of_factors = options;
   of_factors.codec = "fp32";
-  Expected<std::unique_ptr<AllReduce>> factors = CodecAllReduce::create(transport, of_factors);
+  Expected<std::unique_ptr<CodecAllReduce>> factors = CodecAllReduce::create(transport, of_factors);
   if (!factors) return factors.status();
   Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
   if (!dense) return dense.status();
@@ -43,11 +47,12 @@ Expected<std::unique_ptr<AllReduce>> LowRankAllReduce::create(Transport& transpo
 }
 
 LowRankAllReduce::LowRankAllReduce(Transport& transport, const AllReduceOptions& options,
-                                   std::uint32_t terms, std::unique_ptr<AllReduce> factors,
+                                   std::uint32_t terms, std::unique_ptr<CodecAllReduce> factors,
                                    std::unique_ptr<Codec> dense)
     : transport_(transport),
       options_(options),
       terms_(terms),
+      codec_(fmt::format("{}:{}", kName, terms)),
       factors_(std::move(factors)),
       dense_(std::move(dense)) {}
 
@@ -58,30 +63,34 @@ Status LowRankAllReduce::start(const AllReduceCall& call) {
   call_.gradients = gradients_;
   stage_ = Stage::kDone;
   if (transport_.ranks() == 1) return {};
-  thin_.clear();
-  for (const Gradient& gradient : gradients_) {
-    const std::size_t count = gradient.values.count;
-    const std::size_t rows = gradient.rows == 0 ? 1 : gradient.rows;
-    NF_RETURN_IF_ERROR(check_rows(count, rows));
-    LowRank& state = state_of(gradient.parameter);
-    if (!state.error().empty()) {
-      NF_RETURN_IF_ERROR(
-          check_shape(gradient.parameter, {state.rows(), state.cols()}, {rows, count / rows}));
-    }
-    wide_.resize(count);
-    NF_RETURN_IF_ERROR(dense_->encode(Slice{.count = count}, {}, gradient.values,
-                                      std::as_writable_bytes(std::span(wide_))));
-    thin_.push_back({.parameter = gradient.parameter,
-                     .values = Values(state.begin(wide_, rows, call_.loss_scale))});
-  }
-  stage_ = Stage::kFirst;
-  return sum_factors();
+  NF_RETURN_IF_ERROR(check_shapes());
+  return begin_first();
 }
 
-Status LowRankAllReduce::sum_factors() {
-  AllReduceCall call = call_;
-  call.gradients = thin_;
-  return factors_->start(call);
+Status LowRankAllReduce::check_shapes() {
+  for (const Gradient& gradient : gradients_) {
+    NF_RETURN_IF_ERROR(check_rows(gradient.values.count, rows_of(gradient)));
+    const auto held = parameters_.find(gradient.parameter);
+    if (held == parameters_.end() || held->second.error().empty()) continue;
+    NF_RETURN_IF_ERROR(check_shape(gradient.parameter, {held->second.rows(), held->second.cols()},
+                                   {rows_of(gradient), gradient.values.count / rows_of(gradient)}));
+  }
+  return {};
+}
+
+Status LowRankAllReduce::begin_first() {
+  thin_.clear();
+  new_.clear();
+  for (const Gradient& gradient : gradients_) {
+    LowRank& state = state_of(gradient.parameter);
+    if (state.error().empty()) new_.push_back(gradient.parameter);
+    wide_.resize(gradient.values.count);
+    NF_RETURN_IF_ERROR(dense_->encode(Slice{.count = wide_.size()}, {}, gradient.values,
+                                      std::as_writable_bytes(std::span(wide_))));
+    thin_.push_back({.parameter = gradient.parameter,
+                     .values = Values(state.begin(wide_, rows_of(gradient), call_.loss_scale))});
+  }
+  return sum_factors(Stage::kFirst);
 }
 
 Status LowRankAllReduce::begin_second() {
@@ -90,8 +99,16 @@ Status LowRankAllReduce::begin_second() {
     const std::span<float> second = parameters_.at(gradient.parameter).middle();
     if (!second.empty()) thin_.push_back({.parameter = gradient.parameter, .values = second});
   }
-  stage_ = Stage::kSecond;
-  return sum_factors();
+  return sum_factors(Stage::kSecond);
+}
+
+// Ranks agree on what the caller wants: factors of other gradients may look alike.
+Status LowRankAllReduce::sum_factors(Stage part) {
+  stage_ = part;
+  AllReduceCall call = call_;
+  call.gradients = thin_;
+  return factors_->start_as(
+      call, describe_call(codec_, options_, call_, static_cast<std::uint16_t>(part)));
 }
 
 // What is remembered changes only if the whole sum is finite, as with residuals: the step of a sum
@@ -110,6 +127,10 @@ void LowRankAllReduce::finish() {
     for (const Gradient& gradient : gradients_) undo(gradient.parameter);
   }
   stage_ = Stage::kDone;
+}
+
+void LowRankAllReduce::forget_new() {
+  for (const std::uint64_t parameter : new_) forget(parameter);
 }
 
 void LowRankAllReduce::undo(std::uint64_t parameter) {
@@ -153,6 +174,7 @@ Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
 Expected<bool> LowRankAllReduce::advance() {
   while (stage_ != Stage::kDone) {
     Expected<bool> is_summed = factors_->advance();
+    if (!is_summed) forget_new();
     if (!is_summed || !*is_summed) return is_summed;
     if (stage_ == Stage::kFirst) {
       NF_RETURN_IF_ERROR(begin_second());

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collective/codec_all_reduce.h"
 #include "collective/low_rank.h"
-#include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/codec.h"
 
 namespace nf {
@@ -40,28 +40,34 @@ class LowRankAllReduce final : public AllReduce {
   Duration timeout() const override { return options_.timeout; }
 
  private:
-  enum class Stage { kFirst, kSecond, kDone };
+  enum class Stage : std::uint16_t { kDone, kFirst, kSecond };
 
   LowRankAllReduce(Transport& transport, const AllReduceOptions& options, std::uint32_t terms,
-                   std::unique_ptr<AllReduce> factors, std::unique_ptr<Codec> dense);
+                   std::unique_ptr<CodecAllReduce> factors, std::unique_ptr<Codec> dense);
 
-  Status sum_factors();
+  Status check_shapes();
+  Status begin_first();
   Status begin_second();
+  Status sum_factors(Stage part);
   void finish();
+  // Nothing is remembered of a call that failed.
+  void forget_new();
   LowRank& state_of(std::uint64_t parameter);
 
   // Constant after construction.
   Transport& transport_;
   const AllReduceOptions options_;
   const std::uint32_t terms_;
-  const std::unique_ptr<AllReduce> factors_;  // sums them, at full precision
-  const std::unique_ptr<Codec> dense_;        // to widen and narrow values
+  const std::string codec_;                        // spelled as on all ranks
+  const std::unique_ptr<CodecAllReduce> factors_;  // sums them, at full precision
+  const std::unique_ptr<Codec> dense_;             // to widen and narrow values
 
   // Of the call under way.
   Stage stage_ = Stage::kDone;
   AllReduceCall call_;
   std::vector<Gradient> gradients_;
   std::vector<Gradient> thin_;
+  std::vector<std::uint64_t> new_;  // of the parameters: nothing is remembered of them yet
   std::vector<float> wide_;
 
   std::unordered_map<std::uint64_t, LowRank> parameters_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <latch>
-#include <tuple>
 
 #include "neuron_fabric/all_reduce.h"
 #include "support/ranks.h"
@@ -17,83 +16,8 @@ using test::on_all_ranks;
 using test::Parameters;
 using testing::AnyOf;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 constexpr std::uint32_t kRanks = 4;
-
-struct Call {
-  AllReduceOptions options{.codec = "waterfill:4", .topology = Topology::kRing};
-  std::uint64_t step = 5;
-  std::uint64_t epoch = 2;
-  float loss_scale = 1;
-  Parameters parameters = {std::vector<float>(600, 0.5f), std::vector<float>(300, 2.0f)};
-};
-
-// The status of every rank, where rank 2 calls differently.
-std::vector<Status> statuses_where_one_differs(const Call& differing) {
-  std::vector<Status> statuses(kRanks);
-  on_all_ranks(kRanks, [&](Transport& transport) {
-    Call call = transport.rank() == 2 ? differing : Call();
-    const Parameters before = call.parameters;
-    const auto sum = AllReduce::create(transport, call.options);
-    ASSERT_TRUE(sum) << to_string(sum.status());
-    const auto gradients = gradients_of(call.parameters);
-    statuses[transport.rank()] = (*sum)->run({.step = call.step,
-                                              .epoch = call.epoch,
-                                              .gradients = gradients,
-                                              .loss_scale = call.loss_scale});
-    EXPECT_EQ(call.parameters, before) << "values must not change before all agree";
-
-    // Nothing is broken: a call that all make alike succeeds.
-    Call same;
-    const auto again = AllReduce::create(transport, same.options);
-    const auto same_gradients = gradients_of(same.parameters);
-    const Status status = (*again)->run({.step = 6, .gradients = same_gradients});
-    EXPECT_TRUE(status.ok()) << to_string(status);
-  });
-  return statuses;
-}
-
-// What one of the others finds beside rank 2.
-auto difference(const std::string& what, const std::string& common, const std::string& of_rank_2) {
-  const std::string after = " has " + what + " " + common + ", rank 2 has " + of_rank_2;
-  return AnyOf("rank 0" + after, "rank 1" + after,
-               "rank 2 has " + what + " " + of_rank_2 + ", rank 3 has " + common);
-}
-
-TEST(AllReduce, SaysOnEveryRankWhatTheyDisagreeOn) {
-  Call codec, count, seed, epoch, step, topology, layout, tiles, scale;
-  codec.options.codec = "dynamiq:5";
-  count.parameters[0].push_back(1);
-  seed.options.seed = 7;
-  epoch.epoch = 3;
-  step.step = 6;
-  topology.options.topology = Topology::kTree;
-  std::swap(layout.parameters[0], layout.parameters[1]);
-  tiles.options.tile_bytes = 100;
-  scale.loss_scale = 1024;
-  const std::tuple<Call, std::string, std::string, std::string> cases[] = {
-      {codec, "codec", "waterfill:4", "dynamiq:5"},
-      {count, "a count of", "900", "901"},
-      {seed, "seed", "0", "7"},
-      {epoch, "epoch", "2", "3"},
-      {step, "step", "5", "6"},
-      {topology, "topology", "ring", "tree"},
-      {tiles, "tiles of", "262144", "100"},
-      {scale, "loss scale", "1", "1024"}};
-  for (const auto& [differing, what, common, own] : cases) {
-    for (const Status& status : statuses_where_one_differs(differing)) {
-      EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
-      EXPECT_THAT(status.message(), difference(what, common, own));
-    }
-  }
-  for (const Status& status : statuses_where_one_differs(layout)) {
-    EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
-    EXPECT_THAT(status.message(), MatchesRegex("ranks (0 and 2|1 and 2|2 and 3) have 900 values "
-                                               "each, but in parameters of other names, sizes or "
-                                               "types"));
-  }
-}
 
 struct Outcome {
   Status status;
