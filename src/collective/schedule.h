@@ -40,7 +40,7 @@ struct Route {
 
 // Chunks into which `topology` cuts a bucket: `ranks`, but for kEndpoint (1) and kHalvingDoubling
 // (the greatest power of two in `ranks`). Not for kHierarchical, which is made of two others
-// (collective/hierarchical.h).
+// (collective/codec_all_reduce.h).
 std::uint32_t chunk_count(Topology topology, std::uint32_t ranks);
 // Precondition: chunk < chunk_count(topology, ranks).
 Route chunk_route(Topology topology, std::uint32_t ranks, std::uint32_t chunk);
