@@ -1,271 +1,109 @@
 #include "c10d_transport.h"
 
-#include <ATen/ATen.h>
-#include <c10/util/StringUtil.h>
-#include <pthread.h>
-
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstring>
-#include <deque>
-#include <thread>
+#include <chrono>
 #include <utility>
+
+#include "c10d_work.h"
+#include "transport/peer_status.h"
 
 namespace nf::torch_front {
 namespace {
 
 constexpr int kMessageTag = 0x6e66;  // one for all: Gloo keeps the order of equal tags
-constexpr int kNoticeTag = 0x6e67;
-
-// Why a rank gave up, as text that ends with a zero byte.
-using Notice = std::array<char, 1024>;
-
-// A notice overtakes the messages that its rank sent before it: they get this long to arrive.
-constexpr Duration kNoticePatience = std::chrono::milliseconds(200);
-
-// c10d has no way to say "for ever".
-constexpr auto kNoTimeout = std::chrono::duration_cast<std::chrono::milliseconds>(kLongestWait);
-
-std::vector<at::Tensor> tensor_over(std::span<std::byte> bytes) {
-  return {at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, at::kByte)};
-}
-
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
-Status lost(std::uint32_t peer, const std::string& words) {
-  return {ErrorCode::kPeerLost, c10::str("rank ", peer, " is gone: ", words)};
-}
 
 }  // namespace
-
-// One peer and one direction. Gloo finishes the work of one lane in the order of its start.
-class C10dTransport::Lane {
- public:
-  Lane(News& news, std::uint32_t peer) : news_(news), peer_(peer) {
-    thread_ = std::thread([this] { run(); });
-  }
-
-  ~Lane() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_closing_ = true;
-      for (const Item& item : items_) item.work->abort();
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-
-  void add(c10::intrusive_ptr<c10d::Work> work, Transfer* transfer) {
-    {
-      const std::lock_guard lock(mutex_);
-      items_.push_back({std::move(work), transfer});
-    }
-    changed_.notify_one();
-  }
-
- private:
-  struct Item {
-    c10::intrusive_ptr<c10d::Work> work;
-    Transfer* transfer = nullptr;
-  };
-
-  void run() {
-    pthread_setname_np(pthread_self(), "nf_lane");
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return is_closing_ || !items_.empty(); });
-      if (is_closing_) return;
-      const Item item = items_.front();
-      lock.unlock();
-      finish(item);
-      lock.lock();
-      items_.pop_front();
-    }
-  }
-
-  void finish(const Item& item) {
-    Status failure;
-    try {
-      if (!item.work->wait(kNoTimeout)) failure = lost(peer_, "the transfer was given up");
-    } catch (const std::exception& error) {
-      failure = lost(peer_, first_line(error));
-    }
-    {
-      const std::lock_guard lock(news_.mutex);
-      if (failure.ok()) {
-        news_.done.push_back(item.transfer);
-      } else if (news_.failure.ok()) {
-        news_.failure = std::move(failure);
-      }
-    }
-    news_.changed.notify_all();
-  }
-
-  News& news_;
-  const std::uint32_t peer_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Item> items_;  // the first is being waited for
-  bool is_closing_ = false;
-  std::thread thread_;
-};
-
-// Waits for a peer's notice for as long as the transport lives.
-class C10dTransport::Watch {
- public:
-  Watch(c10d::ProcessGroup& group, News& news, std::uint32_t peer) : news_(news), peer_(peer) {
-    std::vector<at::Tensor> room = tensor_over(std::as_writable_bytes(std::span(notice_)));
-    work_ = group.recv(room, static_cast<int>(peer), kNoticeTag);
-    thread_ = std::thread([this] { run(); });
-  }
-
-  ~Watch() {
-    is_closing_ = true;
-    work_->abort();
-    thread_.join();
-  }
-
- private:
-  void run() {
-    pthread_setname_np(pthread_self(), "nf_watch");
-    Status told;
-    try {
-      if (!work_->wait(kNoTimeout) || is_closing_) return;
-      notice_.back() = 0;
-      told = {ErrorCode::kAborted, notice_.data()};
-    } catch (const std::exception& error) {
-      if (is_closing_) return;
-      told = lost(peer_, first_line(error));
-    }
-    {
-      const std::lock_guard lock(news_.mutex);
-      if (news_.first.ok()) news_.first = told;
-      news_.by_peer[peer_] = std::move(told);
-    }
-    news_.changed.notify_all();
-  }
-
-  News& news_;
-  const std::uint32_t peer_;
-  Notice notice_{};
-  std::atomic<bool> is_closing_ = false;
-  c10::intrusive_ptr<c10d::Work> work_;
-  std::thread thread_;
-};
 
 C10dTransport::C10dTransport(c10::intrusive_ptr<c10d::ProcessGroup> group)
     : group_(std::move(group)),
       rank_(static_cast<std::uint32_t>(group_->getRank())),
       ranks_(static_cast<std::uint32_t>(group_->getSize())),
-      news_(std::make_unique<News>()) {
+      news_(std::make_unique<PeerNews>()) {
   lanes_.resize(std::size_t{2} * ranks_);
-  news_->by_peer.resize(ranks_);
   for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) watches_.push_back(std::make_unique<Watch>(*group_, *news_, peer));
+    if (peer != rank_) watches_.push_back(std::make_unique<C10dWatch>(*group_, *news_, peer));
   }
 }
-
-C10dTransport::~C10dTransport() = default;
 
 void C10dTransport::close() {
   lanes_.clear();
-  watches_.clear();
+  for (const auto& watch : watches_) watch->stop();
+}
+
+C10dLane& C10dTransport::lane(std::uint32_t peer, Direction direction) {
+  std::unique_ptr<C10dLane>& lane =
+      lanes_[std::size_t{2} * peer + (direction == Direction::kSend ? 0 : 1)];
+  if (lane == nullptr) lane = std::make_unique<C10dLane>(*news_, peer);
+  return *lane;
 }
 
 Status C10dTransport::start(Transfer& transfer, Direction direction) {
-  if (!failure_.ok()) return failure_;
-  if (transfer.peer >= ranks_ || transfer.peer == rank_) {
-    return fail({ErrorCode::kInvalidArgument,
-                 c10::str("rank ", rank_, " of ", ranks_, " has no peer ", transfer.peer)});
-  }
+  NF_RETURN_IF_ERROR(failure_);
+  if (Status bad = check_peer(transfer.peer, rank_, ranks_); !bad.ok()) return fail(bad);
   transfer.size = transfer.bytes.size();  // sizes are agreed: c10d tells none
   transfer.is_done = false;
+  under_way_.push_back({&transfer, transfer.peer});
   const auto peer = static_cast<int>(transfer.peer);
   std::vector<at::Tensor> tensors = tensor_over(transfer.bytes);
-  c10::intrusive_ptr<c10d::Work> work;
   try {
-    work = direction == Direction::kSend ? group_->send(tensors, peer, kMessageTag)
-                                         : group_->recv(tensors, peer, kMessageTag);
+    lane(transfer.peer, direction)
+        .add(direction == Direction::kSend ? group_->send(tensors, peer, kMessageTag)
+                                           : group_->recv(tensors, peer, kMessageTag),
+             transfer);
   } catch (const std::exception& error) {
-    return fail(lost(transfer.peer, first_line(error)));
+    news_->tell_failed(transfer.peer, first_line(error));
   }
-  std::unique_ptr<Lane>& lane =
-      lanes_[std::size_t{2} * transfer.peer + (direction == Direction::kSend ? 0 : 1)];
-  if (lane == nullptr) lane = std::make_unique<Lane>(*news_, transfer.peer);
-  under_way_.push_back(&transfer);
-  lane->add(std::move(work), &transfer);
   return {};
 }
 
 std::size_t C10dTransport::settle() {
-  const std::size_t settled = news_->done.size();
-  for (Transfer* transfer : news_->done) {
+  const std::size_t settled = news_->done().size();
+  for (Transfer* transfer : news_->done()) {
     transfer->is_done = true;
-    std::erase(under_way_, transfer);
+    std::erase_if(under_way_, [&](const UnderWay& own) { return own.transfer == transfer; });
   }
-  news_->done.clear();
+  news_->done().clear();
   return settled;
 }
 
 Status C10dTransport::progress() {
-  if (!failure_.ok()) return failure_;
-  std::unique_lock lock(news_->mutex);
-  const std::size_t settled = settle();
-  if (settled > 0 || news_->failure.ok()) return {};
-  const Status failure = news_->failure;
-  lock.unlock();
-  return fail(failure);
+  NF_RETURN_IF_ERROR(failure_);
+  PeerNews::Verdict verdict;
+  {
+    const std::lock_guard lock(news_->mutex());
+    if (settle() > 0) return {};
+    verdict = news_->verdict(under_way_);
+  }
+  return now() < verdict.moment ? Status() : fail(std::move(verdict.status));
 }
 
 Status C10dTransport::wait(Duration deadline) {
-  if (!failure_.ok()) return failure_;
-  std::unique_lock lock(news_->mutex);
-  const auto has_notice = [this] {
-    return std::ranges::any_of(under_way_, [this](const Transfer* transfer) {
-      return news_->by_peer[transfer->peer].code() == ErrorCode::kAborted;
-    });
-  };
-  Duration end = deadline;
+  NF_RETURN_IF_ERROR(failure_);
+  std::unique_lock lock(news_->mutex());
   for (;;) {
     if (settle() > 0) return {};
-    if (!news_->failure.ok()) {
-      const Status failure = news_->failure;
-      lock.unlock();
-      return fail(failure);
-    }
+    const PeerNews::Verdict verdict = news_->verdict(under_way_);
     const Duration moment = now();
-    if (has_notice()) end = std::min(end, moment + kNoticePatience);
-    if (moment >= end) break;
-    const std::chrono::steady_clock::time_point until(end);
-    if (end == deadline) {
-      news_->changed.wait_until(lock, until);
-    } else {  // the last chance of messages that were sent before the notice
-      news_->changed.wait_until(lock, until,
-                                [this] { return !news_->done.empty() || !news_->failure.ok(); });
-      if (settle() > 0) return {};
-      break;
-    }
-  }
-  for (const Transfer* transfer : under_way_) {
-    if (const Status notice = news_->by_peer[transfer->peer]; !notice.ok()) {
+    if (moment >= std::min(deadline, verdict.moment)) {
+      const Status why = verdict.status.ok() ? overdue() : verdict.status;
       lock.unlock();
-      return fail(notice);
+      return why.code() == ErrorCode::kDeadlineExceeded ? why : fail(why);
     }
+    news_->wait(lock, std::min(deadline, verdict.moment));
   }
-  std::string peers;
-  for (const Transfer* transfer : under_way_) peers += c10::str(" ", transfer->peer);
-  return {ErrorCode::kDeadlineExceeded,
-          c10::str("rank ", rank_, " waited in vain for transfers with ranks", peers)};
 }
 
-Status C10dTransport::peers(Duration patience) const {
-  std::unique_lock lock(news_->mutex);
-  news_->changed.wait_for(lock, patience, [this] { return !news_->first.ok(); });
-  return news_->first;
+Status C10dTransport::overdue() const {
+  std::vector<std::uint32_t> peers;
+  for (const UnderWay& own : under_way_) {
+    if (const auto* departure = news_->departure_of(own.peer)) return departure->how;
+    peers.push_back(own.peer);
+  }
+  return too_late(rank_, peers);
+}
+
+Status C10dTransport::peers(std::uint64_t step, Duration patience) const {
+  return news_->first_missed(step, patience);
 }
 
 // What is under way is taken back, lest Gloo write to memory that its owner gives up.
@@ -278,26 +116,16 @@ Status C10dTransport::fail(Status why) {
 }
 
 void C10dTransport::abort(const Status& why) {
-  if (!has_told_) {
-    has_told_ = true;
-    const std::string text = why.code() == ErrorCode::kAborted
-                                 ? why.message()
-                                 : c10::str("rank ", rank_, " gave up: ", to_string(why));
+  if (!std::exchange(has_told_, true)) {
     // Gloo may read it until the process ends: nobody may wait for a peer that does not listen.
-    auto* notice = new Notice{};
-    std::memcpy(notice->data(), text.data(), std::min(text.size(), notice->size() - 1));
-    auto* sends = new std::vector<c10::intrusive_ptr<c10d::Work>>();
-    for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
-      if (peer == rank_) continue;
-      try {
-        std::vector<at::Tensor> tensors = tensor_over(std::as_writable_bytes(std::span(*notice)));
-        sends->push_back(group_->send(tensors, static_cast<int>(peer), kNoticeTag));
-      } catch (const std::exception&) {
-        continue;  // it is gone, and needs no notice
-      }
-    }
+    static_cast<void>(new C10dNotices(*group_, notice_of(gave_up(rank_, why).message())));
   }
-  if (failure_.ok()) static_cast<void>(fail(why));
+  static_cast<void>(fail(why));
+}
+
+void C10dTransport::say_goodbye(std::uint64_t steps) {
+  if (std::exchange(has_told_, true)) return;
+  goodbye_ = std::make_unique<C10dNotices>(*group_, C10dNotice{.steps = steps});
 }
 
 }  // namespace nf::torch_front

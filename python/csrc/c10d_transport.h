@@ -2,19 +2,19 @@
 //
 // c10d's point-to-point work can only be waited for, not asked, and a wait that times out closes
 // its connection for good. So every peer has three threads of its own, each blocked in one wait at
-// a time: for sends, for receives, and for the notice that a peer gives up, which is also where
-// its death shows first.
+// a time: for sends, for receives, and for the notice that a peer gives up or has ended, which is
+// also where its death shows first.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <vector>
 
+#include "c10d_lane.h"
+#include "c10d_notice.h"
 #include "neuron_fabric/transport.h"
+#include "peer_news.h"
 
 namespace nf::torch_front {
 
@@ -22,7 +22,6 @@ class C10dTransport final : public Transport {
  public:
   // The group is for this transport alone. All ranks make theirs at the same time.
   explicit C10dTransport(c10::intrusive_ptr<c10d::ProcessGroup> group);
-  ~C10dTransport() override;
 
   std::string_view name() const override { return "c10d"; }
   std::uint32_t rank() const override { return rank_; }
@@ -35,46 +34,41 @@ class C10dTransport final : public Transport {
   Status wait(Duration deadline) override;
   void abort(const Status& why) override;
 
+  // Tells the peers that this rank has made its part of so many steps and leaves: it is missed in
+  // later ones only. Not by a rank that has given up.
+  void say_goodbye(std::uint64_t steps);
   // Ends all threads. Nothing else may be called afterwards.
   void close();
 
-  // Of the peers: who was the first to be gone or to give up, and how that showed; ok while all are
-  // there. Waits so long for such news. Any thread.
-  Status peers(Duration patience = {}) const;
+  // Of the peers: who was the first to be gone or to give up before its part of `step` was made,
+  // and how that showed; ok while there is none. Waits so long for such news. Any thread.
+  Status peers(std::uint64_t step, Duration patience = {}) const;
 
  private:
   enum class Direction { kSend, kReceive };
-  class Lane;
-  class Watch;
-
-  // What the threads tell the user of the transport.
-  struct News {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<Transfer*> done;
-    Status failure;               // of a transfer
-    std::vector<Status> by_peer;  // gone, or gave up
-    Status first;                 // of those: the others may have left because of it
-  };
 
   Status start(Transfer& transfer, Direction direction);
-  // Takes what the lanes have finished. Precondition: holds news_->mutex.
+  C10dLane& lane(std::uint32_t peer, Direction direction);
+  // Takes what the lanes have finished. Precondition of both: holds the mutex of the news.
   std::size_t settle();
+  // What to say at the deadline.
+  Status overdue() const;
   Status fail(Status why);
 
   // Constant after construction.
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
-  const std::unique_ptr<News> news_;
+  const std::unique_ptr<PeerNews> news_;
 
   // Of the one thread that uses the transport.
-  std::vector<std::unique_ptr<Lane>> lanes_;  // two a peer, made when first used
-  std::vector<Transfer*> under_way_;
+  std::vector<std::unique_ptr<C10dLane>> lanes_;  // two a peer, made when first used
+  std::vector<UnderWay> under_way_;
   Status failure_;
   bool has_told_ = false;
+  std::unique_ptr<C10dNotices> goodbye_;
 
-  std::vector<std::unique_ptr<Watch>> watches_;  // one a peer
+  std::vector<std::unique_ptr<C10dWatch>> watches_;  // one a peer
 };
 
 }  // namespace nf::torch_front

@@ -27,7 +27,7 @@ Status PeerWatch::look_around(std::uint64_t step, Duration waited) {
     failures_.sign(transport_.rank(), step);
     signed_ = step + 1;
   }
-  NF_RETURN_IF_ERROR(transport_.peers());
+  NF_RETURN_IF_ERROR(transport_.peers(step));
   if (!failures_.read().empty()) return {ErrorCode::kAborted, "another rank gave up"};
   if (waited < timeout_) return {};
   const double seconds = std::chrono::duration<double>(timeout_).count();
@@ -46,7 +46,7 @@ Status PeerWatch::name_the_silent(std::uint64_t step, const Status& why) {
   failures_.sign(transport_.rank(), step);
   const bool is_waiting =
       why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kAborted;
-  if (!is_waiting || transport_.peers().code() == ErrorCode::kPeerLost) return why;
+  if (!is_waiting || transport_.peers(step).code() == ErrorCode::kPeerLost) return why;
   const Duration begin = transport_.now();
   std::string silent;
   do {
@@ -55,13 +55,13 @@ Status PeerWatch::name_the_silent(std::uint64_t step, const Status& why) {
     std::this_thread::sleep_for(kSigning / 10);
   } while (transport_.now() - begin < kSigning);
   // Where the store is what is silent, others have told whom they waited for.
-  const Status told = transport_.peers();
+  const Status told = transport_.peers(step);
   return {why.code(), c10::str(why.message(), "; all wait", silent,
                                told.ok() ? std::string() : c10::str("; ", told.message()))};
 }
 
 Status PeerWatch::engine_failure(std::uint64_t step, const std::string& words, Duration patience) {
-  NF_RETURN_IF_ERROR(transport_.peers(patience));
+  NF_RETURN_IF_ERROR(transport_.peers(step, patience));
   const std::string line = words.substr(0, words.find('\n'));
   const std::string whom = whom_it_waits_for(step, has_failed() ? Duration::zero() : kSigning);
   return {ErrorCode::kPeerLost, c10::str("waited in vain", whom, ": ", line)};

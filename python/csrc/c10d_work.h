@@ -1,0 +1,30 @@
+// Small things that all who wait for c10d's point-to-point work need.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "neuron_fabric/time.h"
+
+namespace nf::torch_front {
+
+// c10d has no way to say "for ever".
+inline constexpr auto kNoTimeout =
+    std::chrono::duration_cast<std::chrono::milliseconds>(kLongestWait);
+
+inline std::vector<at::Tensor> tensor_over(std::span<std::byte> bytes) {
+  return {at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, at::kByte)};
+}
+
+inline std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace nf::torch_front
