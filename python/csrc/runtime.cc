@@ -96,6 +96,8 @@ Runtime::~Runtime() {
 void Runtime::close() {
   if (is_closed_.exchange(true)) return;
   worker_.drain();
+  // Others may still be busy with the last step, in which this rank is through.
+  if (!watch_.has_failed()) transport_.say_goodbye(fabric_->step());
   transport_.close();
 }
 
