@@ -83,9 +83,10 @@ def test_shadow_is_plain_ddp_and_says_what_low_bits_would_have_gained():
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("link", [{}, {"link_gbps": 1e6}], ids=["loopback", "free link"])
-def test_low_bits_that_do_not_pay_leave_plain_ddp(ranks, link):
-    for _, ours in compare(ranks, "plain", **link):
+@pytest.mark.parametrize("link_gbps", [100, 1e6], ids=["fast link", "free link"])
+def test_low_bits_that_do_not_pay_leave_plain_ddp(ranks, link_gbps):
+    # The link is given: what a loaded machine measures may be slow enough for them to pay.
+    for _, ours in compare(ranks, "plain", link_gbps=link_gbps):
         assert ours.bytes_ratio == 1.0
 
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 
 #include "collective/traffic_model.h"
 
@@ -12,7 +13,8 @@ namespace {
 constexpr std::size_t kLeastBytes = 64 << 10;
 constexpr std::size_t kMostBytes = 16 << 20;
 // A transfer that took so long says enough of the link's speed.
-constexpr double kLongEnough = 0.03;
+constexpr double kLongEnough = 0.01;
+constexpr int kRounds = 3;
 constexpr int kLatencyRounds = 5;
 
 }  // namespace
@@ -29,27 +31,36 @@ Expected<double> LinkProbe::time(Work work) {
   return std::ranges::max(by_rank);
 }
 
+// A rank that was kept from its work for a moment says nothing of the link. All ranks know the same
+// times, and so the same least one.
+template <typename Work>
+Expected<double> LinkProbe::least_time(Work work, int rounds) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) {
+    const Expected<double> seconds = time(work);
+    if (!seconds) return seconds.status();
+    least = std::min(least, *seconds);
+  }
+  return least;
+}
+
 Expected<LinkFigures> LinkProbe::measure_link() {
   LinkFigures link;
-  std::vector<double> latencies;
-  std::vector<double> dense_latencies;
-  for (int round = 0; round < kLatencyRounds; ++round) {
-    const Expected<double> seconds = time([this] { return probe_.pass_on(sizeof(float)); });
-    if (!seconds) return seconds.status();
-    latencies.push_back(*seconds);
-    const Expected<double> dense = time([this] { return probe_.sum_dense(sizeof(float)); });
-    if (!dense) return dense.status();
-    dense_latencies.push_back(*dense);
-  }
-  link.latency = std::ranges::min(latencies);
-  link.dense_latency = std::ranges::min(dense_latencies);
+  const Expected<double> latency =
+      least_time([this] { return probe_.pass_on(sizeof(float)); }, kLatencyRounds);
+  if (!latency) return latency.status();
+  link.latency = *latency;
+  const Expected<double> dense_latency =
+      least_time([this] { return probe_.sum_dense(sizeof(float)); }, kLatencyRounds);
+  if (!dense_latency) return dense_latency.status();
+  link.dense_latency = *dense_latency;
 
   const double share = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
   for (std::size_t bytes = kLeastBytes;; bytes *= 4) {
-    const Expected<double> seconds = time([&] { return probe_.pass_on(bytes); });
+    const Expected<double> seconds = least_time([&] { return probe_.pass_on(bytes); }, kRounds);
     if (!seconds) return seconds.status();
     link.bytes_per_second = static_cast<double>(bytes) / std::max(*seconds, 1e-9);
-    const Expected<double> dense = time([&] { return probe_.sum_dense(bytes); });
+    const Expected<double> dense = least_time([&] { return probe_.sum_dense(bytes); }, kRounds);
     if (!dense) return dense.status();
     link.dense_bytes_per_second =
         share * static_cast<double>(bytes) / std::max(*dense - link.dense_latency, 1e-9);
@@ -63,16 +74,14 @@ Expected<CodecFigures> LinkProbe::measure_codec(const std::string& route, Topolo
   const Expected<TrafficModel> traffic = model_traffic({.codec = route, .topology = topology},
                                                        std::span(&shape, 1), transport_.ranks());
   if (!traffic) return traffic.status();
-  double last = 0;
-  for (std::uint64_t round = 0; round < 2; ++round) {  // the first also makes its buffers
-    const Expected<double> seconds = time([&] { return probe_.sum_low_bit(route, round); });
-    if (!seconds) return seconds.status();
-    last = *seconds;
-  }
+  std::uint64_t step = 0;  // the first also makes its buffers
+  const Expected<double> seconds =
+      least_time([&] { return probe_.sum_low_bit(route, step++); }, 1 + kRounds);
+  if (!seconds) return seconds.status();
   const double wire =
       traffic->hops * link.latency + static_cast<double>(traffic->bytes) / link.bytes_per_second;
   return CodecFigures{.seconds_per_value =
-                          std::max(0.0, last - wire) / static_cast<double>(shape.count)};
+                          std::max(0.0, *seconds - wire) / static_cast<double>(shape.count)};
 }
 
 }  // namespace nf

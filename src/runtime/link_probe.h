@@ -28,6 +28,9 @@ class LinkProbe {
   // Seconds that `work` takes on the slowest rank.
   template <typename Work>
   Expected<double> time(Work work);
+  // The least of so many times.
+  template <typename Work>
+  Expected<double> least_time(Work work, int rounds);
 
   Transport& transport_;  // for its clock
   Probe& probe_;
