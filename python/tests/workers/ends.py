@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 20
+PATIENCE = 20.0  # seconds; for what is about to end
 
 
 def make_model() -> DistributedDataParallel:
@@ -152,6 +153,10 @@ def attaches_often(route, rank):
         if i == 2:
             before = threads_and_memory()
     after = threads_and_memory()
+    deadline = time.monotonic() + PATIENCE
+    while after[0] > before[0] and time.monotonic() < deadline:
+        time.sleep(0.05)  # a thread that has been joined may still be counted
+        after = threads_and_memory()
     print(json.dumps({"event": "grown", "threads": after[0] - before[0],
                       "kib": after[1] - before[1]}), flush=True)
     dist.destroy_process_group()
