@@ -3,7 +3,6 @@
 #include <c10/util/StringUtil.h>
 
 #include <chrono>
-#include <future>
 #include <thread>
 #include <utility>
 
@@ -25,6 +24,10 @@ std::string value_of(c10d::Store& store, const std::string& key) {
   return store.check({key}) ? text_of(store.get(key)) : std::string();
 }
 
+bool is_there(const std::future<std::string>& answer, std::chrono::seconds patience) {
+  return answer.wait_for(patience) == std::future_status::ready;
+}
+
 bool waits_in(const std::string& signature, std::uint64_t step) {
   return !signature.empty() && std::stoull(signature) + 1 >= step;
 }
@@ -35,20 +38,18 @@ FailureStore::FailureStore(c10::intrusive_ptr<c10d::Store> store, std::string pr
     : store_(std::move(store)), prefix_(std::move(prefix)), key_(prefix_ + "/failure") {}
 
 // A TCPStore waits for its host without a deadline, and that may be the very rank that has stopped:
-// whoever asks leaves its question to a thread that it need not wait for.
+// whoever asks leaves its question to a thread that it need not wait for. Until that has its
+// answer, another question would only wait behind it.
 std::optional<std::string> FailureStore::ask(std::function<std::string(c10d::Store&)> question) {
   const std::lock_guard lock(mutex_);
-  if (is_silent_) return {};
+  if (answer_.valid() && !is_there(answer_, {})) return {};
   std::packaged_task<std::string()> task(
       [store = store_, question = std::move(question)] { return question(*store); });
-  std::future<std::string> answer = task.get_future();
+  answer_ = task.get_future();
   std::thread(std::move(task)).detach();
-  if (answer.wait_for(kPatience) != std::future_status::ready) {
-    is_silent_ = true;
-    return {};
-  }
+  if (!is_there(answer_, kPatience)) return {};
   try {
-    return answer.get();
+    return answer_.get();
   } catch (const std::exception&) {
     return {};  // the host of the store may be the rank that died
   }

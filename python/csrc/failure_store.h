@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -40,7 +41,7 @@ class FailureStore {
   const std::string prefix_;
   const std::string key_;
   std::mutex mutex_;
-  bool is_silent_ = false;  // has once not answered
+  std::future<std::string> answer_;  // to the last question, where it has not been taken
 };
 
 }  // namespace nf::torch_front

@@ -98,6 +98,17 @@ def test_the_timeout_of_the_process_group_is_the_deadline():
             assert "rank 1" in (error["first"] or error["reason"]), error.group()
 
 
+def test_a_store_that_did_not_answer_for_a_while_is_asked_again():
+    with Job(3, "train.py", *PHASES["dense"]) as job:
+        job.wait_for("ready")
+        job.signal(0, signal.SIGSTOP)  # which has the store
+        time.sleep(3)
+        job.signal(0, signal.SIGCONT)
+        time.sleep(3)  # training goes on
+        job.signal(1, signal.SIGKILL)
+        check_story(job.join([0, 2]), 1)
+
+
 @pytest.mark.parametrize("phase", ["dense", "low_bit"])
 def test_a_rank_that_is_only_late_is_not_named(phase):
     # Rank 2 signs at half of its own deadline, which is about rank 0's; that one waits a second.
