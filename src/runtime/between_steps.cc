@@ -67,6 +67,8 @@ Status RuntimeFabric::load_state(std::string_view text) {
   if (!state) return state.status();
   const std::lock_guard lock(mutex_);
   NF_RETURN_IF_ERROR(admission_.load(state->admission));
+  // The job that saved it may have asked what is useful; this one never would again.
+  if (options_.admit != Admit::kUseful) admission_.set_useful(std::vector<bool>(regions(), true));
   usefulness_->load_corrections(state->dense_correction, state->low_bit_correction);
   step_ = summed_steps_ = judged_steps_ = state->step;
   loss_ = state->pending.loss;

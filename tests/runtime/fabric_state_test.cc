@@ -66,6 +66,15 @@ TEST(FabricState, KeepsWhatWasNotUseful) {
   });
 }
 
+TEST(FabricState, AdmitsWhatIsSafeWhateverWasNotUseful) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, options(Admit::kSafe));
+    ASSERT_TRUE(rank.fabric().load_state(with_nothing_useful(rank.fabric().state())).ok());
+    run_and_observe(rank, 5);
+    EXPECT_EQ(rank.decision("backbone"), "waterfill:4 admitted");
+  });
+}
+
 // What one rank observes after its last step before the save.
 struct Pending {
   std::string reason;
