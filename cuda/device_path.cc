@@ -271,12 +271,12 @@ std::unique_ptr<Probe> DevicePath::probe() {
 }
 
 // Between steps, but the streams may have the last one before them still.
-Expected<std::vector<Fabric::Memory>> DevicePath::memory() const {
+Expected<std::vector<Fabric::Memory>> DevicePath::memory(std::uint64_t step) const {
   NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
   NF_RETURN_IF_ERROR(memories_.come_home());
   NF_RETURN_IF_ERROR(
       wait(surroundings_, 0, [this] { return cudaStreamQuery(surroundings_.stream); }));
-  return memories_.memory();
+  return memories_.memory(step);
 }
 
 Status DevicePath::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) {

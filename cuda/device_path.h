@@ -44,7 +44,7 @@ class DevicePath final : public BucketPath {
   bool learns_late() const override { return true; }
   Status learn(TrainingStep& step) override;
   std::unique_ptr<Probe> probe() override;
-  Expected<std::vector<Fabric::Memory>> memory() const override;
+  Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const override;
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override;
   std::size_t held_bytes() const override;
 

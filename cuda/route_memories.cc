@@ -31,12 +31,14 @@ Status RouteMemories::come_home() const {
   return {};
 }
 
-Expected<std::vector<Fabric::Memory>> RouteMemories::memory() const {
+Expected<std::vector<Fabric::Memory>> RouteMemories::memory(std::uint64_t step) const {
   std::vector<Fabric::Memory> memory;
   for (const auto& [spelling, route] : routes_) {
     Expected<std::vector<Remembered>> remembered = route->states.remembered();
     if (!remembered) return remembered.status();
     for (Remembered& item : *remembered) {
+      const auto last = route->last_step.find(item.parameter);
+      if (last == route->last_step.end() || last->second + 1 < step) continue;
       memory.push_back({.route = spelling, .remembered = std::move(item)});
     }
   }

@@ -34,7 +34,7 @@ class RouteMemories {
   // Work that comes on `home` now comes after all use.
   Status come_home() const;
   // As BucketPath has them. Both wait for `home`.
-  Expected<std::vector<Fabric::Memory>> memory() const;
+  Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const;
   Status load(std::span<const Fabric::Memory> memory, std::uint64_t step);
 
   // Device memory held.

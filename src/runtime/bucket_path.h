@@ -60,8 +60,9 @@ class BucketPath {
 
   virtual std::unique_ptr<Probe> probe() = 0;
 
-  // What routes remember from step to step (fabric.h).
-  virtual Expected<std::vector<Fabric::Memory>> memory() const = 0;
+  // What routes remember from step to step (fabric.h), `step` being the next one: without what is
+  // older than the step before it, which would be forgotten.
+  virtual Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const = 0;
   virtual Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) = 0;
   // Of device memory, beside the gradients.
   virtual std::size_t held_bytes() const { return 0; }

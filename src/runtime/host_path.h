@@ -21,7 +21,9 @@ class HostPath final : public BucketPath {
   Status finish(PlannedSum& sum) override;
   void undo(std::uint64_t step) override { sums_.undo(step); }
   std::unique_ptr<Probe> probe() override;
-  Expected<std::vector<Fabric::Memory>> memory() const override { return sums_.memory(); }
+  Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const override {
+    return sums_.memory(step);
+  }
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override {
     return sums_.load_memory(memory, step);
   }

@@ -124,10 +124,12 @@ void LowBitSums::undo(std::uint64_t step) {
   }
 }
 
-std::vector<Fabric::Memory> LowBitSums::memory() const {
+std::vector<Fabric::Memory> LowBitSums::memory(std::uint64_t step) const {
   std::vector<Fabric::Memory> memory;
   for (const auto& [spelling, route] : routes_) {
     for (Remembered& remembered : route.all_reduce->remembered()) {
+      const auto last = route.last_step.find(remembered.parameter);
+      if (last == route.last_step.end() || last->second + 1 < step) continue;
       memory.push_back({.route = spelling, .remembered = std::move(remembered)});
     }
   }

@@ -33,7 +33,8 @@ class LowBitSums {
   // What routes remember is as it was before `step`, the last one that was summed.
   void undo(std::uint64_t step);
 
-  std::vector<Fabric::Memory> memory() const;
+  // Without what will be forgotten, as `step` is the next one.
+  std::vector<Fabric::Memory> memory(std::uint64_t step) const;
   // As of the step before `step`. Fails, naming the parameter, where a size does not fit.
   Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step);
 

@@ -44,7 +44,7 @@ class RuntimeFabric final : public Fabric {
 
   std::string state() const override;
   Status load_state(std::string_view state) override;
-  Expected<std::vector<Memory>> memory() const override { return path_->memory(); }
+  Expected<std::vector<Memory>> memory() const override { return path_->memory(step()); }
   Status load_memory(std::span<const Memory> memory) override;
   std::size_t held_bytes() const override { return path_->held_bytes(); }
 

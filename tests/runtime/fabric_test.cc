@@ -246,40 +246,6 @@ TEST(Fabric, ChangesRoutesAtTheStepOfAPhase) {
   });
 }
 
-TEST(Fabric, GoesOnFromASavedStateWithTheSameBits) {
-  for (const std::string route : {"waterfill:3+ef", "powersgd:2"}) {
-    std::vector<std::vector<Fabric::Memory>> memories(3);
-    std::vector<std::string> texts(3);
-    ByRank<Gradients> uninterrupted(3);
-    on_all_ranks(3, [&](Transport& transport) {
-      FabricOptions own = short_options(route);
-      own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
-      FabricRank rank(transport, own);
-      run_steps(rank, 10);
-      texts[transport.rank()] = rank.fabric().state();
-      auto memory = rank.fabric().memory();
-      ASSERT_TRUE(memory) << to_string(memory.status());
-      memories[transport.rank()] = std::move(*memory);
-      run_steps(rank, 10);
-      uninterrupted.set(transport.rank(), rank.gradients());
-    });
-    EXPECT_FALSE(memories[0].empty()) << route;
-    ByRank<Gradients> resumed(3);
-    on_all_ranks(3, [&](Transport& transport) {
-      FabricOptions own = short_options(route);
-      own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
-      FabricRank rank(transport, own);
-      ASSERT_TRUE(rank.fabric().load_state(texts[transport.rank()]).ok());
-      ASSERT_TRUE(rank.fabric().load_memory(memories[transport.rank()]).ok());
-      EXPECT_EQ(rank.fabric().step(), 10u);
-      run_steps(rank, 10);
-      resumed.set(transport.rank(), rank.gradients());
-    });
-    resumed.expect_all_equal();
-    EXPECT_EQ(resumed.first(), uninterrupted.first()) << route;
-  }
-}
-
 TEST(Fabric, OnlyWatchesInShadowMode) {
   ByRank<Gradients> shadow(2);
   ByRank<Gradients> dense(2);
