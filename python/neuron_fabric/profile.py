@@ -10,6 +10,8 @@ import torch  # noqa: F401  loads what the extension links
 from neuron_fabric import _C
 from neuron_fabric.model import ModelParameters
 
+MOST_BYTES = 1 << 20  # of a profile
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -25,7 +27,11 @@ class Profile:
     @staticmethod
     def load(path: str | os.PathLike) -> "Profile":
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            with Path(path).open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise ValueError(f"{path}: larger than {MOST_BYTES >> 20} MiB")
+            text = data.decode("utf-8")
         except OSError as error:
             raise ValueError(f"cannot read the profile {path}: {error.strerror}") from error
         except UnicodeDecodeError as error:

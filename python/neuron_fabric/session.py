@@ -42,7 +42,7 @@ class Session:
         self.rank = dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
         self.timeout = settings.timeout or _timeout_of(group)
-        self.parameters, self.profile = together(
+        self.parameters, self.profile, self._binding = together(
             self.own_group, lambda: _prepare(module, settings)
         )
         agree(self.own_group, self._facts())
@@ -90,6 +90,11 @@ class Session:
             ],
             "route": self.settings.route,
             "the profile": self.profile.text,
+            "the types of the model's modules": [
+                f"{name} {kind}"
+                for name, kind in zip(parameters.names, parameters.module_types, strict=True)
+            ],
+            "how the profile fits the model, by its hash": self._binding,
             "admit": self.settings.admit,
             "topology": self.settings.topology,
             "reducer": self.settings.reducer,
@@ -149,7 +154,8 @@ def open_session(
     return None if now == "off" else Session(module, group, own, settings)
 
 
-def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile]:
+def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile, int]:
+    """With the hash of how they fit."""
     if (name := sparse_embedding(module)) is not None:
         raise ValueError(
             f"module {name!r} makes sparse gradients, which have no route: build it with "
@@ -165,10 +171,10 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
                 "float16 have"
             )
     profile = resolve(settings.profile, settings.route, parameters)
-    _C.binding_hash(
+    binding = _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises where the profile does not fit the model
-    return parameters, profile
+    return parameters, profile, binding
 
 
 def _machine() -> str:

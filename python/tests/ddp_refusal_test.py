@@ -116,6 +116,32 @@ def test_the_line_in_which_profiles_differ_is_named():
             'rank 0 and rank 1 differ in the profile: "warm_up_steps": 20 and "warm_up_steps": 30;')
 
 
+class Projection(torch.nn.Linear):
+    """What a region may name."""
+
+
+@contextmanager
+def with_head(kind: str = "Linear"):
+    model = make()
+    if kind == "Projection":
+        model.head = Projection(model.head.in_features, model.head.out_features)
+    yield wrap(model), {"route": "waterfill:4"}
+
+
+def test_models_whose_modules_differ_are_refused_on_every_rank():
+    for kind, message in refused(with_head, "Projection", on=1):
+        assert kind == "AttachError"
+        assert message.startswith("rank 0 and rank 1 differ in the types of the model's modules: "
+                                  "head.weight Linear and head.weight Projection;")
+
+
+def test_of_a_profile_no_more_is_read_than_one_may_have(tmp_path):
+    path = tmp_path / "large.json"
+    path.write_bytes(b" " * (1 << 20) + "é".encode())
+    with pytest.raises(ValueError, match="large.json: larger than 1 MiB"):
+        nf.Profile.load(path)
+
+
 @contextmanager
 def with_patch(what: str = "", value: str = ""):
     patch = nullcontext()
