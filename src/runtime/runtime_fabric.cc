@@ -103,6 +103,7 @@ Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) 
   if (is_first) NF_RETURN_IF_ERROR(begin_step(lock));
   const std::shared_ptr<TrainingStep> step = under_way_;
   step->buckets.push_back({.slots = bucket.slots, .type = bucket.values.type});
+  step->norms.emplace_back();
   step->local.buckets.push_back({.ready = seconds(transport_.now() - step->begin)});
   if (bucket.is_last) {
     step->has_begun_all = true;
@@ -130,16 +131,11 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
   auto& sum = static_cast<PlannedSum&>(bucket);
   const Status status = path_->finish(sum);
   TrainingStep& step = sum.step();
-  const double unscale = 1.0 / (static_cast<double>(step.loss_scale) * step.loss_scale);
   const double sent = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
 
   const std::lock_guard lock(mutex_);
   if (!status.ok()) return fail(status);
-  for (std::uint32_t region = 0; region < regions(); ++region) {
-    const GradientNorm& norm = sum.norms()[region];
-    step.statistics.regions[region].energy += norm.energy * unscale;
-    step.statistics.regions[region].non_finite += norm.non_finite;
-  }
+  step.norms[sum.bucket().index] = sum.norms();
   const double size = sent * static_cast<double>(size_of(sum.bucket().values.type));
   for (const BucketSlot& slot : sum.bucket().slots) {
     step.traffic[binding_.region_of(slot.parameter)].dense_bytes +=
@@ -161,6 +157,7 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
   if (queue > 0 && lines * transport_.ranks() > queue) capacity_breach_ = true;
   step.local.buckets[sum.bucket().index].done = seconds(transport_.now() - step.begin);
   ++step.finished_buckets;
+  if (step.is_finished()) step.add_norms();
   if (step.is_finished() && !path_->learns_late()) judge(step);
   return failure_;
 }

@@ -12,6 +12,7 @@
 #include "neuron_fabric/time.h"
 #include "runtime/decision.h"
 #include "runtime/exchange.h"
+#include "runtime/gradient_norm.h"
 #include "runtime/statistics.h"
 
 namespace nf {
@@ -55,8 +56,19 @@ struct TrainingStep {
   bool has_begun_all = false;
   StepStatistics statistics;
   LocalStatistics local;
-  std::vector<RegionTraffic> traffic;  // by region
+  std::vector<RegionTraffic> traffic;            // by region
+  std::vector<std::vector<GradientNorm>> norms;  // by bucket and region
 
+  // To the statistics, bucket after bucket, whichever was done first: all ranks hold the same bits.
+  void add_norms() {
+    const double unscale = 1.0 / (static_cast<double>(loss_scale) * loss_scale);
+    for (const std::vector<GradientNorm>& bucket : norms) {
+      for (std::size_t region = 0; region < bucket.size(); ++region) {
+        statistics.regions[region].energy += bucket[region].energy * unscale;
+        statistics.regions[region].non_finite += bucket[region].non_finite;
+      }
+    }
+  }
   bool is_finished() const { return has_begun_all && finished_buckets == buckets.size(); }
   // Whether all its values are finite. Precondition: it is watched, and all of it is known.
   bool is_sound() const {
