@@ -23,7 +23,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                         const Usefulness::Prediction& prediction,
                         const Usefulness::Prediction* shadow);
 
-// How the buckets of a step lie, where that has changed.
+// How the buckets of a step lie, and what of them may travel at low bits, where either has changed.
 std::string buckets_record(const Binding& binding, const TrainingStep& step);
 
 // A region that travels otherwise than in the step before, or for another reason.

@@ -195,8 +195,9 @@ Status RuntimeFabric::end_step() {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (told_buckets_ != step->buckets) {
+  if (told_buckets_ != step->buckets || told_routes_ != step->wanted) {
     told_buckets_ = step->buckets;
+    told_routes_ = step->wanted;
     records_.push(buckets_record(binding_, *step));
   }
   const Usefulness::Prediction prediction = usefulness_->predict(*step, step->routes);

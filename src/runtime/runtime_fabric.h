@@ -87,6 +87,7 @@ class RuntimeFabric final : public Fabric {
   std::unique_ptr<Usefulness> usefulness_;
   RecordQueue records_;
   std::vector<BucketLayout> told_buckets_;  // that the records have
+  std::vector<std::string> told_routes_;    // and what the profile named then, by region
   Status failure_;
   std::shared_ptr<TrainingStep> under_way_;               // or the last one
   std::deque<std::shared_ptr<TrainingStep>> to_end_;      // begun

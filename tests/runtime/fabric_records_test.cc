@@ -59,6 +59,23 @@ TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
   });
 }
 
+TEST(FabricRecords, TellOfBucketsAgainWhereAPhaseHasOtherRoutes) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions own = short_options("waterfill:4");
+    own.profile.phases.push_back(
+        {.from_step = 6, .routes = {{"head", "fp32"}, {"backbone", "fp32"}}});
+    FabricRank rank(transport, own);
+    run_steps(rank, 9);
+    const std::vector<json> told = records(rank, "buckets");
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_EQ(told[0]["step"], 0);
+    EXPECT_GT(told[0]["buckets"][1]["low_bit_values"], 0);
+    EXPECT_EQ(told[1]["step"], 6);
+    EXPECT_EQ(told[1]["buckets"][1]["low_bit_values"], 0);
+    EXPECT_EQ(told[1]["buckets"][1]["values"], told[0]["buckets"][1]["values"]);
+  });
+}
+
 TEST(FabricRecords, TakeNamesThatAreNotUtf8) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricOptions own = short_options("waterfill:4");
