@@ -49,6 +49,15 @@ def test_a_fallback_takes_a_low_bit_route_away_for_trouble(before, after, is_fal
     assert parse(FALLBACK | {"from": before, "to": after}).is_fallback == is_fallback
 
 
+def test_a_region_whose_route_is_dense_does_not_fall_back():
+    locked = FALLBACK | {"from": "admitted", "to": "locked_out", "is_low_bit": False}
+    assert parse(locked).is_fallback
+    assert parse(locked | {"was_low_bit": True}).is_fallback
+    assert not parse(locked | {"was_low_bit": False}).is_fallback
+    with pytest.raises(RecordError):
+        parse(locked | {"was_low_bit": 1})
+
+
 def test_the_made_up_run_goes_through_every_reason_but_forced():
     seen = {region["reason"] for record in records(steps=3000) if record["event"] == "step"
             for region in record["regions"]}

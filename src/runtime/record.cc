@@ -165,12 +165,17 @@ std::string buckets_record(const Binding& binding, const TrainingStep& step) {
 }
 
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
-                            Reason before) {
-  const ordered_json record{
-      {"event", "decision"},           {"step", step.statistics.step},
-      {"epoch", step.epoch},           {"region", binding.profile().regions[region].name},
-      {"from", nf::to_string(before)}, {"to", nf::to_string(step.decisions[region].reason)},
-      {"route", step.routes[region]}};
+                            const Decision& before) {
+  const Decision& now = step.decisions[region];
+  const ordered_json record{{"event", "decision"},
+                            {"step", step.statistics.step},
+                            {"epoch", step.epoch},
+                            {"region", binding.profile().regions[region].name},
+                            {"from", nf::to_string(before.reason)},
+                            {"to", nf::to_string(now.reason)},
+                            {"was_low_bit", before.is_low_bit},
+                            {"is_low_bit", now.is_low_bit},
+                            {"route", step.routes[region]}};
   return print(record);
 }
 

@@ -28,7 +28,7 @@ std::string buckets_record(const Binding& binding, const TrainingStep& step);
 
 // A region that travels otherwise than in the step before, or for another reason.
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
-                            Reason before);
+                            const Decision& before);
 
 // Bounded: where nobody reads, the oldest are lost.
 class RecordQueue {

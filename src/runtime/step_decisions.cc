@@ -95,7 +95,7 @@ void RuntimeFabric::decide() {
       (step_ % kQuietInterval == 0 || std::ranges::any_of(step.decisions, needs_watching));
   for (std::uint32_t region = 0; region < before.size(); ++region) {
     if (before[region] != step.decisions[region]) {
-      records_.push(decision_record(binding_, step, region, before[region].reason));
+      records_.push(decision_record(binding_, step, region, before[region]));
     }
   }
 }

@@ -76,6 +76,20 @@ TEST(FabricRecords, TellOfBucketsAgainWhereAPhaseHasOtherRoutes) {
   });
 }
 
+TEST(FabricRecords, SayWhetherARegionTravelsAtLowBits) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, short_options("waterfill:4"));
+    run_steps(rank, 6);
+    for (const json& record : records(rank, "decision")) {
+      const bool is_backbone = record["region"] == "backbone";  // admitted, and so is the head
+      EXPECT_EQ(record["to"], "admitted");
+      EXPECT_EQ(record["was_low_bit"], false);
+      EXPECT_EQ(record["is_low_bit"], is_backbone);
+    }
+    EXPECT_EQ(records(rank, "decision").size(), 2u);
+  });
+}
+
 TEST(FabricRecords, TakeNamesThatAreNotUtf8) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricOptions own = short_options("waterfill:4");

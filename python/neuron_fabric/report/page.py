@@ -5,7 +5,7 @@ from html import escape
 from importlib import resources
 
 from .. import units
-from ..telemetry.records import LOW_BIT_REASONS, Decision
+from ..telemetry.records import Decision
 from .charts import fallbacks, figures
 from .layers import layers, region_table
 from .run import Run
@@ -165,7 +165,7 @@ def _recoveries(run: Run) -> dict[Decision, int]:
     result: dict[Decision, int] = {}
     following: dict[str, int] = {}  # by region
     for decision in reversed(run.decisions):
-        if decision.after in LOW_BIT_REASONS:
+        if decision.is_low_bit:
             following[decision.region] = decision.step
         elif decision.is_fallback and decision.region in following:
             result[decision] = following[decision.region]

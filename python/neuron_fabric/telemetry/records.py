@@ -114,11 +114,13 @@ class Decision:
     before: str
     after: str
     route: str
+    was_low_bit: bool  # before, and from that step on; in shadow mode it would have been
+    is_low_bit: bool
 
     @property
     def is_fallback(self) -> bool:
         """Whether a region lost its low-bit route to a sign of trouble."""
-        return (self.before in LOW_BIT_REASONS
+        return (self.was_low_bit
                 and (self.after in TROUBLE_REASONS or self.after == "cool_down"))
 
 
@@ -253,9 +255,18 @@ def _step(record: Fields) -> Step:
 
 def _decision(record: Fields) -> Decision:
     _needs(record, "step", "region", "from", "to")
+    before, after = _text(record, "from"), _text(record, "to")
     return Decision(step=_count(record, "step"), epoch=_count(record, "epoch"),
-                    region=_text(record, "region"), before=_text(record, "from"),
-                    after=_text(record, "to"), route=_text(record, "route"))
+                    region=_text(record, "region"), before=before, after=after,
+                    route=_text(record, "route"),
+                    was_low_bit=_low_bit(record, "was_low_bit", before),
+                    is_low_bit=_low_bit(record, "is_low_bit", after))
+
+
+def _low_bit(record: Fields, key: str, reason: str) -> bool:
+    """Older records have the reason alone, which an `admitted` region that is dense has, too."""
+    known = _verdict(record, key)
+    return reason in LOW_BIT_REASONS if known is None else known
 
 
 def _notice(record: Fields) -> Notice:
