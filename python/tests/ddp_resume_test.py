@@ -1,4 +1,6 @@
-"""A run that stops and goes on elsewhere is the run that did not stop."""
+"""A run that goes on elsewhere is the run that attached again where it was: both have a new DDP,
+whose buckets are others in its first step. That a run with the same buckets goes on with the bits
+of one that was never interrupted is proved by tests/runtime/fabric_resume_test.cc."""
 
 import itertools
 import warnings
@@ -107,7 +109,7 @@ def go_on(options: dict, folder: Path, with_fabric: bool = True) -> list[str]:
 
 @pytest.mark.parametrize("options", [FORCED, LOW_RANK, ADMITTED],
                          ids=["forced", "low_rank", "admitted"])
-def test_a_resumed_run_has_the_bits_of_one_that_went_on(tmp_path, options):
+def test_a_resumed_run_has_the_bits_of_one_that_attached_again(tmp_path, options):
     through = on_ranks(2, run_through, options)
     before = on_ranks(2, run_and_stop, options, tmp_path, fresh=True)
     after = on_ranks(2, go_on, options, tmp_path, fresh=True)
