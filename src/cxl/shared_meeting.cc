@@ -95,7 +95,9 @@ bool SharedSegment::open(int flags) {
 Status SharedSegment::make(int other) {
   // Allocates: where there is too little, that is an error here and not a signal later.
   const auto size = static_cast<off_t>(header_bytes() + options_.bytes);
-  if (const int error = posix_fallocate(file_, 0, size); error != 0) {
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(file_, 0, size);
+  if (error != 0) {
     ::close(other);
     errno = error;
     return system_error(ErrorCode::kUnsupported,

@@ -112,7 +112,8 @@ TEST(SharedReducer, AddsFp32InRankOrder) {
   run_threads(3, [](const SharedReducerOptions& options) {
     const auto codec = make_codec("fp32");
     const auto reducer = SharedReducer::join(options);
-    ASSERT_TRUE(codec && reducer);
+    ASSERT_TRUE(codec);
+    ASSERT_TRUE(reducer) << reducer.status().message();
     const Slice slice{.count = 1003, .ranks = 3};
     std::vector<std::vector<float>> values;
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
@@ -217,14 +218,14 @@ TEST(SharedReducer, TellsAllThatTheRecordCannotBeWritten) {
   EXPECT_EQ(codes, (std::vector<int>{0, 0}));
   std::remove(path.c_str());
   const auto reducer = SharedReducer::join({.name = unique_name()});
-  ASSERT_TRUE(reducer);
+  ASSERT_TRUE(reducer) << reducer.status().message();
   EXPECT_EQ((*reducer)->record("/dev/full", 300).code(), ErrorCode::kBadConfig);
 }
 
 TEST(SharedReducer, TellsAllThatTheyWantDifferentThings) {
   run_threads(3, [](const SharedReducerOptions& options) {
     const auto reducer = SharedReducer::join(options);
-    ASSERT_TRUE(reducer);
+    ASSERT_TRUE(reducer) << reducer.status().message();
     const Status status = sum_zeros(**reducer, 3, options.rank == 2 ? 1 : 0);
     EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
     EXPECT_THAT(status.message(), HasSubstr("ranks 0 and 2 were asked for different sums"));
@@ -257,7 +258,8 @@ TEST(SharedReducer, TellsAllOfBytesThatAreNoDigits) {
   run_threads(2, [](const SharedReducerOptions& options) {
     const auto codec = make_codec("g_ternary");
     const auto reducer = SharedReducer::join(options);
-    ASSERT_TRUE(codec && reducer);
+    ASSERT_TRUE(codec);
+    ASSERT_TRUE(reducer) << reducer.status().message();
     const Slice slice{.count = 1000, .ranks = 2};
     Message own = encoded(**codec, slice, options.rank);
     if (options.rank == 1) own[cxl::codes_at(slice.count)] = std::byte{250};
@@ -297,7 +299,7 @@ TEST(SharedReducer, RefusesWhatCannotBe) {
     EXPECT_EQ(SharedReducer::check(**codec).code(), ErrorCode::kUnsupported) << spelling;
   }
   const auto reducer = SharedReducer::join({.name = unique_name(), .capacity = 64});
-  ASSERT_TRUE(reducer);
+  ASSERT_TRUE(reducer) << reducer.status().message();
   const Status status = sum_zeros(**reducer, 1);
   EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("join with a larger capacity"));

@@ -1,8 +1,8 @@
 // The test bench of the reducer.
 //
 //   nf_reducer_tb random MODES LINES [SEED [WORKERS]]   random traffic against the reference
-//   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, each round after a reset in its
-//   midst nf_reducer_tb registers                             the register map and its refusals
+//   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, cut off by resets
+//   nf_reducer_tb registers                             the register map and its refusals
 //   nf_reducer_tb ends GENERATION ERRORS                a device whose last ones these are
 //   nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the model
 //
