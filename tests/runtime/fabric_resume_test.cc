@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Stops, EveryStop,
                                                           Stop{kPhase, "admitted", true})));
 
 TEST_P(EveryStop, IsGoneOnFromWithTheSameBits) {
-  const auto& [route, stop] = GetParam();
+  const std::string& route = std::get<0>(GetParam());
+  const Stop& stop = std::get<1>(GetParam());
   std::vector<Saved> saved(kRanks);
   std::vector<std::vector<Gradients>> uninterrupted(kRanks);
   std::vector<std::vector<Gradients>> resumed(kRanks);
