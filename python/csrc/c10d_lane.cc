@@ -53,7 +53,7 @@ void C10dLane::finish(const Item& item) {
       news_.tell_failed(peer_, "the transfer was given up");
     }
   } catch (const std::exception& error) {
-    news_.tell_failed(peer_, first_line(error));
+    news_.tell_failed(peer_, first_line(error.what()));
   }
 }
 

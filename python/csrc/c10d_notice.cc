@@ -65,7 +65,7 @@ void C10dWatch::run() {
       news_.tell_notice(peer_, notice_.reason.data());
     }
   } catch (const std::exception& error) {
-    if (!is_closing_) news_.tell_gone(peer_, first_line(error));
+    if (!is_closing_) news_.tell_gone(peer_, first_line(error.what()));
   }
 }
 

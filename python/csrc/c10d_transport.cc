@@ -51,7 +51,7 @@ Status C10dTransport::start(Transfer& transfer, Direction direction) {
                                            : group_->recv(tensors, peer, kMessageTag),
              transfer);
   } catch (const std::exception& error) {
-    news_->tell_failed(transfer.peer, first_line(error));
+    news_->tell_failed(transfer.peer, first_line(error.what()));
   }
   return {};
 }

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,9 +21,6 @@ inline std::vector<at::Tensor> tensor_over(std::span<std::byte> bytes) {
   return {at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, at::kByte)};
 }
 
-inline std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace nf::torch_front

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "c10d_work.h"
+
 namespace nf::torch_front {
 namespace {
 
@@ -62,9 +64,8 @@ Status PeerWatch::name_the_silent(std::uint64_t step, const Status& why) {
 
 Status PeerWatch::engine_failure(std::uint64_t step, const std::string& words, Duration patience) {
   NF_RETURN_IF_ERROR(transport_.peers(step, patience));
-  const std::string line = words.substr(0, words.find('\n'));
   const std::string whom = whom_it_waits_for(step, has_failed() ? Duration::zero() : kSigning);
-  return {ErrorCode::kPeerLost, c10::str("waited in vain", whom, ": ", line)};
+  return {ErrorCode::kPeerLost, c10::str("waited in vain", whom, ": ", first_line(words))};
 }
 
 // Ranks that wait for long sign in the store: those that have not are waited for. Of several, all

@@ -11,7 +11,6 @@ namespace nf::cxl {
 namespace {
 
 constexpr std::byte kClosedByte{121};  // five closed gates
-constexpr std::size_t kCodesAlignment = 16;
 constexpr std::size_t kMostPlanes = 8;
 
 SignFormat format_of(Mode mode, std::uint32_t contributions) {
@@ -73,11 +72,6 @@ void put_trits(std::span<const Line> planes, std::span<std::byte> bytes) {
 
 std::size_t code_bytes(Mode mode, std::size_t count, std::uint32_t contributions) {
   return format_of(mode, contributions).code_bytes(count);
-}
-
-std::size_t codes_at(std::size_t count) {
-  const std::size_t scales = 4 * ((count + kSignBlock - 1) / kSignBlock);
-  return (scales + kCodesAlignment - 1) / kCodesAlignment * kCodesAlignment;
 }
 
 std::size_t gradient_lines(Mode mode, std::size_t count) {

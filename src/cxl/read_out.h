@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <span>
 
+#include "codec/sign/sign_format.h"
 #include "cxl/line.h"
 #include "cxl/mode.h"
 
 namespace nf::cxl {
 
-// Of a g_binary or g_ternary message of `count` values, the digits of one contribution or the codes
-// of a sum: bytes, and where they begin (after the scales and their padding).
+// Bytes of the digits of one contribution, or of the codes of a sum, in a g_binary or g_ternary
+// message of `count` values. They begin at sign_codes_at(count).
 std::size_t code_bytes(Mode mode, std::size_t count, std::uint32_t contributions);
-std::size_t codes_at(std::size_t count);
 
 // Gradient lines that the digits of so many values take.
 std::size_t gradient_lines(Mode mode, std::size_t count);

@@ -32,7 +32,7 @@ SharedPlan plan_shared(Mode mode, std::span<const SharedMessage> messages) {
     } else {
       const std::size_t blocks = (count + kSignBlock - 1) / kSignBlock;
       add(Mode::kFp32, i, 0, 4 * blocks);
-      add(mode, i, codes_at(count), code_bytes(mode, count, 1));
+      add(mode, i, sign_codes_at(count), code_bytes(mode, count, 1));
     }
     plan.sum_bytes += whole_lines(messages[i].sum.size());
   }

@@ -259,7 +259,7 @@ class Shared : public SharedReducer {
       scale = poison_unless_finite(scale);
       std::memcpy(&message.sum[4 * b], &scale, 4);
     }
-    const std::size_t codes = cxl::codes_at(message.slice.count);
+    const std::size_t codes = sign_codes_at(message.slice.count);
     std::fill(message.sum.begin() + static_cast<std::ptrdiff_t>(4 * blocks),
               message.sum.begin() + static_cast<std::ptrdiff_t>(codes), std::byte{0});
   }

@@ -121,7 +121,7 @@ Expected<std::vector<Line>> Workload::expected_planes() const {
   const Slice slice{.count = std::size_t{options_.lines} * elements_of(options_.mode),
                     .ranks = options_.workers};
   const auto message_of = [&](std::uint32_t worker) {
-    std::vector<std::byte> message(codes_at(slice.count));
+    std::vector<std::byte> message(sign_codes_at(slice.count));
     const auto bytes = std::as_bytes(
         std::span(data_).subspan(std::size_t{worker} * options_.lines, options_.lines));
     message.insert(message.end(), bytes.begin(), bytes.end());
@@ -134,7 +134,7 @@ Expected<std::vector<Line>> Workload::expected_planes() const {
                                        {.encoder = k}, message_of(k), 0, merged));
     sum = std::move(merged);
   }
-  const std::span<const std::byte> codes = std::span(sum).subspan(codes_at(slice.count));
+  const std::span<const std::byte> codes = std::span(sum).subspan(sign_codes_at(slice.count));
   const unsigned planes = planes_of(options_.mode, options_.workers);
   const std::size_t elements = elements_of(options_.mode);
   std::vector<Line> all(std::size_t{options_.lines} * planes);

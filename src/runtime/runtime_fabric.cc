@@ -135,7 +135,7 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
 
   const std::lock_guard lock(mutex_);
   if (!status.ok()) return fail(status);
-  step.norms[sum.bucket().index] = sum.norms();
+  step.norms[sum.bucket().index] = std::move(sum.norms());
   const double size = sent * static_cast<double>(size_of(sum.bucket().values.type));
   for (const BucketSlot& slot : sum.bucket().slots) {
     step.traffic[binding_.region_of(slot.parameter)].dense_bytes +=

@@ -41,7 +41,7 @@ void expect_codes_of(Mode mode, std::size_t count, std::uint32_t workers) {
   Message sum;
   for (std::uint32_t k = 0; k < workers; ++k) {
     const Message own = encoded(**codec, slice, generator, k);
-    const auto digits = std::span(own).subspan(codes_at(count));
+    const auto digits = std::span(own).subspan(sign_codes_at(count));
     ASSERT_EQ(digits.size(), code_bytes(mode, count, 1));
     for (std::size_t line = 0; line < lines; ++line) {
       Digits decoded;
@@ -64,7 +64,7 @@ void expect_codes_of(Mode mode, std::size_t count, std::uint32_t workers) {
     put_codes(mode, workers, std::span(counters).subspan(line * planes, planes), line, count,
               codes);
   }
-  const Message expected(sum.begin() + static_cast<long>(codes_at(count)), sum.end());
+  const Message expected(sum.begin() + static_cast<long>(sign_codes_at(count)), sum.end());
   EXPECT_EQ(codes, expected) << to_string(mode) << ", " << count << " values, " << workers;
 }
 

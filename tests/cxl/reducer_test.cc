@@ -51,7 +51,7 @@ void write_all(Reducer& reducer, Generator& generator, const RegionConfig& confi
 using Message = std::vector<std::byte>;
 
 Message message_of(std::size_t count, std::span<const Line> digits) {
-  Message message(codes_at(count));
+  Message message(sign_codes_at(count));
   for (const Line& line : digits) {
     message.insert(message.end(), bytes_of(line).begin(), bytes_of(line).end());
   }
@@ -106,7 +106,7 @@ TEST_P(SignModes, CountLikeTheCodecForOneTo64Workers) {
     const auto written = contributions(generator, mode, workers, kLines);
     ASSERT_NO_FATAL_FAILURE(write_all(reducer, generator, config, written));
     Message expected = merged(**codec, {.count = count, .ranks = workers}, written);
-    expected.erase(expected.begin(), expected.begin() + static_cast<long>(codes_at(count)));
+    expected.erase(expected.begin(), expected.begin() + static_cast<long>(sign_codes_at(count)));
     ASSERT_EQ(read_sum(reducer, config, count), expected) << workers << " workers";
   }
 }

@@ -262,7 +262,7 @@ TEST(SharedReducer, TellsAllOfBytesThatAreNoDigits) {
     ASSERT_TRUE(reducer) << reducer.status().message();
     const Slice slice{.count = 1000, .ranks = 2};
     Message own = encoded(**codec, slice, options.rank);
-    if (options.rank == 1) own[cxl::codes_at(slice.count)] = std::byte{250};
+    if (options.rank == 1) own[sign_codes_at(slice.count)] = std::byte{250};
     Message sum((*codec)->encoded_size(slice, 2));
     const SharedMessage message{.slice = slice, .own = own, .sum = sum};
     const Status status = (*reducer)->sum(**codec, std::span(&message, 1));
