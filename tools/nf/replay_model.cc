@@ -6,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "codec/sign/sign_format.h"
 #include "collective/traffic_model.h"
 #include "cxl/formula.h"
 #include "cxl/read_out.h"
@@ -70,7 +71,7 @@ cxl::Mode mode_of(const std::string& codec) {
 Reduction cxl_seconds(const ReplayCase& one, std::size_t values) {
   const cxl::Mode mode = mode_of(one.codec);
   const auto lines = static_cast<double>(cxl::gradient_lines(mode, values));
-  const auto scales = static_cast<double>(cxl::lines_of(cxl::codes_at(values)));
+  const auto scales = static_cast<double>(cxl::lines_of(sign_codes_at(values)));
   const double results = cxl::result_windows_of(mode, one.workers);
   const cxl::ServiceTimes codes = cxl::service_times(one.timing, mode, one.workers, one.order);
   const cxl::ServiceTimes fp32 =
