@@ -137,6 +137,21 @@ TEST_P(DeviceCodecs, AgreeForLargeBatches) {
 INSTANTIATE_TEST_SUITE_P(All, DeviceCodecs, testing::ValuesIn(kSpellings),
                          [](const auto& test) { return test_name(test.param); });
 
+// So many that a warp takes several rounds of super-groups: an odd number of them, and more.
+TEST(DeviceCodec, AgreesForManyRoundsOfSuperGroups) {
+  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "dynamiq+width=4"}) {
+    for (const std::size_t count : {17'000'003, 36'000'001}) {
+      check_on_device({.codec = codec,
+                       .type = DataType::kBfloat16,
+                       .ranks = 2,
+                       .seed = 6,
+                       .pieces = {{.count = count}}});
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST(DeviceCodec, IsThereForEveryBuiltinCodec) {
   for (const CodecEntry& entry : builtin_codecs()) {
     const auto codec = make_codec(entry.example);

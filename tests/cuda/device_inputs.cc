@@ -23,6 +23,7 @@ float value_of(Generator& random, Input input, float scale) {
     case Input::kZeros: return 0;
     case Input::kTiny: return std::ldexp(normal, exponent(-149, -95));
     case Input::kHuge: return std::ldexp(normal, exponent(118, 128));
+    case Input::kSteep: return random.below(4) == 0 ? 0 : scale * normal;
     case Input::kHostile: break;
   }
   switch (random.below(12)) {
@@ -47,6 +48,9 @@ std::vector<std::byte> make_values(Generator& random, DataType type, Input input
       scale = std::ldexp(
           1.0f, static_cast<int>(random.below(static_cast<std::uint64_t>(2 * most))) - most);
       is_calm = random.below(3) == 0;
+    }
+    if (input == Input::kSteep && i % 16 == 0) {
+      scale = std::ldexp(1.0f, -25 * static_cast<int>(random.below(6)));
     }
     const bool is_hostile = input == Input::kHostile;
     float value = value_of(random, is_hostile && is_calm ? Input::kMixture : input, scale);

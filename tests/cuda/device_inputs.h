@@ -17,13 +17,15 @@ enum class Input {
   kZeros,
   kTiny,     // denormals, and magnitudes around 2^-100
   kHuge,     // magnitudes around 2^126, and what rounds to infinity
+  kSteep,    // zeros, and groups up to 2^-125 below others of their super-group
   kHostile,  // NaN, infinities, random bits, lone outliers
 };
 inline constexpr Input kAllInputs[] = {Input::kMixture, Input::kOffset, Input::kConstant,
                                        Input::kZeros,   Input::kTiny,   Input::kHuge,
-                                       Input::kHostile};
+                                       Input::kSteep,   Input::kHostile};
 
-// A rank's values of a parameter, as the bytes of their type. Every 256 have a scale of their own.
+// A rank's values of a parameter, as the bytes of their type. Every 256 have a scale of their own;
+// of kSteep every 16.
 std::vector<std::byte> make_values(Generator& random, DataType type, Input input,
                                    std::size_t count);
 
