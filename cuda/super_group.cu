@@ -96,6 +96,27 @@ device::SuperGroupMessage<Byte> message_of(const DeviceMessageOf<Byte>& message)
   return {message.bytes, message.origin.encoder, static_cast<float>(message.origin.contributions)};
 }
 
+// How many super-groups a warp takes: at most 32, and an even number, since of an odd one two teams
+// take the last value by value. Enough warps to fill the device several times over, or fewer with
+// as many as they can take; of what is not much less, the number that fills the last wave of thread
+// blocks best.
+std::uint32_t super_groups_per_warp(std::uint32_t blocks, unsigned resident) {
+  constexpr std::uint32_t kRounds = 4;
+  constexpr std::uint32_t kWarps = device::kSuperGroupThreads / device::kWarp;
+  const std::uint32_t wave = multiprocessors() * resident;
+  const std::uint32_t most =
+      std::clamp(blocks / (wave * kWarps * kRounds) / 2 * 2, 2u, device::kWarp);
+  std::uint32_t best = most;
+  std::uint64_t least = ~std::uint64_t{0};  // super-groups that the warps of one place have to take
+  for (std::uint32_t each = most; each >= 2 && 2 * each >= most; each -= 2) {
+    const std::uint64_t time = std::uint64_t{each} * grid_of(grid_of(blocks, each * kWarps), wave);
+    if (time >= least) continue;
+    least = time;
+    best = each;
+  }
+  return best;
+}
+
 // All there is to do for a message without any super-group.
 Status clear(const DeviceMessage& message, cudaStream_t stream) {
   return to_status(cudaMemsetAsync(message.bytes, 0, message.size, stream), "cudaMemsetAsync");
@@ -121,13 +142,8 @@ Status SuperGroupDevice::combine_statistics(const Batch& batch, std::uint32_t ra
 }
 
 SuperGroupLaunch SuperGroupDevice::start(const Batch& batch, const device::SuperGroupLayout& layout,
-                                         cudaStream_t stream) const {
-  // Enough warps to fill the device several times over, or fewer with as many super-groups each as
-  // they can take.
-  constexpr std::uint32_t kResidentWarps = 32;
-  constexpr std::uint32_t kRounds = 4;
-  const std::uint32_t warps = multiprocessors() * kResidentWarps * kRounds;
-  const std::uint32_t per_warp = std::clamp(batch.blocks / warps, 2u, device::kWarp);
+                                         cudaStream_t stream, unsigned resident) const {
+  const std::uint32_t per_warp = super_groups_per_warp(batch.blocks, resident);
   SuperGroupLaunch launch{.type = batch.type,
                           .ranks = batch.ranks,
                           .job = {.pieces = batch.pieces,
@@ -160,7 +176,8 @@ Status SuperGroupDevice::encode(const Batch& batch, const DeviceMessage& out,
 
 Status SuperGroupDevice::decode(const Batch& batch, const ConstDeviceMessage& in,
                                 cudaStream_t stream) const {
-  return run(device::SuperGroupOp::kDecode, start(batch, layout(in), stream), message_of(in));
+  return run(device::SuperGroupOp::kDecode, start(batch, layout(in), stream, decoding_blocks()),
+             message_of(in));
 }
 
 Status SuperGroupDevice::decode_add(const Batch& batch, const ConstDeviceMessage& in,

@@ -45,7 +45,10 @@ class SuperGroupDevice : public DeviceCodec {
   virtual Status run(device::SuperGroupOp op, const SuperGroupLaunch& launch,
                      const device::SuperGroupMessage<const std::byte>& in) const = 0;
   virtual Status fold(const SuperGroupLaunch& launch, const device::SuperGroupFolded& in) const = 0;
+  // Thread blocks that a multiprocessor holds of decode().
+  virtual unsigned decoding_blocks() const { return kResidentBlocks; }
 
+  static constexpr unsigned kResidentBlocks = 4;
   unsigned width() const { return width_; }
 
  private:
@@ -54,7 +57,7 @@ class SuperGroupDevice : public DeviceCodec {
     return {message.piece_at, message.places, width_};
   }
   SuperGroupLaunch start(const Batch& batch, const device::SuperGroupLayout& layout,
-                         cudaStream_t stream) const;
+                         cudaStream_t stream, unsigned resident = kResidentBlocks) const;
   SuperGroupLaunch start(const Batch& batch, const DeviceMessage& out, cudaStream_t stream) const;
 
   const unsigned width_;
