@@ -39,8 +39,13 @@ struct alignas(16) Facts {
   std::uint32_t out_unit = 0;
 };
 
+// Thread blocks that a multiprocessor holds: to decode codes of one width takes few registers.
+constexpr unsigned resident_blocks(SuperGroupOp op, unsigned width) {
+  return op == SuperGroupOp::kDecode && width == 4 ? 5 : 4;
+}
+
 template <DataType kType, SuperGroupOp kOp, unsigned kWidth>
-__global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
+__global__ void __launch_bounds__(device::kSuperGroupThreads, resident_blocks(kOp, kWidth))
     transform(SuperGroupJob job, SuperGroupLayout layout, In in, Out out, std::uint64_t out_size) {
   constexpr bool kReadsValues = kOp != SuperGroupOp::kDecode;
   constexpr bool kDecodes = kOp != SuperGroupOp::kEncode;
@@ -165,6 +170,10 @@ class WaterfillDevice final : public SuperGroupDevice {
 
   Status fold(const SuperGroupLaunch& launch, const SuperGroupFolded& in) const override {
     return fold_waterfill(width(), launch, in);
+  }
+
+  unsigned decoding_blocks() const override {
+    return resident_blocks(SuperGroupOp::kDecode, width());
   }
 
  private:
