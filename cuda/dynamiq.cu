@@ -75,20 +75,20 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
     }
     __syncwarp();
 
-    // Super-group i of the team's.
-    const std::uint32_t base = lane.team * segment.each;
-    const auto step = [&]<bool kWhole>(std::uint32_t i) {
-      const Facts& known = facts[base + i];
+    // The team's super-group of a round.
+    const auto step = [&]<bool kWhole>(std::uint32_t round) {
+      const std::uint32_t i = Lane<kRun>::kTeams * round + lane.team;
+      const Facts& known = facts[i];
       // Values that lie from this lane's first one on.
       const int held = kWhole ? static_cast<int>(kGroup)
-                              : static_cast<int>(segment.held(base + i) - lane.element);
+                              : static_cast<int>(segment.held(i) - lane.element);
       const bool has_group = kWhole || held > -static_cast<int>(lane.first);
       const unsigned width = kWidth != 0 ? kWidth : known.width;
       const std::uint32_t scales_at = known.scales + 2 * lane.group;
       const std::uint32_t codes_at =
           known.codes + lane.group * static_cast<unsigned>(group_bytes(width));
 
-      std::byte* const at = segment.values<kType>(base + i, lane.element);
+      std::byte* const at = segment.values<kType>(i, lane.element);
       RunWords<kType, kRun> words;
       if constexpr (kReadsValues) words.template load<kWhole>(at, held);
       Runs<kRun> values;
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
                                                    has_group, out.bytes + codes_at);
         });
         device::put_dynamiq_scale(lane, scales.byte, held, out.bytes + scales_at);
-        if (lane.index == 0) facts[base + i].out_unit = scales.unit;
+        if (lane.index == 0) facts[i].out_unit = scales.unit;
       }
     };
     const std::uint32_t whole = segment.whole_of(Lane<kRun>::kTeams);

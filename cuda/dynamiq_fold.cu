@@ -55,15 +55,15 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
     }
     __syncwarp();
 
-    // Super-group i of the team's.
-    const std::uint32_t base = lane.team * segment.each;
-    const auto step = [&]<bool kWhole>(std::uint32_t i) {
-      const FoldFacts& known = facts[base + i];
+    // The team's super-group of a round.
+    const auto step = [&]<bool kWhole>(std::uint32_t round) {
+      const std::uint32_t i = Lane<kRun>::kTeams * round + lane.team;
+      const FoldFacts& known = facts[i];
       const int held = kWhole ? static_cast<int>(kGroup)
-                              : static_cast<int>(segment.held(base + i) - lane.element);
+                              : static_cast<int>(segment.held(i) - lane.element);
       const bool has_group = kWhole || held > -static_cast<int>(lane.first);
       RunWords<kType, kRun> words;
-      words.template load<kWhole>(segment.values<kType>(base + i, lane.element), held);
+      words.template load<kWhole>(segment.values<kType>(i, lane.element), held);
       Runs<kRun> values;
       words.widen_to(values);
 

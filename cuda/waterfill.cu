@@ -87,12 +87,12 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, resident_blocks(kO
     }
     __syncwarp();
 
-    // Super-group i of the team's.
-    const std::uint32_t base = lane.team * segment.each;
-    const auto step = [&]<bool kWhole>(std::uint32_t i) {
-      const Facts& known = facts[base + i];
+    // The team's super-group of a round.
+    const auto step = [&]<bool kWhole>(std::uint32_t round) {
+      const std::uint32_t i = Lane<kRun>::kTeams * round + lane.team;
+      const Facts& known = facts[i];
       // Values that lie from this lane's first one on.
-      const int held = kWhole ? 0 : static_cast<int>(segment.held(base + i) - lane.element);
+      const int held = kWhole ? 0 : static_cast<int>(segment.held(i) - lane.element);
       const unsigned width = kWidth != 0 ? kWidth : known.width;
       const bool has_bytes =
           (kWhole || held > -static_cast<int>(lane.first)) && (kWidth != 0 || width != 0);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, resident_blocks(kO
           known.codes + lane.group * static_cast<unsigned>(group_bytes(width));
       const WaterfillGrid grid = device::waterfill_grid<kWidth>(width, known.grid_step);
 
-      std::byte* const at = segment.values<kType>(base + i, lane.element);
+      std::byte* const at = segment.values<kType>(i, lane.element);
       RunWords<kType, kRun> words;
       if constexpr (kReadsValues) words.template load<kWhole>(at, held);
       Runs<kRun> values;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, resident_blocks(kO
         if (lane.part == 0 && has_bytes) {
           out.bytes[scales_at] = static_cast<std::byte>(scales.byte);
         }
-        if (lane.index == 0) facts[base + i].out_unit = scales.unit;
+        if (lane.index == 0) facts[i].out_unit = scales.unit;
       }
     };
     const std::uint32_t whole = segment.whole_of(Lane<kRun>::kTeams);

@@ -64,14 +64,14 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, kWidth == 0 ? 3 : 
     }
     __syncwarp();
 
-    // Super-group i of the team's.
-    const std::uint32_t base = lane.team * segment.each;
-    const auto step = [&]<bool kWhole>(std::uint32_t i) {
-      const FoldFacts& known = facts[base + i];
-      const int held = kWhole ? 0 : static_cast<int>(segment.held(base + i) - lane.element);
+    // The team's super-group of a round.
+    const auto step = [&]<bool kWhole>(std::uint32_t round) {
+      const std::uint32_t i = Lane<kRun>::kTeams * round + lane.team;
+      const FoldFacts& known = facts[i];
+      const int held = kWhole ? 0 : static_cast<int>(segment.held(i) - lane.element);
       const bool has_group = kWhole || held > -static_cast<int>(lane.first);
       RunWords<kType, kRun> words;
-      words.template load<kWhole>(segment.values<kType>(base + i, lane.element), held);
+      words.template load<kWhole>(segment.values<kType>(i, lane.element), held);
       Runs<kRun> values;
       words.widen_to(values);
 
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, kWidth == 0 ? 3 : 
         if (m % kTeam == 0) {
           own_key = device::block_key(job.step_key, segment.piece.parameter,
                                       in.messages[min(m + lane.index, in.count - 1)].encoder,
-                                      DrawPurpose::kDither, first_block + base + i);
+                                      DrawPurpose::kDither, first_block + i);
         }
         const device::DrawWords draws(device::from_lane<kTeam>(own_key.start, m % kTeam),
                                       device::from_lane<kTeam>(own_key.twist, m % kTeam), lane);

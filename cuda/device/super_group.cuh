@@ -3,8 +3,9 @@
 // Of every group of 32 elements a lane holds a run of kRun in the first half and the run 16 behind
 // it: what shares a draw word, and a byte in the plane of four bits, lies in one lane. 2 or 4 lanes
 // make a group, 16 or 32 (a team) a super-group. A warp takes up to 32 consecutive super-groups of
-// one piece, each team an equal share of them in a row. Before that, each lane works out what there
-// is to know of one super-group (keys of draws, mean, unit, place), and hands it out by shuffles.
+// one piece, which its teams take in turn: what a warp reads and writes at once lies side by side.
+// Before that, each lane works out what there is to know of one super-group (keys of draws, mean,
+// unit, place), and hands it out in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +78,8 @@ struct Lane {
   unsigned element = group * kGroup + first;  // in the super-group
 };
 
-// Up to 32 super-groups of one piece, of which each team takes `each`, the last one maybe fewer.
+// Up to 32 super-groups of one piece, which teams take in turn: team t those of number t, t + teams,
+// ... in `each` rounds, of which the last may have none for it.
 struct Segment {
   cuda::DevicePiece piece;
   std::uint32_t piece_index = 0;
@@ -98,12 +100,9 @@ struct Segment {
     return reinterpret_cast<const std::uint32_t*>(piece.statistics)[first + i];
   }
   __device__ float mean(std::uint32_t i) const { return __uint_as_float(statistics(i) << 16); }
-  // How many of its super-groups every team has that are whole.
+  // Rounds in which every team has a whole one.
   __device__ std::uint32_t whole_of(unsigned teams) const {
-    const std::uint32_t whole =
-        min(count, piece.count / static_cast<std::uint32_t>(kSuperGroup) - first);
-    const std::uint32_t before = (teams - 1) * each;
-    return whole > before ? whole - before : 0;
+    return min(count, piece.count / static_cast<std::uint32_t>(kSuperGroup) - first) / teams;
   }
   // Values of super-group i of the segment; none behind its end.
   __device__ std::uint32_t held(std::uint32_t i) const {
