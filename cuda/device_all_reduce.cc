@@ -178,8 +178,17 @@ Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) 
   if (status.ok()) status = layout.plan().make(stream);
   if (status.ok()) status = sum_tiles(layout, call, stream);
   if (status.ok()) status = layout.copy_out(stream);
-  if (!status.ok()) transport_.abort(status);
+  if (!status.ok()) {
+    static_cast<void>(wait_for_exchanges(stream));
+    transport_.abort(status);
+  }
   return status;
+}
+
+// Of a sum that broke off. Memory is given back in the order of `stream`, and so after them.
+Status DeviceAllReduce::wait_for_exchanges(cudaStream_t stream) {
+  NF_RETURN_IF_ERROR(to_status(cudaEventRecord(arrived_.front(), wire_), "record"));
+  return to_status(cudaStreamWaitEvent(stream, arrived_.front()), "wait");
 }
 
 // Every rank combines its part of all ranks' statistics, and everybody takes over its bytes.

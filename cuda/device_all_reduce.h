@@ -59,6 +59,7 @@ class DeviceAllReduce final : public DeviceSum {
   Status compute(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t tile,
                  std::size_t round, cudaStream_t stream);
   Status communicate(const DeviceLayout& layout, std::uint32_t tile, std::size_t round);
+  Status wait_for_exchanges(cudaStream_t stream);
   Status make_message(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t chunk,
                       std::uint32_t tile, Origin origin, const MessageSlot& slot,
                       cudaStream_t stream);

@@ -13,8 +13,10 @@ class PoolAllocator final : public DeviceAllocator {
     static_cast<void>(cudaGetLastError());  // it is told here, not at the next launch
     return nullptr;
   }
-  // Waits for all work on the device, which may still use it.
-  void free(void* memory) override { static_cast<void>(cudaFree(memory)); }
+  // Not cudaFree(), which waits for nobody where the memory is of a pool.
+  void free(void* memory, cudaStream_t stream) override {
+    if (cudaFreeAsync(memory, stream) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  }
 };
 
 }  // namespace
@@ -25,19 +27,21 @@ DeviceAllocator& pool_allocator() {
 }
 
 Status DeviceBuffer::reserve(std::size_t size, cudaStream_t stream) {
-  if (size <= size_) return {};
-  reset();
-  memory_ = allocator_.allocate(size, stream);
-  if (memory_ == nullptr) {
-    return {ErrorCode::kOutOfMemory,
-            "no " + std::to_string(size) + " bytes of device memory are left"};
+  if (size > size_) {
+    reset();
+    memory_ = allocator_.allocate(size, stream);
+    if (memory_ == nullptr) {
+      return {ErrorCode::kOutOfMemory,
+              "no " + std::to_string(size) + " bytes of device memory are left"};
+    }
+    size_ = size;
   }
-  size_ = size;
+  stream_ = stream;
   return {};
 }
 
 void DeviceBuffer::reset() {
-  if (memory_ != nullptr) allocator_.free(memory_);
+  if (memory_ != nullptr) allocator_.free(memory_, stream_);
   memory_ = nullptr;
   size_ = 0;
 }

@@ -15,8 +15,8 @@ class DeviceAllocator {
   virtual ~DeviceAllocator() = default;
   // Null where there is none left. Aligned to kDeviceAlignment; ready for work on `stream`.
   virtual void* allocate(std::size_t size, cudaStream_t stream) = 0;
-  // Once the work on that stream is done with it.
-  virtual void free(void* memory) = 0;
+  // Once what is on `stream` now is done with it. Nobody waits.
+  virtual void free(void* memory, cudaStream_t stream) = 0;
 };
 
 // The current device's memory pool.
@@ -33,7 +33,9 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
 }
 
-// Memory that grows and never shrinks.
+// Memory that grows and never shrinks. It is given back in the order of the stream that it was last
+// reserved for: that stream lives until reset(), and work of other streams on the memory comes
+// before what is on it then.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(DeviceAllocator& allocator) : allocator_(allocator) {}
@@ -56,6 +58,7 @@ class DeviceBuffer {
   DeviceAllocator& allocator_;
   void* memory_ = nullptr;
   std::size_t size_ = 0;
+  cudaStream_t stream_ = nullptr;  // that it was last reserved for
 };
 
 }  // namespace nf::cuda

@@ -54,7 +54,7 @@ class LowRankMemory {
 
   // Keeps the room for when it comes again.
   void forget(std::uint64_t parameter);
-  // Gives up the room, too, and may wait for the device.
+  // Gives up the room, too.
   void drop(std::uint64_t parameter);
 
   // Work that comes on `home` now comes after all use. Then, as AllReduce has them; both wait for

@@ -47,7 +47,8 @@ class CachingAllocator final : public cuda::DeviceAllocator {
     }
   }
 
-  void free(void* memory) override {
+  // In the order of its own stream.
+  void free(void* memory, cudaStream_t) override {
     const std::lock_guard lock(mutex_);
     blocks_.erase(memory);
   }

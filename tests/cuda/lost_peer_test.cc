@@ -2,51 +2,16 @@
 // peer up, and only then does the device go on.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-
 #include "cuda/device_copy.h"
 #include "cuda/device_path.h"
 #include "cuda/launch.h"
 #include "cuda/loopback.h"
+#include "cuda/stuck_work.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
 
 namespace nf {
 namespace {
-
-// Work on a stream that ends once it is given up, or after a time that no test should need.
-class StuckWork {
- public:
-  ~StuckWork() { give_up(); }
-
-  Status put_on(cudaStream_t stream) {
-    const auto wait = [](void* self) { static_cast<StuckWork*>(self)->wait(); };
-    return cuda::to_status(cudaLaunchHostFunc(stream, wait, this), "work that waits");
-  }
-  void give_up() {
-    const std::lock_guard lock(mutex_);
-    is_given_up_ = true;
-    changed_.notify_all();
-  }
-  bool is_over() {
-    const std::lock_guard lock(mutex_);
-    return is_over_;
-  }
-
- private:
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_given_up_; });
-    is_over_ = true;
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_given_up_ = false;
-  bool is_over_ = false;
-};
 
 class NoEngine final : public DenseSum {
  public:
@@ -73,7 +38,7 @@ TEST(LostPeer, IsToldWhileTheDeviceStillWaits) {
                                   .look_around = look_around},
                                  std::move(options));
     };
-    StuckWork stuck;
+    test::StuckWork stuck;
     void* memory = nullptr;
     const auto average = [&](Fabric& fabric, Bucket bucket) {
       const std::size_t size = bucket.values.count * size_of(bucket.values.type);

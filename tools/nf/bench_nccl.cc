@@ -29,6 +29,7 @@ class DeviceBench final : public NcclBench {
   ~DeviceBench() override {
     sum_.reset();
     memories_.reset();
+    room_.reset();  // in the order of the stream
     if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
   }
 

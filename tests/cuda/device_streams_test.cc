@@ -1,0 +1,88 @@
+// What a sum does with its streams, seen by a transport that moves nothing.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "cuda/device_all_reduce.h"
+#include "cuda/device_copy.h"
+#include "cuda/stuck_work.h"
+
+namespace nf {
+namespace {
+
+using test::expect_cuda;
+using test::expect_ok;
+
+// Rank 0 of two. An exchange is what a test says, and never arrives.
+class IdleTransport final : public cuda::StreamTransport {
+ public:
+  using Exchange = std::function<Status(int call, cudaStream_t stream)>;
+  explicit IdleTransport(Exchange exchange) : exchange_(std::move(exchange)) {}
+
+  std::string_view name() const override { return "idle"; }
+  std::uint32_t rank() const override { return 0; }
+  std::uint32_t ranks() const override { return 2; }
+  Status exchange(std::span<const cuda::StreamTransfer>, std::span<const cuda::StreamTransfer>,
+                  cudaStream_t stream) override {
+    return exchange_(++calls_, stream);
+  }
+  Status health() override { return failure_; }
+  void abort(const Status& why) override { failure_ = why; }
+
+ private:
+  const Exchange exchange_;
+  int calls_ = 0;
+  Status failure_;
+};
+
+class DeviceStreams : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+    expect_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    values_.emplace(std::vector<float>(kCount, 1));
+  }
+  void TearDown() override {
+    if (stream_ != nullptr) expect_cuda(cudaStreamDestroy(stream_));
+  }
+
+  // Without statistics: each round of the one tile is an exchange.
+  static auto make_sum(IdleTransport& transport) {
+    auto sum = cuda::DeviceAllReduce::create(transport, {.codec = "bf16"});
+    expect_ok(sum.status(), "the sum");
+    return std::move(*sum);
+  }
+  Status enqueue(cuda::DeviceAllReduce& sum) {
+    const Gradient gradient{.parameter = 1,
+                            .values = Values(values_->as<float>(), kCount, DataType::kFloat32)};
+    return sum.enqueue({.gradients = {&gradient, 1}}, stream_);
+  }
+
+  static constexpr std::size_t kCount = 1 << 12;
+  cudaStream_t stream_ = nullptr;
+  std::optional<test::DeviceCopy> values_;
+};
+
+// Memory is given back in the order of the stream that the sum was put on.
+TEST_F(DeviceStreams, WaitForTheExchangesOfASumThatBrokeOff) {
+  test::StuckWork stuck;
+  IdleTransport transport([&](int call, cudaStream_t wire) {
+    if (call == 1) return Status();
+    expect_ok(stuck.put_on(wire), "an exchange that waits");
+    return Status(ErrorCode::kPeerLost, "the other rank is gone");
+  });
+  const auto sum = make_sum(transport);
+  EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // its kernels have ended
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  stuck.give_up();
+  expect_cuda(cudaStreamSynchronize(stream_));
+  EXPECT_TRUE(stuck.is_over());
+  EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);  // as the transport says
+}
+
+}  // namespace
+}  // namespace nf

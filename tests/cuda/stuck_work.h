@@ -1,0 +1,46 @@
+// Work that keeps a stream busy for as long as a test wants.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "cuda/launch.h"
+
+namespace nf::test {
+
+// Work on a stream that ends once it is given up, or after a time that no test should need.
+class StuckWork {
+ public:
+  ~StuckWork() { give_up(); }
+
+  Status put_on(cudaStream_t stream) {
+    const auto wait = [](void* self) { static_cast<StuckWork*>(self)->wait(); };
+    return cuda::to_status(cudaLaunchHostFunc(stream, wait, this), "work that waits");
+  }
+  void give_up() {
+    const std::lock_guard lock(mutex_);
+    is_given_up_ = true;
+    changed_.notify_all();
+  }
+  bool is_over() {
+    const std::lock_guard lock(mutex_);
+    return is_over_;
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_given_up_; });
+    is_over_ = true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_given_up_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace nf::test
