@@ -8,14 +8,71 @@
 namespace nf::cuda {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // How long an abort waits for an exchange that is being put on a stream.
 constexpr std::chrono::seconds kPatience{2};
+// How long a rank sleeps between two looks at whether all have met, and at the other ranks.
+constexpr std::chrono::milliseconds kNap{1};
+constexpr std::chrono::milliseconds kLookAround{200};
+
+bool is_going_well(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
 
 Status to_status(ncclResult_t result, std::string_view what) {
-  if (result == ncclSuccess || result == ncclInProgress) return {};
+  if (is_going_well(result)) return {};
   const bool is_remote = result == ncclRemoteError || result == ncclSystemError;
   return {is_remote ? ErrorCode::kPeerLost : ErrorCode::kUnsupported,
           fmt::format("NCCL, {}: {}", what, ncclGetErrorString(result))};
+}
+
+ncclResult_t state_of(ncclComm_t communicator) {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(communicator, &state);
+  return asked != ncclSuccess ? asked : state;
+}
+
+double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The end of a call that did not wait for the other ranks, which came `result` of.
+Status wait_for_all(ncclComm_t communicator, ncclResult_t result, const NcclMeeting& meeting,
+                    Clock::time_point begin) {
+  if (is_going_well(result)) result = state_of(communicator);
+  for (Duration next_look = kLookAround; result == ncclInProgress;
+       result = state_of(communicator)) {
+    std::this_thread::sleep_for(kNap);
+    const Duration waited = Clock::now() - begin;
+    const bool is_over = waited >= meeting.timeout;
+    if (meeting.look_around && (is_over || waited >= next_look)) {
+      next_look = waited + kLookAround;
+      NF_RETURN_IF_ERROR(meeting.look_around(waited));
+    }
+    if (is_over) {
+      return {ErrorCode::kDeadlineExceeded,
+              fmt::format("NCCL: rank {} has waited {:.1f} s for all of {} ranks to meet; see "
+                          "whether they all live, and with NCCL_DEBUG=INFO whether they can reach "
+                          "each other",
+                          meeting.rank, seconds(waited), meeting.ranks)};
+    }
+  }
+  return to_status(result, "meeting the other ranks");
+}
+
+// Of calls that do not wait for the other ranks. Null where it could not even begin.
+ncclResult_t begin_meeting(const NcclMeeting& meeting, ncclComm_t* communicator) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return ncclCommInitRankConfig(communicator, static_cast<int>(meeting.ranks), meeting.identity,
+                                static_cast<int>(meeting.rank), &config);
+}
+
+// A communicator of the same ranks whose calls return once their work is on the stream: one whose
+// calls do not wait has NCCL start a thread for every exchange.
+ncclResult_t begin_split(const NcclMeeting& meeting, ncclComm_t from, ncclComm_t* communicator) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  return ncclCommSplit(from, 0, static_cast<int>(meeting.rank), communicator, &config);
 }
 
 }  // namespace
@@ -28,14 +85,23 @@ Expected<ncclUniqueId> NcclTransport::make_identity() {
   return identity;
 }
 
-Expected<std::unique_ptr<NcclTransport>> NcclTransport::create(const ncclUniqueId& identity,
-                                                               std::uint32_t rank,
-                                                               std::uint32_t ranks) {
+Expected<std::unique_ptr<NcclTransport>> NcclTransport::create(const NcclMeeting& meeting) {
+  const Clock::time_point begin = Clock::now();
+  ncclComm_t first = nullptr;
+  const ncclResult_t met = begin_meeting(meeting, &first);
+  if (first == nullptr) return to_status(met, "meeting the other ranks");
+  Status status = wait_for_all(first, met, meeting, begin);
   ncclComm_t communicator = nullptr;
-  const ncclResult_t result =
-      ncclCommInitRank(&communicator, static_cast<int>(ranks), identity, static_cast<int>(rank));
-  if (Status status = to_status(result, "meeting the other ranks"); !status.ok()) return status;
-  return std::unique_ptr<NcclTransport>(new NcclTransport(communicator, rank, ranks));
+  if (status.ok()) {
+    const ncclResult_t split = begin_split(meeting, first, &communicator);
+    status = wait_for_all(first, split, meeting, begin);
+  }
+  if (!status.ok()) {  // ends what is under way, too, and has ended it when it returns
+    static_cast<void>(ncclCommAbort(first));
+    return status;
+  }
+  static_cast<void>(ncclCommDestroy(first));
+  return std::unique_ptr<NcclTransport>(new NcclTransport(communicator, meeting));
 }
 
 NcclTransport::~NcclTransport() {
@@ -49,21 +115,38 @@ Status NcclTransport::exchange(std::span<const StreamTransfer> sends,
   NF_RETURN_IF_ERROR(failure_);
   ncclResult_t result = ncclGroupStart();
   for (const StreamTransfer& send : sends) {
-    if (result != ncclSuccess || send.size == 0) continue;
+    if (!is_going_well(result) || send.size == 0) continue;
     result = ncclSend(send.bytes, send.size, ncclUint8, static_cast<int>(send.peer), communicator_,
                       stream);
   }
   for (const StreamTransfer& receive : receives) {
-    if (result != ncclSuccess || receive.size == 0) continue;
+    if (!is_going_well(result) || receive.size == 0) continue;
     result = ncclRecv(receive.bytes, receive.size, ncclUint8, static_cast<int>(receive.peer),
                       communicator_, stream);
   }
   const ncclResult_t ended = ncclGroupEnd();
+  if (is_going_well(result)) result = ended;
+  const Status status = result == ncclInProgress ? finish() : to_status(result, "an exchange");
   // An abort that did not wait has said why.
-  if (failure_.ok()) {
-    failure_ = to_status(result != ncclSuccess ? result : ended, "an exchange");
-  }
+  if (failure_.ok()) failure_ = status;
   return failure_;
+}
+
+// NCCL_COMM_BLOCKING=0 lets no call wait, whatever the communicator was made for; its work is on
+// the stream only once it is no longer under way.
+Status NcclTransport::finish() {
+  const Clock::time_point begin = Clock::now();
+  ncclResult_t result = ncclInProgress;
+  while (result == ncclInProgress) {
+    if (is_given_up_) return {ErrorCode::kAborted, "NCCL, an exchange: this rank has given up"};
+    if (Clock::now() - begin >= timeout_) {
+      return {ErrorCode::kDeadlineExceeded,
+              fmt::format("NCCL: an exchange was not begun within {} s", seconds(timeout_))};
+    }
+    std::this_thread::yield();
+    result = state_of(communicator_);
+  }
+  return to_status(result, "an exchange");
 }
 
 Status NcclTransport::health() {
@@ -72,9 +155,7 @@ Status NcclTransport::health() {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return {};  // an exchange is being put on a stream, and will say how it went
     if (!failure_.ok()) return failure_;
-    ncclResult_t result = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(communicator_, &result);
-    status = to_status(asked != ncclSuccess ? asked : result, "a transfer");
+    status = to_status(state_of(communicator_), "a transfer");
   }
   if (!status.ok()) abort(status);
   return status;

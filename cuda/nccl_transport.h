@@ -4,23 +4,36 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "cuda/stream_transport.h"
+#include "neuron_fabric/time.h"
 
 namespace nf::cuda {
+
+// Whom a rank meets, and how long it waits for them.
+struct NcclMeeting {
+  ncclUniqueId identity = {};  // rank 0 makes it and gives it to all others
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  Duration timeout = std::chrono::minutes(5);
+  // Asked every now and then by whoever has waited so long: an error where there is no use in
+  // waiting any longer.
+  std::function<Status(Duration waited)> look_around = {};
+};
 
 // health() and abort() may be called from a second thread.
 class NcclTransport final : public StreamTransport {
  public:
-  // Rank 0 makes the identity and gives it to all others.
   static Expected<ncclUniqueId> make_identity();
-  // All ranks call it at the same time, each with its device current. Waits for the others.
-  static Expected<std::unique_ptr<NcclTransport>> create(const ncclUniqueId& identity,
-                                                         std::uint32_t rank, std::uint32_t ranks);
+  // All ranks call it at the same time, each with its device current. Waits for the others, and
+  // fails with kDeadlineExceeded, with kPeerLost, or with what look_around() says.
+  static Expected<std::unique_ptr<NcclTransport>> create(const NcclMeeting& meeting);
   ~NcclTransport() override;
 
   std::string_view name() const override { return "nccl"; }
@@ -35,11 +48,20 @@ class NcclTransport final : public StreamTransport {
   ncclComm_t communicator() const { return communicator_; }
 
  private:
-  NcclTransport(ncclComm_t communicator, std::uint32_t rank, std::uint32_t ranks)
-      : rank_(rank), ranks_(ranks), communicator_(communicator) {}
+  NcclTransport(ncclComm_t communicator, const NcclMeeting& meeting)
+      : rank_(meeting.rank),
+        ranks_(meeting.ranks),
+        timeout_(meeting.timeout),
+        communicator_(communicator) {}
 
+  // Until NCCL has nothing under way, but no longer than `timeout` and until it is given up.
+  // Precondition: holds the mutex.
+  Status finish();
+
+  // Constant after construction.
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
+  const Duration timeout_;
 
   std::atomic<bool> is_given_up_ = false;
   // Held by whoever is within NCCL.

@@ -134,12 +134,16 @@ c10::Stream make_stream(c10::Device device) {
       .getStreamFromGlobalPool(device, /*isHighPriority=*/true);
 }
 
-OwnLanes make_lanes(c10::Device device, const Surroundings& surroundings) {
+OwnLanes make_lanes(c10::Device device, const Surroundings& surroundings, Duration timeout,
+                    const DeviceSums::LookAround& look_around) {
   OwnLanes lanes;
   for (const ncclUniqueId& identity : agree_on_identities(surroundings)) {
     Expected<std::unique_ptr<cuda::NcclTransport>> transport = cuda::NcclTransport::create(
-        identity, static_cast<std::uint32_t>(surroundings.own->getRank()),
-        static_cast<std::uint32_t>(surroundings.own->getSize()));
+        {.identity = identity,
+         .rank = static_cast<std::uint32_t>(surroundings.own->getRank()),
+         .ranks = static_cast<std::uint32_t>(surroundings.own->getSize()),
+         .timeout = timeout,
+         .look_around = [&](Duration waited) { return look_around(0, waited); }});
     if (!transport) throw std::runtime_error(transport.status().message());
     lanes.push_back(std::make_unique<OwnLane>(make_stream(device), std::move(*transport)));
   }
@@ -220,8 +224,9 @@ std::unique_ptr<DeviceSums> DeviceSums::create(const Model& model, const Surroun
     return nullptr;
   }
   const c10::DeviceGuard guard(device);
+  OwnLanes lanes = make_lanes(device, surroundings, options.timeout, look_around);
   return std::make_unique<CudaSums>(device, surroundings, options, topology, std::move(look_around),
-                                    make_lanes(device, surroundings));
+                                    std::move(lanes));
 }
 
 }  // namespace nf::torch_front

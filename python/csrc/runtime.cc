@@ -71,10 +71,16 @@ Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
 
 std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
   if (!model_.device().is_cpu()) {
-    device_ = DeviceSums::create(
-        model_, surroundings_, options,
-        [this](std::uint64_t step, Duration waited) { return watch_.look_around(step, waited); },
-        why_on_host_);
+    try {
+      device_ = DeviceSums::create(
+          model_, surroundings_, options,
+          [this](std::uint64_t step, Duration waited) { return watch_.look_around(step, waited); },
+          why_on_host_);
+    } catch (const std::exception& error) {
+      // Others wait to meet this rank.
+      transport_.abort({ErrorCode::kUnsupported, error.what()});
+      throw;
+    }
   }
   Expected<std::unique_ptr<Fabric>> fabric =
       device_ != nullptr ? device_->make_fabric(transport_, std::move(options))

@@ -127,7 +127,7 @@ Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& meeting) {
   Meeting ranks(meeting);
   if (Status status = ranks.share(identity); !status.ok()) return status;
   Expected<std::unique_ptr<cuda::NcclTransport>> transport =
-      cuda::NcclTransport::create(identity, rank, meeting.ranks());
+      cuda::NcclTransport::create({.identity = identity, .rank = rank, .ranks = meeting.ranks()});
   if (!transport) return transport.status();
   auto bench = std::make_shared<DeviceBench>(std::move(*transport));
   if (Status status = bench->prepare(); !status.ok()) return status;

@@ -1,0 +1,80 @@
+// A rank that nobody comes to meet says so and goes on; one that is alone sends to itself.
+#include "cuda/nccl_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "cuda/device_copy.h"
+
+namespace nf {
+namespace {
+
+using test::expect_cuda;
+using test::expect_ok;
+using Clock = std::chrono::steady_clock;
+
+class NcclTransport : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+    ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // the machine may have no network
+    const auto made = cuda::NcclTransport::make_identity();
+    ASSERT_TRUE(made) << to_string(made.status());
+    identity_ = *made;
+  }
+
+  ncclUniqueId identity_ = {};
+};
+
+TEST_F(NcclTransport, WaitsForARankThatNeverComesUntilTheDeadlineOnly) {
+  const Clock::time_point begin = Clock::now();
+  const auto transport = cuda::NcclTransport::create(
+      {.identity = identity_, .rank = 0, .ranks = 2, .timeout = std::chrono::seconds(2)});
+  const Duration waited = Clock::now() - begin;
+  ASSERT_FALSE(transport);
+  EXPECT_EQ(transport.status().code(), ErrorCode::kDeadlineExceeded)
+      << to_string(transport.status());
+  EXPECT_NE(transport.status().message().find("2 ranks"), std::string::npos);
+  EXPECT_GE(waited, std::chrono::seconds(2));
+  EXPECT_LT(waited, std::chrono::seconds(20));
+}
+
+TEST_F(NcclTransport, WaitsNoLongerThanThereIsHope) {
+  const Clock::time_point begin = Clock::now();
+  const auto transport = cuda::NcclTransport::create(
+      {.identity = identity_, .rank = 0, .ranks = 2, .look_around = [](Duration) {
+         return Status(ErrorCode::kPeerLost, "rank 1 is gone");
+       }});
+  ASSERT_FALSE(transport);
+  EXPECT_EQ(transport.status().code(), ErrorCode::kPeerLost);
+  EXPECT_EQ(transport.status().message(), "rank 1 is gone");
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+}
+
+TEST_F(NcclTransport, HasPutAnExchangeOnTheStreamWhenItReturns) {
+  const auto transport =
+      cuda::NcclTransport::create({.identity = identity_, .timeout = std::chrono::seconds(60)});
+  ASSERT_TRUE(transport) << to_string(transport.status());
+  const std::vector<int> sent = {1, 2, 3, 4};
+  const test::DeviceCopy from(sent);
+  const test::DeviceCopy to(std::vector<int>(sent.size()));
+  const cuda::StreamTransfer send{0, from.as<std::byte>(), sent.size() * sizeof(int)};
+  const cuda::StreamTransfer receive{0, to.as<std::byte>(), send.size};
+  cudaStream_t stream = nullptr;
+  expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (int call = 0; call < 3; ++call) {
+    expect_ok((*transport)->exchange({&send, 1}, {&receive, 1}, stream), "an exchange");
+    expect_cuda(cudaStreamSynchronize(stream));
+    test::expect_same("what was received", to.bytes(), from.bytes());
+    expect_cuda(cudaMemset(to.as<void>(), 0, send.size));
+  }
+  expect_ok((*transport)->health(), "health");
+  (*transport)->abort({ErrorCode::kAborted, "this rank has given up"});
+  EXPECT_EQ((*transport)->exchange({&send, 1}, {&receive, 1}, stream).code(), ErrorCode::kAborted);
+  expect_cuda(cudaStreamDestroy(stream));
+}
+
+}  // namespace
+}  // namespace nf
