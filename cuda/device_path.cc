@@ -100,7 +100,13 @@ Expected<StepReading*> DevicePath::begin_reading(const TrainingStep& step) {
   return (readings_[&step] = std::move(reading)).get();
 }
 
-Status DevicePath::begin(PlannedSum& sum) {
+Status DevicePath::or_give_up(const Status& status) {
+  if (status.ok()) return status;
+  for (const auto& lane : lanes_) lane->transport.abort(status);
+  return status;
+}
+
+Status DevicePath::begin_bucket(PlannedSum& sum) {
   if (sum.bucket().index == 0) {
     const Expected<StepReading*> reading = begin_reading(sum.step());
     if (!reading) return reading.status();
@@ -152,7 +158,7 @@ Status DevicePath::scatter(PlannedSum& sum) {
   });
 }
 
-Status DevicePath::sum_low_bit(PlannedSum& sum) {
+Status DevicePath::sum_routes(PlannedSum& sum) {
   for (const RoutedSegments& routed : sum.plan().low_bit) {
     NF_RETURN_IF_ERROR(sum_route(sum, routed));
   }
@@ -192,7 +198,7 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
   return {};
 }
 
-Status DevicePath::finish(PlannedSum& sum) {
+Status DevicePath::finish_bucket(PlannedSum& sum) {
   if (sum.has_low_bit()) NF_RETURN_IF_ERROR(lane_->summed.hold_up(surroundings_.stream));
   NF_RETURN_IF_ERROR(scatter(sum));
   NF_RETURN_IF_ERROR(lane_->finished.record(surroundings_.stream));

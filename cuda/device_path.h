@@ -38,9 +38,9 @@ class DevicePath final : public BucketPath {
                                                       const PathRequest& request);
   ~DevicePath() override;
 
-  Status begin(PlannedSum& sum) override;
-  Status sum_low_bit(PlannedSum& sum) override;
-  Status finish(PlannedSum& sum) override;
+  Status begin(PlannedSum& sum) override { return or_give_up(begin_bucket(sum)); }
+  Status sum_low_bit(PlannedSum& sum) override { return or_give_up(sum_routes(sum)); }
+  Status finish(PlannedSum& sum) override { return or_give_up(finish_bucket(sum)); }
   bool learns_late() const override { return true; }
   Status learn(TrainingStep& step) override;
   std::unique_ptr<Probe> probe() override;
@@ -64,6 +64,13 @@ class DevicePath final : public BucketPath {
   };
 
   DevicePath(const DeviceSurroundings& surroundings, const PathRequest& request);
+
+  // Of a bucket that cannot be put on the streams, however that came: gives up all lanes, since
+  // others wait for it, and what this rank has on its streams for them.
+  Status or_give_up(const Status& status);
+  Status begin_bucket(PlannedSum& sum);
+  Status sum_routes(PlannedSum& sum);
+  Status finish_bucket(PlannedSum& sum);
 
   Expected<DeviceSum*> find(LaneState& lane, const std::string& route);
   Expected<StepReading*> begin_reading(const TrainingStep& step);

@@ -7,6 +7,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/StringUtil.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -185,7 +186,12 @@ class CudaSums final : public DeviceSums {
 
   DenseSum& engine() override { return engine_; }
   c10::Stream stream() const override { return stream_; }
+  void hold(const at::Tensor& bucket) override {
+    for (const auto& lane : lanes_) bucket.record_stream(lane->stream);
+    bucket.record_stream(stream_);
+  }
   void abort() override {
+    if (is_given_up_.exchange(true)) return;
     for (const auto& lane : lanes_) {
       lane->transport->abort({ErrorCode::kAborted, "this rank has given up"});
     }
@@ -201,6 +207,7 @@ class CudaSums final : public DeviceSums {
   CachingAllocator allocator_;
   Engine engine_;
   const OwnLanes lanes_;
+  std::atomic<bool> is_given_up_ = false;
 };
 
 }  // namespace

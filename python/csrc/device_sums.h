@@ -2,6 +2,7 @@
 // cuda/device_path.h needs of torch. In a build without CUDA there is none.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
 #include <functional>
@@ -37,7 +38,10 @@ class DeviceSums {
   virtual DenseSum& engine() = 0;
   // Where sums happen.
   virtual c10::Stream stream() const = 0;
-  // Nobody waits any longer for what the engine has under way.
+  // Torch gives the memory to nobody else before what is on streams here by then is done with it,
+  // whatever becomes of the bucket's future.
+  virtual void hold(const at::Tensor& bucket) = 0;
+  // Nobody waits any longer for what is under way, here and by the engine. Any thread.
   virtual void abort() = 0;
 };
 

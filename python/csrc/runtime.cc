@@ -12,6 +12,8 @@
 #include <thread>
 #include <utility>
 
+#include "c10d_work.h"
+
 namespace nf::torch_front {
 namespace {
 
@@ -122,12 +124,17 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
     fail(*job, {ErrorCode::kInvalidArgument, "the fabric has been closed"});
     return job->future;
   }
-  if (job->buffer.device().is_cpu()) {
-    sum_on_host(job, bucket);
-  } else if (device_ != nullptr) {
-    sum_on_device(job, bucket);
-  } else {
-    sum_through_host(job, bucket);
+  try {
+    if (job->buffer.device().is_cpu()) {
+      sum_on_host(job, bucket);
+    } else if (device_ != nullptr) {
+      sum_on_device(job, bucket);
+    } else {
+      sum_through_host(job, bucket);
+    }
+  } catch (const std::exception& error) {  // it is refused; the others need not wait for it
+    fail(*job, {ErrorCode::kInvalidArgument, first_line(error.what())});
+    if (device_ != nullptr) device_->abort();
   }
   if (job->is_last) worker_.post([this, step = job->step] { end_step(step); });
   return job->future;
@@ -143,7 +150,7 @@ void Runtime::end_step(std::uint64_t step) {
   if (is_lost(status) && !watch_.has_signed(step)) status = watch_.name_the_silent(step, status);
   // Of buckets whose futures are complete nobody else tells.
   static_cast<void>(watch_.describe(c10::str("step ", step), status));
-  if (is_lost(status)) device_->abort();
+  device_->abort();
 }
 
 void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
@@ -186,13 +193,15 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
 
 // Everything is put on the stream at once, and so is the end of the future.
 void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
+  device_->hold(job->buffer);
   if (Status status = average(model_.view(bucket, job->buffer)); !status.ok()) {
     // Once a failure is told, nobody need wait to hear which rank it was.
     if (is_lost(status) && !watch_.has_failed()) {
       status = watch_.engine_failure(job->step, status.message(), kNaming);
-      device_->abort();
     }
-    return fail(*job, status);
+    fail(*job, status);
+    // Whatever failed, others wait for this bucket, and what is on the streams for theirs.
+    return device_->abort();
   }
   const c10::StreamGuard guard(device_->stream());
   if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);

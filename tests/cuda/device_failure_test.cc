@@ -1,0 +1,79 @@
+// A rank that cannot put a bucket on its streams gives up all its lanes, so that nobody waits for
+// it, and its own device waits for nobody.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "cuda/device_copy.h"
+#include "cuda/device_path.h"
+#include "support/fabric_job.h"
+#include "support/ranks.h"
+
+namespace nf {
+namespace {
+
+// Tells whether it was given up, and why.
+class LoneTransport final : public cuda::StreamTransport {
+ public:
+  std::string_view name() const override { return "lone"; }
+  std::uint32_t rank() const override { return 0; }
+  std::uint32_t ranks() const override { return 1; }
+  Status exchange(std::span<const cuda::StreamTransfer>, std::span<const cuda::StreamTransfer>,
+                  cudaStream_t) override {
+    return failure;
+  }
+  Status health() override { return failure; }
+  void abort(const Status& why) override {
+    if (failure.ok()) failure = why;
+  }
+
+  Status failure;
+};
+
+class NoMemory final : public cuda::DeviceAllocator {
+ public:
+  void* allocate(std::size_t, cudaStream_t) override { return nullptr; }
+  void free(void*, cudaStream_t) override {}
+};
+
+class NoEngine final : public DenseSum {
+ public:
+  Status sum(Values) override { return {}; }
+};
+
+TEST(DeviceFailure, GivesUpAllLanesWhateverFailed) {
+  if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  test::on_all_ranks(1, [&](Transport& control) {
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    std::deque<LoneTransport> transports(2);
+    NoEngine engine;
+    NoMemory memory;
+    const auto make = [&](FabricOptions options) {
+      std::vector<cuda::Lane> lanes;
+      for (LoneTransport& transport : transports) {
+        lanes.push_back({.transport = transport, .stream = stream});
+      }
+      return cuda::create_fabric(
+          control, {.lanes = lanes, .engine = engine, .stream = stream, .allocator = &memory},
+          std::move(options));
+    };
+    const auto average = [](Fabric& fabric, const Bucket& bucket) {
+      return fabric.all_reduce(bucket);
+    };
+    {
+      test::FabricRank rank(control, {.profile = test::short_profile("waterfill:4")}, make,
+                            average);
+      for (int step = 0; step < 2; ++step) {
+        EXPECT_EQ(rank.run_step().code(), ErrorCode::kOutOfMemory);
+        for (const LoneTransport& transport : transports) {
+          EXPECT_EQ(transport.failure.code(), ErrorCode::kOutOfMemory);
+        }
+      }
+    }
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  });
+}
+
+}  // namespace
+}  // namespace nf
