@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
       const std::uint32_t i = Lane<kRun>::kTeams * round + lane.team;
       const Facts& known = facts[i];
       // Values that lie from this lane's first one on.
-      const int held = kWhole ? static_cast<int>(kGroup)
-                              : static_cast<int>(segment.held(i) - lane.element);
+      const int held =
+          kWhole ? static_cast<int>(kGroup) : static_cast<int>(segment.held(i) - lane.element);
       const bool has_group = kWhole || held > -static_cast<int>(lane.first);
       const unsigned width = kWidth != 0 ? kWidth : known.width;
       const std::uint32_t scales_at = known.scales + 2 * lane.group;

@@ -59,8 +59,8 @@ __global__ void __launch_bounds__(device::kSuperGroupThreads, 4)
     const auto step = [&]<bool kWhole>(std::uint32_t round) {
       const std::uint32_t i = Lane<kRun>::kTeams * round + lane.team;
       const FoldFacts& known = facts[i];
-      const int held = kWhole ? static_cast<int>(kGroup)
-                              : static_cast<int>(segment.held(i) - lane.element);
+      const int held =
+          kWhole ? static_cast<int>(kGroup) : static_cast<int>(segment.held(i) - lane.element);
       const bool has_group = kWhole || held > -static_cast<int>(lane.first);
       RunWords<kType, kRun> words;
       words.template load<kWhole>(segment.values<kType>(i, lane.element), held);

@@ -78,8 +78,8 @@ struct Lane {
   unsigned element = group * kGroup + first;  // in the super-group
 };
 
-// Up to 32 super-groups of one piece, which teams take in turn: team t takes number t, t + teams and
-// so on, in `each` rounds, of which the last may have none for it.
+// Up to 32 super-groups of one piece, which teams take in turn: team t takes number t, t + teams
+// and so on, in `each` rounds, of which the last may have none for it.
 struct Segment {
   cuda::DevicePiece piece;
   std::uint32_t piece_index = 0;
