@@ -1,4 +1,5 @@
-"""Trains until something happens; tells `ready` after a few steps, and what backward raised."""
+"""Trains until something happens; tells `ready` after a few steps, what backward raised, and `usable`
+once nothing is on the rank's device any more."""
 
 import argparse
 import json
@@ -10,6 +11,7 @@ from datetime import timedelta
 import neuron_fabric as nf
 import torch
 import torch.distributed as dist
+from neuron_fabric.job import join, wait_for
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -24,6 +26,7 @@ def tell(event: str, **facts: object) -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--route")
     parser.add_argument("--profile")
     parser.add_argument("--steps", type=int, default=1 << 60)
@@ -39,20 +42,27 @@ def throw(_gradient: object) -> None:
     raise KeyError("no such sample")
 
 
+def join_job(options: argparse.Namespace) -> torch.device:
+    if options.device != "cpu":
+        return join(options.device)
+    dist.init_process_group("gloo", timeout=timedelta(seconds=options.group_timeout))
+    return torch.device("cpu")
+
+
 def main(options: argparse.Namespace) -> None:
     rank = int(os.environ["RANK"])
-    dist.init_process_group("gloo", timeout=timedelta(seconds=options.group_timeout))
+    device = join_job(options)
     torch.manual_seed(0)
     net = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(LAYERS)))
     # A bucket a layer.
-    model = DistributedDataParallel(net, bucket_cap_mb=4 * WIDTH * WIDTH / 2**20)
+    model = DistributedDataParallel(net.to(device), bucket_cap_mb=4 * WIDTH * WIDTH / 2**20)
     profile = json.loads(options.profile) if options.profile else None
     fabric = nf.attach(model, profile, route=options.route, timeout=options.timeout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(options.steps):
         if step == READY_STEP:
-            tell("ready")
-        loss = model(torch.randn(16, WIDTH)).square().mean()
+            tell("ready", place=fabric.place)
+        loss = model(torch.randn(16, WIDTH, device=device)).square().mean()
         if step == 5 and rank == 1 and options.stops:
             os.kill(os.getpid(), signal.SIGSTOP)
         if step == 5 and rank == 2 and options.late:
@@ -66,6 +76,8 @@ def main(options: argparse.Namespace) -> None:
             loss.backward()
         except RuntimeError as error:
             tell("raised", message=str(error), step=step)
+            wait_for(device)
+            tell("usable", one=torch.ones(1, device=device).item())
             raise
         fabric.observe(loss)
         optimizer.step()
