@@ -37,6 +37,7 @@ from neuron_fabric.workloads import Workload, make_workload
 UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
 MODES = ("off", "shadow")
 ADMITS = ("useful", "safe")
+PROFILE = "profile:"
 
 
 def positive(text: str) -> int:
@@ -71,8 +72,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         help="cuda: NCCL, matrices in BF16; ranks may share a card (cpu)")
     parser.add_argument("--routes", default="plain,fp32,bf16,waterfill:4", metavar="A,B,...",
                         help="plain: DDP alone; plain_bf16: DDP with PyTorch's BF16 hook; useful, "
-                        "safe: attach(admit=...); off, shadow: attach() in that NF_MODE; any "
-                        "other: attach(route=...) (plain,fp32,bf16,waterfill:4)")
+                        "safe: attach(admit=...); off, shadow: attach() in that NF_MODE; "
+                        "profile:FILE: attach(profile=FILE, admit='safe'); any other: "
+                        "attach(route=...) (plain,fp32,bf16,waterfill:4)")
     parser.add_argument("--steps", type=positive, default=20, help="measured, a route (20)")
     parser.add_argument("--warm-up", type=int, default=3, metavar="N",
                         help="steps of a route before those (3; useful and safe need more than "
@@ -156,10 +158,18 @@ def make_variant(route: str, task: Mlp | Workload, topology: str, device: torch.
         import neuron_fabric as nf  # plain DDP needs no extension
 
         with mode(route if route in MODES else "on"):
-            how = {"admit": route} if route in ADMITS else {} if route in MODES else {
-                "route": route}
-            variant.fabric = nf.attach(ddp, topology=topology, **how)
+            variant.fabric = nf.attach(ddp, topology=topology, **settings_of(route))
     return variant
+
+
+def settings_of(route: str) -> dict[str, str]:
+    if route in MODES:
+        return {}
+    if route in ADMITS:
+        return {"admit": route}
+    if route.startswith(PROFILE):
+        return {"profile": route.removeprefix(PROFILE), "admit": "safe"}
+    return {"route": route}
 
 
 class Bench:
@@ -220,7 +230,7 @@ class Bench:
             with torch.profiler.profile(activities=activities) as profile:
                 self.turn(variant, 2)
             folder.mkdir(parents=True, exist_ok=True)
-            name = variant.route.replace(":", "_")
+            name = variant.route.replace(":", "_").replace("/", "_")
             profile.export_chrome_trace(str(folder / f"{name}.json.gz"))
 
     def show_progress(self, done: int, of: int) -> None:
