@@ -66,6 +66,7 @@ Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceSurrounding
 // What is on the streams still uses what goes now.
 DevicePath::~DevicePath() {
   for (const auto& lane : lanes_) static_cast<void>(cudaStreamSynchronize(lane->stream));
+  static_cast<void>(cudaStreamSynchronize(surroundings_.engine_stream));
   static_cast<void>(cudaStreamSynchronize(surroundings_.stream));
 }
 
@@ -123,7 +124,7 @@ Status DevicePath::begin_bucket(PlannedSum& sum) {
       scale(sum.bucket().values, static_cast<float>(1.0 / surroundings_.ranks()), lane_->stream));
   NF_RETURN_IF_ERROR(gather(sum));
   NF_RETURN_IF_ERROR(lane_->begun.record(lane_->stream));
-  return lane_->begun.hold_up(surroundings_.stream);
+  return lane_->begun.hold_up(surroundings_.engine_stream);
 }
 
 Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
@@ -199,6 +200,8 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
 }
 
 Status DevicePath::finish_bucket(PlannedSum& sum) {
+  NF_RETURN_IF_ERROR(lane_->added.record(surroundings_.engine_stream));
+  NF_RETURN_IF_ERROR(lane_->added.hold_up(surroundings_.stream));
   if (sum.has_low_bit()) NF_RETURN_IF_ERROR(lane_->summed.hold_up(surroundings_.stream));
   NF_RETURN_IF_ERROR(scatter(sum));
   NF_RETURN_IF_ERROR(lane_->finished.record(surroundings_.stream));

@@ -2,12 +2,13 @@
 // on them when it comes, and nobody waits; what it shows is read when its step ends.
 //
 // begin(), sum_low_bit() and finish() come from one thread, bucket after bucket. A bucket begins
-// and is summed at low bits in its lane; the engine's sum of its dense values is put on the common
-// stream in between, where the bucket is then finished:
+// and is summed at low bits in its lane, and its dense values by the engine; on the common stream
+// it is then finished:
 //
 //   lane 0   begin 0 | sum 0 ....... | begin 2 | sum 2 .......
 //   lane 1        begin 1 | sum 1 ....... | begin 3 | ...
-//   stream      dense 0         finish 0, dense 1   finish 1, dense 2 ...
+//   engine          dense 0 | dense 1 ...        | dense 2 ...
+//   stream                    finish 0     finish 1        finish 2 ...
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -59,6 +60,7 @@ class DevicePath final : public BucketPath {
     std::map<std::string, std::unique_ptr<DeviceSum>> sums;  // by route
     DeviceBuffer gathered;                                   // dense values of its bucket
     Event begun;
+    Event added;  // its dense values, by the engine
     Event summed;
     Event finished;  // its last bucket, on the common stream
   };

@@ -24,14 +24,15 @@ DeviceProbe::DeviceProbe(const DeviceSurroundings& surroundings, DeviceAllocator
       values_(allocator) {}
 
 DeviceProbe::~DeviceProbe() {
+  static_cast<void>(cudaStreamSynchronize(surroundings_.engine_stream));
   static_cast<void>(cudaStreamSynchronize(surroundings_.stream));
   for (DeviceSum* sum : used_) sum->forget(probe_key());
 }
 
 ParameterShape DeviceProbe::shape() const { return kShape; }
 
-Status DeviceProbe::wait_for_stream() {
-  return wait(surroundings_, 0, [this] { return cudaStreamQuery(surroundings_.stream); });
+Status DeviceProbe::wait_for(cudaStream_t stream) {
+  return wait(surroundings_, 0, [stream] { return cudaStreamQuery(stream); });
 }
 
 Status DeviceProbe::pass_on(std::size_t bytes) {
@@ -42,16 +43,16 @@ Status DeviceProbe::pass_on(std::size_t bytes) {
   const StreamTransfer send{(transport.rank() + 1) % ranks, sent_.data(), bytes};
   const StreamTransfer receive{(transport.rank() + ranks - 1) % ranks, received_.data(), bytes};
   NF_RETURN_IF_ERROR(transport.exchange({&send, 1}, {&receive, 1}, surroundings_.stream));
-  return wait_for_stream();
+  return wait_for(surroundings_.stream);
 }
 
 Status DeviceProbe::sum_dense(std::size_t bytes) {
-  NF_RETURN_IF_ERROR(sent_.reserve(bytes, surroundings_.stream));
-  NF_RETURN_IF_ERROR(to_status(cudaMemsetAsync(sent_.data(), 0, bytes, surroundings_.stream),
+  NF_RETURN_IF_ERROR(sent_.reserve(bytes, surroundings_.engine_stream));
+  NF_RETURN_IF_ERROR(to_status(cudaMemsetAsync(sent_.data(), 0, bytes, surroundings_.engine_stream),
                                "clearing of a probe's values"));
   NF_RETURN_IF_ERROR(
       surroundings_.engine.sum(Values(sent_.data(), bytes / sizeof(float), DataType::kFloat32)));
-  return wait_for_stream();
+  return wait_for(surroundings_.engine_stream);
 }
 
 Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
@@ -70,7 +71,7 @@ Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
                           .rows = kShape.rows};
   NF_RETURN_IF_ERROR(
       (*sum)->enqueue({.step = step, .gradients = {&gradient, 1}}, surroundings_.stream));
-  return wait_for_stream();
+  return wait_for(surroundings_.stream);
 }
 
 }  // namespace nf::cuda

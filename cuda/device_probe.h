@@ -25,7 +25,7 @@ class DeviceProbe final : public Probe {
   ParameterShape shape() const override;
 
  private:
-  Status wait_for_stream();
+  Status wait_for(cudaStream_t stream);
 
   const DeviceSurroundings& surroundings_;
   const FindSum find_;

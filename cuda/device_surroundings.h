@@ -23,8 +23,10 @@ struct Lane {
 
 // All of it is borrowed.
 struct DeviceSurroundings {
-  std::vector<Lane> lanes;               // at least one, and as many on every rank
-  DenseSum& engine;                      // puts its sum on `stream`
+  std::vector<Lane> lanes;  // at least one, and as many on every rank
+  DenseSum& engine;         // puts its sums on `engine_stream`
+  // Not `stream`, or the dense values of a bucket wait for the low bits of the one before.
+  cudaStream_t engine_stream = nullptr;
   cudaStream_t stream = nullptr;         // where buckets are complete, one after the other
   DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() where null
   // The stream on which the gradients of the bucket that begins now are made; `stream` where null.

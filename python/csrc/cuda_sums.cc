@@ -158,10 +158,11 @@ class CudaSums final : public DeviceSums {
       : device_(device),
         streams_(device.type()),
         stream_(make_stream(device)),
+        engine_stream_(make_stream(device)),
         topology_(topology),
         look_around_(std::move(look_around)),
         allocator_(stream_),
-        engine_(surroundings.training, options.timeout, stream_),
+        engine_(surroundings.training, options.timeout, engine_stream_),
         lanes_(std::move(lanes)) {}
 
   Expected<std::unique_ptr<Fabric>> make_fabric(Transport& control,
@@ -177,6 +178,7 @@ class CudaSums final : public DeviceSums {
     return cuda::create_fabric(control,
                                {.lanes = std::move(lanes),
                                 .engine = engine_,
+                                .engine_stream = native(engine_stream_),
                                 .stream = native(stream_),
                                 .allocator = &allocator_,
                                 .producer = [this] { return native(streams_.getStream(device_)); },
@@ -188,6 +190,7 @@ class CudaSums final : public DeviceSums {
   c10::Stream stream() const override { return stream_; }
   void hold(const at::Tensor& bucket) override {
     for (const auto& lane : lanes_) bucket.record_stream(lane->stream);
+    bucket.record_stream(engine_stream_);
     bucket.record_stream(stream_);
   }
   void abort() override {
@@ -202,6 +205,7 @@ class CudaSums final : public DeviceSums {
   const c10::Device device_;
   const c10::impl::VirtualGuardImpl streams_;
   const c10::Stream stream_;
+  const c10::Stream engine_stream_;
   const Topology topology_;
   const LookAround look_around_;
   CachingAllocator allocator_;

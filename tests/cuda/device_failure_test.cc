@@ -54,9 +54,13 @@ TEST(DeviceFailure, GivesUpAllLanesWhateverFailed) {
       for (LoneTransport& transport : transports) {
         lanes.push_back({.transport = transport, .stream = stream});
       }
-      return cuda::create_fabric(
-          control, {.lanes = lanes, .engine = engine, .stream = stream, .allocator = &memory},
-          std::move(options));
+      return cuda::create_fabric(control,
+                                 {.lanes = lanes,
+                                  .engine = engine,
+                                  .engine_stream = stream,
+                                  .stream = stream,
+                                  .allocator = &memory},
+                                 std::move(options));
     };
     const auto average = [](Fabric& fabric, const Bucket& bucket) {
       return fabric.all_reduce(bucket);

@@ -69,7 +69,8 @@ class DeviceRank {
   DeviceRank(Transport& control, Networks& networks, FabricOptions options)
       : engine_transport_(networks.engine.endpoint(control.rank())) {
     stream_ = make_stream();
-    engine_ = std::make_unique<DeviceDenseSum>(*engine_transport_, stream_);
+    engine_stream_ = make_stream();
+    engine_ = std::make_unique<DeviceDenseSum>(*engine_transport_, engine_stream_);
     std::vector<cuda::Lane> lanes;
     for (test::LoopbackNetwork& network : networks.lanes) {
       transports_.push_back(network.endpoint(control.rank()));
@@ -77,8 +78,10 @@ class DeviceRank {
       lanes.push_back({.transport = *transports_.back(), .stream = lane_streams_.back()});
     }
     const auto make = [&](FabricOptions own) {
-      return cuda::create_fabric(control, {.lanes = lanes, .engine = *engine_, .stream = stream_},
-                                 std::move(own));
+      return cuda::create_fabric(
+          control,
+          {.lanes = lanes, .engine = *engine_, .engine_stream = engine_stream_, .stream = stream_},
+          std::move(own));
     };
     rank_ = std::make_unique<FabricRank>(
         control, std::move(options), make,
@@ -89,6 +92,7 @@ class DeviceRank {
     engine_.reset();
     for (const auto& [index, memory] : buckets_) static_cast<void>(cudaFree(memory));
     for (const cudaStream_t stream : lane_streams_) static_cast<void>(cudaStreamDestroy(stream));
+    static_cast<void>(cudaStreamDestroy(engine_stream_));
     static_cast<void>(cudaStreamDestroy(stream_));
   }
 
@@ -114,6 +118,7 @@ class DeviceRank {
   std::vector<std::unique_ptr<cuda::StreamTransport>> transports_;  // by lane
   std::vector<cudaStream_t> lane_streams_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t engine_stream_ = nullptr;
   std::unique_ptr<DeviceDenseSum> engine_;
   std::unique_ptr<FabricRank> rank_;
   std::map<std::uint32_t, void*> buckets_;

@@ -34,6 +34,7 @@ TEST(LostPeer, IsToldWhileTheDeviceStillWaits) {
       return cuda::create_fabric(control,
                                  {.lanes = {{.transport = *transport, .stream = stream}},
                                   .engine = engine,
+                                  .engine_stream = stream,
                                   .stream = stream,
                                   .look_around = look_around},
                                  std::move(options));
