@@ -105,16 +105,7 @@ Status DeviceAllReduce::prepare() {
   std::sort(contributions_.begin(), contributions_.end());
   contributions_.erase(std::unique(contributions_.begin(), contributions_.end()),
                        contributions_.end());
-  return make_wire();
-}
-
-// What others wait for does not wait for the kernels of whoever trains.
-Status DeviceAllReduce::make_wire() {
-  int least = 0;
-  int greatest = 0;
-  NF_RETURN_IF_ERROR(
-      to_status(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams"));
-  return to_status(cudaStreamCreateWithPriority(&wire_, cudaStreamNonBlocking, greatest),
+  return to_status(cudaStreamCreateWithFlags(&wire_, cudaStreamNonBlocking),
                    "stream for the exchanges of a sum");
 }
 

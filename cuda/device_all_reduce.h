@@ -50,7 +50,6 @@ class DeviceAllReduce final : public DeviceSum {
                   std::unique_ptr<Codec> codec);
 
   Status prepare();
-  Status make_wire();
   std::vector<Round> rounds_of(bool gather) const;
   Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
   Status exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,

@@ -84,24 +84,5 @@ TEST_F(DeviceStreams, WaitForTheExchangesOfASumThatBrokeOff) {
   EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);  // as the transport says
 }
 
-TEST_F(DeviceStreams, ExchangeBeforeWhatElseTheDeviceHasToDo) {
-  int least = 0;
-  int greatest = 0;
-  expect_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  if (least == greatest) GTEST_SKIP() << "this device has one priority";
-  int exchanges = 0;
-  IdleTransport transport([&](int, cudaStream_t wire) {
-    int priority = 0;
-    expect_cuda(cudaStreamGetPriority(wire, &priority));
-    EXPECT_EQ(priority, greatest);
-    ++exchanges;
-    return Status();
-  });
-  const auto sum = make_sum(transport);
-  expect_ok(enqueue(*sum), "the sum");
-  EXPECT_GT(exchanges, 0);
-  expect_cuda(cudaStreamSynchronize(stream_));
-}
-
 }  // namespace
 }  // namespace nf
