@@ -1,11 +1,12 @@
 """On a card: what the other ranks see when one dies or stops, and that their device can be used on."""
 
+import re
 import signal
 import time
 
 import pytest
 import torch
-from failure_test import PHASES, TIMEOUT, error_of
+from failure_test import PHASES, TIMEOUT
 from workers.job import End, Job
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(),
@@ -26,8 +27,12 @@ def run_until(blow: signal.Signals, phase: str) -> tuple[list[End], float]:
 
 def check_story(ends: list[End], given: float) -> None:
     for end in ends:
-        error = error_of(end)
-        assert "rank 1" in (error["first"] or error["reason"]), error.group()
+        end.check_clean()
+        assert end.code == 1, f"rank {end.rank}: exit code {end.code}\n{end.errors}"
+        # It shows in a bucket, or in the exchange at the end of a step.
+        message = end.event("raised")["message"]
+        assert re.match(rf"neuron_fabric: step \d+, (bucket \d+, )?rank {end.rank}: ", message), message
+        assert re.search(r"\brank 1\b", message.split(": ", 2)[2]), message
         assert end.event("usable")["one"] == 1
         print(f"rank {end.rank}: raised {end.event('raised')['time'] - given:.1f} s later, "
               f"usable {end.event('usable')['time'] - given:.1f} s later")
