@@ -119,6 +119,16 @@ TEST_P(DeviceAllReduce, MakesTheSumOfTheCpu) {
   }
 }
 
+std::string name_of(const testing::TestParamInfo<DeviceAllReduce::ParamType>& test) {
+  std::string name = std::get<0>(test.param) + "_" +
+                     std::string(to_string(std::get<1>(test.param))) + "_" +
+                     std::to_string(std::get<2>(test.param));
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Codecs, DeviceAllReduce,
     testing::Combine(testing::Values("waterfill:4", "waterfill:4+alpha=1", "waterfill:5+flat",
@@ -127,15 +137,12 @@ INSTANTIATE_TEST_SUITE_P(
                                      "topkc:1+block=1024"),
                      testing::Values(Topology::kDirect, Topology::kRing),
                      testing::Values(2u, 3u, 4u)),
-    [](const auto& test) {
-      std::string name = std::get<0>(test.param) + "_" +
-                         std::string(to_string(std::get<1>(test.param))) + "_" +
-                         std::to_string(std::get<2>(test.param));
-      for (char& c : name) {
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-      }
-      return name;
-    });
+    name_of);
+INSTANTIATE_TEST_SUITE_P(
+    ManyRanks, DeviceAllReduce,
+    testing::Combine(testing::Values("waterfill:4", "dynamiq:5", "omnireduce:4", "thc"),
+                     testing::Values(Topology::kDirect, Topology::kRing), testing::Values(8u)),
+    name_of);
 
 TEST(DeviceAllReduceCheck, RefusesWhatKernelsDoNotAddAtOnce) {
   const auto code = [](Topology topology, std::uint32_t ranks) {
