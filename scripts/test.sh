@@ -66,6 +66,7 @@ stage_wheel() {
   cd "$away"
   bin/nf info
   bin/nf report --help
+  bin/nf doctor --quick
   bin/python - <<'END'
 import torch
 from neuron_fabric import _C, __version__, attach

@@ -130,6 +130,7 @@ std::vector<ModelParameter> parameters_of(const std::vector<std::string>& names,
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.attr("__version__") = std::string(kVersion);
+  module.attr("built_for_torch") = NF_TORCH_VERSION;
   module.attr("devices") = std::string(DeviceSums::kind());
 
   py::class_<Runtime, std::shared_ptr<Runtime>>(module, "Runtime")

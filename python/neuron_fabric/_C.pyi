@@ -6,6 +6,8 @@ import torch
 from torch.distributed import GradBucket, ProcessGroup, Reducer, Store
 
 __version__: str
+built_for_torch: str
+"""Its version when this was compiled."""
 devices: str
 """What this build sums on beside the host: "cuda" or nothing."""
 

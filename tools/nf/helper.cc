@@ -1,12 +1,15 @@
 #include "nf/helper.h"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "nf/command.h"
@@ -20,6 +23,8 @@ constexpr std::array kHelpers{
     Helper{"calibrate", "find out which gradients of a workload may travel at low bits"},
     Helper{"compare", "train a workload along several routes, and tell which is as good"},
     Helper{"demo", "train a small model with and without low-bit gradients"},
+    Helper{"doctor", "see whether this installation can do its job, and what to do where not",
+           /*needs_torch=*/false},
     Helper{"report", "make a page of what a training run recorded", /*needs_torch=*/false},
     Helper{"train", "train a workload along one route"},
 };
@@ -70,6 +75,10 @@ Status start_helper(const Helper& helper, const char* const* arguments) {
   std::vector<const char*> words{program.c_str(), "-P", "-m", module.c_str()};
   while (*arguments != nullptr) words.push_back(*arguments++);
   words.push_back(nullptr);
+  // Whom a helper asks that wants to know of nf itself.
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) setenv("NF_PROGRAM", self.c_str(), 1);
   execvp(program.c_str(), const_cast<char* const*>(words.data()));
   return Status(ErrorCode::kUnsupported,
                 fmt::format("cannot start '{}': {}", program, std::strerror(errno)));

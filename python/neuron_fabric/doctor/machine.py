@@ -1,0 +1,37 @@
+"""What the machine lets a job have."""
+
+import os
+import resource
+
+from neuron_fabric import units
+
+from .finding import Finding, ok, warning
+
+SHARED = "/dev/shm"
+# Eight ranks with buckets of 25 MB at two bits need 34 MB; NCCL and data loaders want some, too.
+LEAST_SHARED = 128_000_000
+LEAST_FILES = 1024
+
+
+def check_shared_memory(folder: str = SHARED, least: int = LEAST_SHARED) -> Finding:
+    try:
+        room = os.statvfs(folder)
+    except OSError as error:
+        return warning("shared memory", f"{folder}: {error.strerror}",
+                       "Mount a tmpfs there; reducer=\"cxl\" needs it.")
+    free = room.f_bavail * room.f_frsize
+    finding = f"{units.byte_count(free)} free in {folder}"
+    if free < least:
+        return warning("shared memory", finding, "reducer=\"cxl\" may find no room: free some, or start "
+                       "the container with --shm-size=1g.")
+    return ok("shared memory", finding)
+
+
+def check_open_files(least: int = LEAST_FILES) -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return ok("open files", "no limit")
+    if soft < least:
+        return warning("open files", f"at most {soft:,} a process",
+                       f"Every peer takes some: `ulimit -n {least if hard < 0 else min(least, hard)}`.")
+    return ok("open files", f"at most {soft:,} a process")

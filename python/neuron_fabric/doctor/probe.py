@@ -1,0 +1,90 @@
+"""What PyTorch and the extension say of themselves, asked in a process of its own: one that does not
+fit this machine can take its process with it, and a driver can keep it waiting."""
+
+import importlib
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+Facts = dict[str, Any]
+
+SECONDS = 120  # a first import from a slow disk takes a while
+
+
+def _torch() -> Facts:
+    import torch
+
+    return {"version": torch.__version__, "cuda": torch.version.cuda}
+
+
+def _engines() -> Facts:
+    import torch
+    import torch.distributed as dist
+
+    has_nccl = dist.is_available() and dist.is_nccl_available()
+    return {"gloo": dist.is_available() and dist.is_gloo_available(),
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())) if has_nccl else None}
+
+
+def _extension() -> Facts:
+    extension = importlib.import_module("neuron_fabric._C")
+    # An older one does not say what it was built for.
+    return {"version": extension.__version__, "devices": extension.devices,
+            "built_for_torch": getattr(extension, "built_for_torch", None)}
+
+
+def _devices() -> Facts:
+    import torch
+
+    cards = range(torch.cuda.device_count())
+    return {"cards": [{"name": torch.cuda.get_device_name(card),
+                       "capability": torch.cuda.get_device_capability(card)} for card in cards]}
+
+
+STAGES = {"torch": _torch, "engines": _engines, "extension": _extension, "devices": _devices}
+
+
+def _tell() -> None:
+    """A line a stage, so that what was found is known where a later one ends the process."""
+    for name, look in STAGES.items():
+        try:
+            told = look()
+        except Exception as error:  # every kind: that is what is asked for
+            told = {"error": " ".join(str(error).split()) or type(error).__name__}
+        print(json.dumps({name: told}), flush=True)
+        if name == "torch" and "error" in told:
+            return
+
+
+def probe() -> dict[str, Facts]:
+    """By stage; one that could not be asked has an `error`, those behind it are left out."""
+    try:
+        done = subprocess.run([sys.executable, "-P", "-m", "neuron_fabric.doctor.probe"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=SECONDS, check=False)
+        printed, end = done.stdout, _end(done)
+    except subprocess.TimeoutExpired as error:
+        printed = (error.stdout or b"").decode()
+        end = f"no answer in {SECONDS} s"
+    found: dict[str, Facts] = {}
+    for line in printed.splitlines():
+        if line.startswith('{"'):
+            found |= json.loads(line)
+    missing = next((name for name in STAGES if name not in found), None)
+    if end and missing:
+        found[missing] = {"error": end}
+    return found
+
+
+def _end(done: "subprocess.CompletedProcess[str]") -> str:
+    if done.returncode < 0:
+        return f"Python was ended by {signal.Signals(-done.returncode).name}"
+    if done.returncode > 0:
+        return (done.stderr.strip().splitlines() or ["Python ended"])[-1]
+    return ""
+
+
+if __name__ == "__main__":
+    _tell()

@@ -1,0 +1,106 @@
+"""The program, Python, PyTorch and the extension: are they there, and do they fit each other?"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .finding import Finding, failed, ok, warning
+from .probe import Facts
+
+LEAST_PYTHON = (3, 11)
+LEAST_TORCH = (2, 11)
+PACKAGE = Path(__file__).resolve().parents[1]
+REBUILD = "`make build` in a checkout, `pip install --force-reinstall --no-deps .` elsewhere"
+
+
+def find_nf() -> str | None:
+    """The one that started this, else the checkout's, the one beside Python, the one on PATH."""
+    places = [os.environ.get("NF_PROGRAM"), PACKAGE.parents[1] / "build/release/tools/nf/nf",
+              Path(sys.executable).parent / "nf"]
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    return shutil.which("nf")
+
+
+def ask_nf(program: str) -> Facts:
+    """What `nf info --json` says, or an `error`."""
+    try:
+        done = subprocess.run([program, "info", "--json"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        if done.returncode != 0:
+            return {"error": done.stderr.strip().removeprefix("nf: ") or f"status {done.returncode}"}
+        return json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return {"error": str(error)}
+
+
+def check_nf(program: str | None, info: Facts) -> list[Finding]:
+    if program is None:
+        return [warning("nf", "there is no program nf", f"Build it: {REBUILD}.")]
+    if "error" in info:
+        return [failed("nf", f"{program}: {info['error']}",
+                       f"Unset NF_FORCE_ISA where it is set, or build nf again: {REBUILD}.")]
+    found = [ok("nf", f"{info['version']}, {info['isa']} (this machine runs: {', '.join(info['isas'])}), "
+                f"{'with' if info['cuda'] else 'without'} CUDA")]
+    if not info["mpi"]:
+        found.append(ok("MPI", "left out of nf; only `--transport mpi` wants it"))
+    elif shutil.which("mpirun") is None:
+        found.append(warning("MPI", "nf has it, and there is no mpirun",
+                             "Install openmpi-bin, or do without `--transport mpi`."))
+    else:
+        found.append(ok("MPI", "in nf, and mpirun is there"))
+    return found
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
+    finding = f"{platform.python_version()}, {sys.executable}"
+    if version < LEAST_PYTHON:
+        return failed("Python", finding, "Name one of 3.11 or newer by NF_PYTHON.")
+    return ok("Python", finding)
+
+
+def minor(version: str) -> tuple[int, ...]:
+    """2.11.0+cu130 is of 2.11."""
+    return tuple(int(digits) for digits in re.findall(r"\d+", version)[:2])
+
+
+def check_torch(torch: Facts) -> Finding:
+    least = ".".join(map(str, LEAST_TORCH))
+    if "error" in torch:
+        return failed("PyTorch", f"does not load: {torch['error']}",
+                      f"Install {least} or newer: `make setup` in a checkout, `pip install torch` "
+                      "elsewhere.")
+    if minor(torch["version"]) < LEAST_TORCH:
+        return failed("PyTorch", torch["version"],
+                      f"Install {least} or newer, then build again: {REBUILD}.")
+    return ok("PyTorch", torch["version"])
+
+
+def check_extension(extension: Facts, torch: Facts, nf_version: str | None) -> Finding:
+    if "error" in extension:
+        return failed("extension", f"does not load: {extension['error']}",
+                      f"Build it for this PyTorch: {REBUILD}.")
+    built_for = extension["built_for_torch"]
+    finding = f"{extension['version']}, built for PyTorch {built_for or 'of an unknown version'}"
+    if nf_version not in (None, extension["version"]):
+        return warning("extension", f"{finding}, and nf is {nf_version}", f"Build both: {REBUILD}.")
+    if built_for is None or minor(built_for) != minor(torch["version"]):
+        return warning("extension", f"{finding}, and {torch['version']} is here",
+                       f"Build it again: {REBUILD}.")
+    return ok("extension", f"{finding}, sums on {extension['devices'] or 'the host'}")
+
+
+def check_engines(engines: Facts) -> list[Finding]:
+    """NCCL is looked at with the devices that it is for."""
+    if "error" in engines:
+        return [failed("Gloo", f"torch.distributed does not load: {engines['error']}",
+                       "Install a PyTorch with torch.distributed.")]
+    if not engines["gloo"]:
+        return [failed("Gloo", "not in this PyTorch", "Install one that was built with USE_GLOO=1.")]
+    return [ok("Gloo", "in PyTorch")]
