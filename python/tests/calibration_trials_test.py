@@ -7,9 +7,7 @@ import pytest
 from few_records import step
 from neuron_fabric.calibration import trials
 from neuron_fabric.calibration.choice import Question
-from neuron_fabric.calibration.evidence import (
-    CHECKPOINT, FIRST_STEP, Assignment, Evidence, RegionHealth)
-from neuron_fabric.calibration.settings import CalibrationSettings
+from neuron_fabric.calibration.evidence import CHECKPOINT, Assignment, Evidence, RegionHealth
 from neuron_fabric.calibration.watch import Watch
 
 NORMS = [10 * 0.85**number for number in range(60)]  # as of training that goes well
@@ -30,14 +28,6 @@ def bench(monkeypatch):
     monkeypatch.setattr(trials, "_way", recorded_branch)
     monkeypatch.setattr(trials, "_branch", lambda *_: 1.0)
     return SimpleNamespace(watch=Watch(), settings=SimpleNamespace(branch_steps=len(NORMS)))
-
-
-def test_from_the_first_step_the_rate_rises_all_the_way_before_it_falls():
-    settings = CalibrationSettings(branch_steps=4, warm_up_steps=2)
-    assert trials.rates_of(settings, CHECKPOINT) == [1, 0.75, 0.5, 0.25]
-    assert trials.rates_of(settings, FIRST_STEP) == [0.5, 1, 1, 0.75, 0.5, 0.25]
-    straight = CalibrationSettings(branch_steps=4, warm_up_steps=0)
-    assert trials.rates_of(straight, FIRST_STEP) == [1, 0.75, 0.5, 0.25]
 
 
 def test_norms_of_a_branch_are_beside_its_own_alone(bench):

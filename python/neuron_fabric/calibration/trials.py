@@ -8,7 +8,6 @@ from neuron_fabric.calibration.branch import annealing, warming_up
 from neuron_fabric.calibration.choice import Question
 from neuron_fabric.calibration.evidence import FIRST_STEP, Assignment, Branches, Evidence
 from neuron_fabric.calibration.health import HealthReader
-from neuron_fabric.calibration.settings import CalibrationSettings
 from neuron_fabric.calibration.store import CalibrationError
 from neuron_fabric.calibration.switch import SessionWay
 from neuron_fabric.calibration.workbench import Workbench
@@ -20,15 +19,15 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
     """The branches that are asked for, after those that there are. Collective."""
     known = evidence.find(question.assignment, question.start)
     losses = list(known.losses) if known else []
-    rates = rates_of(bench.settings, question.start)
-    bench.watch.begin(title(question), len(rates) * (question.repeats - len(losses)))
+    bench.watch.begin(title(question),
+                      bench.settings.branch_steps * (question.repeats - len(losses)))
     health = dict(known.health) if known else {}
     for order in range(len(losses), question.repeats):
         # A way of its own for every branch: what error feedback keeps is not to reach the next one.
         # And a reader: norms begin anew.
         reader = HealthReader()
         with _way(bench, question.assignment, order, reader):
-            loss = _branch(bench, question.start, order + 1, rates)
+            loss = _branch(bench, question.start, order + 1)
         losses.append(loss if reader.is_of(question.assignment) else None)
         for region, seen in reader.health(question.assignment).items():
             health[region] = seen.or_worse(health.get(region, seen))
@@ -52,18 +51,13 @@ def _way(bench: Workbench, assignment: Assignment, order: int, reader: Reader) -
         session.close()
 
 
-def rates_of(settings: CalibrationSettings, start: str) -> list[float]:
-    """From the first step the rate rises as it does in training, and all the way, before it falls: at
-    a low one even bad routes do little harm."""
-    down = annealing(settings.branch_steps)
-    if start != FIRST_STEP:
-        return down
-    return warming_up(settings.warm_up_steps, settings.warm_up_steps) + down
-
-
-def _branch(bench: Workbench, start: str, order: int, rates: list[float]) -> float | None:
-    training = bench.training
+def _branch(bench: Workbench, start: str, order: int) -> float | None:
+    steps, training = bench.settings.branch_steps, bench.training
     bench.snapshots[start].restore(training.parts)
+    rates = annealing(steps)
+    if start == FIRST_STEP:
+        up = warming_up(steps, bench.settings.warm_up_steps)
+        rates = [down * factor for down, factor in zip(rates, up, strict=True)]
     losses = []
     for loss in training.stepper(order, rates):
         losses.append(loss)
