@@ -37,12 +37,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t first = first_of(tile, round);
     load_run<kType>(own, first, sums[round]);
     if constexpr (kType == DataType::kFloat16 && kWire == DataType::kFloat32) {
-      // FP32 keeps the bits of a NaN, which a device's own conversion does not.
-#pragma unroll
-      for (unsigned i = 0; i < kRun; ++i) {
-        if (sums[round][i] == sums[round][i] || first + i >= held) continue;
-        sums[round][i] = float16_to_float(static_cast<const std::uint16_t*>(own.values)[first + i]);
-      }
+      device::keep_nan_bits(own, first, sums[round]);
     }
   }
   for (std::uint32_t m = 0; m < in.count; ++m) {

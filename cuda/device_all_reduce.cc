@@ -13,26 +13,6 @@ namespace {
 // Buckets of one model, and those that DDP made before it rebuilt them.
 constexpr std::size_t kMostLayouts = 256;
 
-// Whether all that a rank receives for a chunk, before it sends or as its owner, has one layout and
-// is no more than a kernel adds.
-bool folds_at_once(Topology topology, std::uint32_t ranks) {
-  if (topology == Topology::kHierarchical) return false;
-  struct Received {
-    std::size_t messages = 0;
-    std::uint32_t contributions = 0;  // of each
-  };
-  for (std::uint32_t chunk = 0; chunk < chunk_count(topology, ranks); ++chunk) {
-    std::vector<Received> by_rank(ranks);
-    for (const Edge& edge : chunk_route(topology, ranks, chunk).reduce) {
-      Received& received = by_rank[edge.to];
-      const bool is_alike = received.messages == 0 || received.contributions == edge.contributions;
-      if (!is_alike || ++received.messages > DeviceCodec::kMostFolded) return false;
-      received.contributions = edge.contributions;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
@@ -41,10 +21,8 @@ Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32
   if ((*codec)->keeps_residual()) {
     return {ErrorCode::kUnsupported, "error feedback (+ef) has no CUDA form yet"};
   }
-  if (!folds_at_once(options.topology, ranks)) {
-    return {ErrorCode::kUnsupported,
-            fmt::format("the topology {} has no CUDA form for {} ranks; take ring",
-                        to_string(options.topology), ranks)};
+  if (options.topology == Topology::kHierarchical) {
+    return {ErrorCode::kUnsupported, "hierarchical sums have no CUDA form yet; take direct"};
   }
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {
     return device_codec.status();
@@ -71,6 +49,9 @@ DeviceAllReduce::DeviceAllReduce(StreamTransport& transport, const DeviceAllRedu
       allocator_(or_pool(options.allocator)),
       stages_plan_(*codec_, {.ranks = transport.ranks(), .shape = sum_shape(options.topology)}),
       schedule_(make_schedule(options.topology, transport.ranks(), transport.rank())),
+      rounds_(options.topology, schedule_),
+      contributions_(rounds_.contributions()),
+      adds_in_turn_(!std::ranges::all_of(rounds_.added, are_added_at_once)),
       messages_(allocator_),
       statistics_(allocator_) {}
 
@@ -91,45 +72,8 @@ Status DeviceAllReduce::prepare() {
     if (!codec) return codec.status();
     device_stages_.push_back(std::move(*codec));
   }
-  rounds_ = rounds_of(false);
-  reduce_rounds_ = rounds_.size();
-  for (Round& round : rounds_of(true)) rounds_.push_back(std::move(round));
-  contributions_ = {1, transport_.ranks()};
-  arrivals_.resize(schedule_.chunks);
-  for (const Step& step : schedule_.steps) {
-    contributions_.push_back(step.contributions);
-    if (step.kind == StepKind::kReduceReceive) {
-      arrivals_[step.chunk].push_back({step.peer, step.contributions});
-    }
-  }
-  std::sort(contributions_.begin(), contributions_.end());
-  contributions_.erase(std::unique(contributions_.begin(), contributions_.end()),
-                       contributions_.end());
   return to_status(cudaStreamCreateWithFlags(&wire_, cudaStreamNonBlocking),
                    "stream for the exchanges of a sum");
-}
-
-// Those of `direct` wait for nothing in between, so they are one.
-std::vector<DeviceAllReduce::Round> DeviceAllReduce::rounds_of(bool gather) const {
-  const StepKind send = gather ? StepKind::kGatherSend : StepKind::kReduceSend;
-  const StepKind receive = gather ? StepKind::kGatherReceive : StepKind::kReduceReceive;
-  std::uint32_t count = 0;  // the same on all ranks, who all exchange as often
-  for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
-    const Route route = chunk_route(options_.topology, schedule_.ranks, chunk);
-    for (const Edge& edge : gather ? route.gather : route.reduce) {
-      count = std::max(count, edge.round + 1);
-    }
-  }
-  const bool is_one = options_.topology == Topology::kDirect;
-  std::vector<Round> rounds(is_one ? std::min(count, 1u) : count);
-  std::vector<std::size_t> received(schedule_.chunks, 0);
-  for (const Step& step : schedule_.steps) {
-    if (step.kind != send && step.kind != receive) continue;
-    Round& round = rounds[is_one ? 0 : step.round];
-    if (step.kind == send) round.sends.push_back(step);
-    if (step.kind == receive) round.receives.push_back({step, received[step.chunk]++});
-  }
-  return rounds;
 }
 
 const DeviceCodec& DeviceAllReduce::device_codec(std::uint32_t contributions) const {
@@ -147,7 +91,9 @@ Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gra
                             .gradients = gradients,
                             .schedule = schedule_,
                             .tile_bytes = options_.tile_bytes,
-                            .contributions = contributions_},
+                            .contributions = contributions_,
+                            .adds_to_values = adds_in_turn_ && !merges_messages(codec_->kind()),
+                            .merges_in_turn = adds_in_turn_ && merges_messages(codec_->kind())},
                            allocator_, stream);
   if (!made) return made.status();
   if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
@@ -173,11 +119,11 @@ Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) 
       events->push_back(event);
     }
   }
-  Status status = layout.copy_in(stream);
+  Status status = layout.values().copy_in(stream);
   if (status.ok()) status = exchange_statistics(layout, call, stream);
   if (status.ok()) status = layout.plan().make(stream);
   if (status.ok()) status = sum_tiles(layout, call, stream);
-  if (status.ok()) status = layout.copy_out(stream);
+  if (status.ok()) status = layout.values().copy_out(stream);
   if (!status.ok()) {
     static_cast<void>(wait_for_exchanges(stream));
     transport_.abort(status);
@@ -239,15 +185,15 @@ Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const Al
 Status DeviceAllReduce::sum_tiles(const DeviceLayout& layout, const AllReduceCall& call,
                                   cudaStream_t stream) {
   const std::uint32_t tiles = layout.plan().tiles_per_chunk();
-  for (std::size_t turn = 0; turn < tiles + rounds_.size(); ++turn) {
+  for (std::size_t turn = 0; turn < tiles + rounds_.rounds.size(); ++turn) {
     for (std::uint32_t tile = 0; tile < tiles && tile <= turn; ++tile) {
       const std::size_t round = turn - tile;
-      if (round > rounds_.size()) continue;
+      if (round > rounds_.rounds.size()) continue;
       if (round > 0) {
         NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(stream, arrived_[tile]), "wait"));
       }
       NF_RETURN_IF_ERROR(compute(layout, call, tile, round, stream));
-      if (round == rounds_.size()) continue;
+      if (round == rounds_.rounds.size()) continue;
       NF_RETURN_IF_ERROR(to_status(cudaEventRecord(made_[tile], stream), "record"));
       NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(wire_, made_[tile]), "wait"));
       NF_RETURN_IF_ERROR(communicate(layout, tile, round));
@@ -268,8 +214,8 @@ Batch DeviceAllReduce::batch(const DeviceLayout& layout, const AllReduceCall& ca
 Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall& call,
                                 std::uint32_t tile, std::size_t round, cudaStream_t stream) {
   const std::uint32_t rank = transport_.rank();
-  if (round < reduce_rounds_) {
-    for (const Step& step : rounds_[round].sends) {
+  if (round < rounds_.reduce_rounds) {
+    for (const Step& step : rounds_.rounds[round].sends) {
       // All that it receives for the chunk, it has received before.
       NF_RETURN_IF_ERROR(make_message(layout, call, step.chunk, tile, {rank, step.contributions},
                                       layout.partial(step.chunk), stream));
@@ -279,11 +225,11 @@ Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall&
   for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
     const std::uint32_t owner = schedule_.owners[chunk];
     const Origin origin{owner, transport_.ranks()};
-    if (round == reduce_rounds_ && owner == rank) {
+    if (round == rounds_.reduce_rounds && owner == rank) {
       NF_RETURN_IF_ERROR(
           make_message(layout, call, chunk, tile, origin, layout.finished(chunk), stream));
     }
-    if (round == rounds_.size()) {
+    if (round == rounds_.rounds.size()) {
       const std::byte* bytes = place(layout.finished(chunk), tile);
       NF_RETURN_IF_ERROR(device_codec(origin.contributions)
                              .decode(batch(layout, call, chunk, tile),
@@ -293,13 +239,22 @@ Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall&
   return {};
 }
 
+// A message on its way to be made.
+struct DeviceAllReduce::Parts {
+  std::uint32_t chunk = 0;
+  std::uint32_t tile = 0;
+  Batch own;
+  std::span<const ConstDeviceMessage> in;  // at least one
+  DeviceMessage out;
+};
+
 // Of this rank's values and all that it has received for the chunk.
 Status DeviceAllReduce::make_message(const DeviceLayout& layout, const AllReduceCall& call,
                                      std::uint32_t chunk, std::uint32_t tile, Origin origin,
                                      const MessageSlot& slot, cudaStream_t stream) {
   std::vector<ConstDeviceMessage>& in = folded_;
   in.clear();
-  for (const Origin& from : arrivals_[chunk]) {
+  for (const Origin& from : rounds_.added[chunk]) {
     const std::byte* bytes = place(layout.incoming(chunk, in.size()), tile);
     in.push_back(layout.plan().message(chunk, tile, from, bytes));
   }
@@ -307,28 +262,72 @@ Status DeviceAllReduce::make_message(const DeviceLayout& layout, const AllReduce
   const DeviceCodec& codec = device_codec(origin.contributions);
   const Batch own = batch(layout, call, chunk, tile);
   if (in.empty()) return codec.encode(own, out, stream);
+  if (!are_added_at_once(rounds_.added[chunk])) {
+    const Parts parts{.chunk = chunk, .tile = tile, .own = own, .in = in, .out = out};
+    return merges_messages(codec_->kind()) ? merge_in_turn(layout, parts, stream)
+                                           : add_in_turn(parts, stream);
+  }
   const bool is_one_stage =
-      layout.plan().sum().is_one_stage(in[0].origin.contributions, origin.contributions);
+      stages_plan_.is_one_stage(in[0].origin.contributions, origin.contributions);
   if (in.size() == 1 && is_one_stage) return codec.decode_add_encode(own, in[0], out, stream);
   return codec.fold_encode(own, in, out, stream);
 }
 
+// Adds all messages but the last to the values, in their place, as the CPU does.
+Status DeviceAllReduce::add_in_turn(const Parts& parts, cudaStream_t stream) {
+  const ConstDeviceMessage& last = parts.in.back();
+  for (const ConstDeviceMessage& in : parts.in.first(parts.in.size() - 1)) {
+    NF_RETURN_IF_ERROR(device_codec(in.origin.contributions).decode_add(parts.own, in, stream));
+  }
+  const std::uint32_t total = parts.out.origin.contributions;
+  const DeviceCodec& codec = device_codec(total);
+  if (stages_plan_.is_one_stage(last.origin.contributions, total)) {
+    return codec.decode_add_encode(parts.own, last, parts.out, stream);
+  }
+  return codec.fold_encode(parts.own, {&last, 1}, parts.out, stream);
+}
+
+// The values join the first message, and what has been made of them every other one.
+Status DeviceAllReduce::merge_in_turn(const DeviceLayout& layout, const Parts& parts,
+                                      cudaStream_t stream) {
+  ConstDeviceMessage held;
+  std::uint32_t sum = 1;
+  for (std::size_t i = 0; i < parts.in.size(); ++i) {
+    const ConstDeviceMessage& in = parts.in[i];
+    sum += in.origin.contributions;
+    const bool is_last = i + 1 == parts.in.size();
+    const DeviceMessage out =
+        is_last ? parts.out
+                : layout.plan().message(parts.chunk, parts.tile, {transport_.rank(), sum},
+                                        messages_.data() + layout.growing(i));
+    const DeviceCodec& codec = device_codec(sum);
+    NF_RETURN_IF_ERROR(i == 0 ? codec.decode_add_encode(parts.own, in, out, stream)
+                              : codec.merge(parts.own, held, in, out, stream));
+    held = {.bytes = out.bytes,
+            .size = out.size,
+            .piece_at = out.piece_at,
+            .places = out.places,
+            .origin = out.origin};
+  }
+  return {};
+}
+
 Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t tile,
                                     std::size_t round) {
-  const bool gathers = round >= reduce_rounds_;
+  const bool gathers = round >= rounds_.reduce_rounds;
   const auto transfer = [&](const Step& step, const MessageSlot& slot) {
     return StreamTransfer{step.peer, place(slot, tile),
                           layout.plan().message_size(step.chunk, tile, step.contributions)};
   };
   sends_.clear();
   receives_.clear();
-  for (const Step& step : rounds_[round].sends) {
+  for (const Step& step : rounds_.rounds[round].sends) {
     sends_.push_back(
         transfer(step, gathers ? layout.finished(step.chunk) : layout.partial(step.chunk)));
     traffic_.payload += sends_.back().size;
     if (gathers) traffic_.sums += sends_.back().size;
   }
-  for (const auto& [step, index] : rounds_[round].receives) {
+  for (const auto& [step, index] : rounds_.rounds[round].receives) {
     receives_.push_back(
         transfer(step, gathers ? layout.finished(step.chunk) : layout.incoming(step.chunk, index)));
   }

@@ -13,6 +13,7 @@
 
 #include "collective/schedule.h"
 #include "cuda/device_layout.h"
+#include "cuda/device_rounds.h"
 #include "cuda/device_sum.h"
 #include "cuda/stream_transport.h"
 #include "neuron_fabric/all_reduce.h"
@@ -22,9 +23,7 @@ namespace nf::cuda {
 class DeviceAllReduce final : public DeviceSum {
  public:
   // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form or
-  // keeps residuals, and for a topology in which messages of several layouts meet at a rank (tree
-  // and halving_doubling, from 4 ranks on, and hierarchical) or more of them than a kernel adds
-  // (direct and endpoint, from 66 ranks on).
+  // keeps residuals, and for hierarchical.
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
   // Borrows the transport. Fails as check() does.
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
@@ -36,21 +35,10 @@ class DeviceAllReduce final : public DeviceSum {
   std::size_t memory() const override;
 
  private:
-  struct Arrival {
-    Step step;
-    std::size_t index = 0;  // of those that this rank receives for the chunk
-  };
-  // Messages that travel at the same time, of one tile.
-  struct Round {
-    std::vector<Step> sends;
-    std::vector<Arrival> receives;
-  };
-
   DeviceAllReduce(StreamTransport& transport, const DeviceAllReduceOptions& options,
                   std::unique_ptr<Codec> codec);
 
   Status prepare();
-  std::vector<Round> rounds_of(bool gather) const;
   Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
   Status exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
                              cudaStream_t stream);
@@ -65,6 +53,9 @@ class DeviceAllReduce final : public DeviceSum {
                       cudaStream_t stream);
   Batch batch(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t chunk,
               std::uint32_t tile) const;
+  struct Parts;
+  Status add_in_turn(const Parts& parts, cudaStream_t stream);
+  Status merge_in_turn(const DeviceLayout& layout, const Parts& parts, cudaStream_t stream);
   const DeviceCodec& device_codec(std::uint32_t contributions) const;
   std::byte* place(const MessageSlot& slot, std::uint32_t tile) const {
     return messages_.data() + slot.at + tile * slot.stride;
@@ -77,12 +68,11 @@ class DeviceAllReduce final : public DeviceSum {
   DeviceAllocator& allocator_;
   const SumPlan stages_plan_;  // for its stages alone
   DeviceStages device_stages_;
-  Schedule schedule_;
-  std::vector<Round> rounds_;  // reduce, then gather
-  std::size_t reduce_rounds_ = 0;
-  std::vector<std::uint32_t> contributions_;   // that messages have
-  std::vector<std::vector<Origin>> arrivals_;  // by chunk: whose messages this rank adds, in order
-  cudaStream_t wire_ = nullptr;                // where exchanges happen
+  const Schedule schedule_;
+  const DeviceRounds rounds_;
+  const std::vector<std::uint32_t> contributions_;  // that messages have
+  const bool adds_in_turn_;                         // some chunk's messages, one after the other
+  cudaStream_t wire_ = nullptr;                     // where exchanges happen
 
   std::vector<std::unique_ptr<DeviceLayout>> layouts_;
   DeviceBuffer messages_;

@@ -19,6 +19,7 @@ class LowRankMemory;
 struct DeviceAllReduceOptions {
   std::string codec = "bf16";
   Topology topology = Topology::kDirect;
+  std::uint32_t group = 0;  // ranks in a group of kHierarchical; divides the number of ranks
   std::uint64_t seed = 0;
   std::size_t tile_bytes = 8 << 20;      // of a message, about; the unit of overlap
   DeviceAllocator* allocator = nullptr;  // pool_allocator() where null

@@ -28,6 +28,16 @@ __device__ void load_run(const Row<const void>& row, std::uint32_t first, float 
   }
 }
 
+// The bits of a NaN in a run of FP16 values, which a device's own conversion does not keep.
+__device__ inline void keep_nan_bits(const Row<const void>& row, std::uint32_t first,
+                                     float (&run)[kRun]) {
+#pragma unroll
+  for (unsigned i = 0; i < kRun; ++i) {
+    if (run[i] == run[i] || first + i >= row.held) continue;
+    run[i] = float16_to_float(static_cast<const std::uint16_t*>(row.values)[first + i]);
+  }
+}
+
 template <DataType kType>
 __device__ void store_run(const float (&from)[kRun], const Row<void>& row, std::uint32_t first) {
   if (row.is_aligned && first + kRun <= row.held) {

@@ -154,12 +154,11 @@ OwnLanes make_lanes(c10::Device device, const Surroundings& surroundings, Durati
 class CudaSums final : public DeviceSums {
  public:
   CudaSums(c10::Device device, const Surroundings& surroundings, const FabricOptions& options,
-           Topology topology, LookAround look_around, OwnLanes lanes)
+           LookAround look_around, OwnLanes lanes)
       : device_(device),
         streams_(device.type()),
         stream_(make_stream(device)),
         engine_stream_(make_stream(device)),
-        topology_(topology),
         look_around_(std::move(look_around)),
         allocator_(stream_),
         engine_(surroundings.training, options.timeout, engine_stream_),
@@ -168,7 +167,6 @@ class CudaSums final : public DeviceSums {
   Expected<std::unique_ptr<Fabric>> make_fabric(Transport& control,
                                                 FabricOptions options) override {
     const c10::DeviceGuard guard(device_);
-    options.topology = topology_;
     std::vector<cuda::Lane> lanes;
     for (const auto& lane : lanes_) {
       lanes.push_back({.transport = *lane->transport,
@@ -206,7 +204,6 @@ class CudaSums final : public DeviceSums {
   const c10::impl::VirtualGuardImpl streams_;
   const c10::Stream stream_;
   const c10::Stream engine_stream_;
-  const Topology topology_;
   const LookAround look_around_;
   CachingAllocator allocator_;
   Engine engine_;
@@ -227,16 +224,15 @@ std::unique_ptr<DeviceSums> DeviceSums::create(const Model& model, const Surroun
     return nullptr;
   }
   const auto ranks = static_cast<std::uint32_t>(surroundings.own->getSize());
-  const Topology topology =
-      options.topology.value_or(ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kRing);
-  if (const Status status = cuda::DevicePath::check(options, options.profile, topology, ranks);
+  if (const Status status =
+          cuda::DevicePath::check(options, options.profile, topology_of(options, ranks), ranks);
       !status.ok()) {
     why_not = status.message();
     return nullptr;
   }
   const c10::DeviceGuard guard(device);
   OwnLanes lanes = make_lanes(device, surroundings, options.timeout, look_around);
-  return std::make_unique<CudaSums>(device, surroundings, options, topology, std::move(look_around),
+  return std::make_unique<CudaSums>(device, surroundings, options, std::move(look_around),
                                     std::move(lanes));
 }
 

@@ -68,9 +68,13 @@ class BucketPath {
   virtual std::size_t held_bytes() const { return 0; }
 };
 
-// Where all ranks can reach each other, two hops are the shortest way; beyond so many ranks their
-// number of connections costs more than the hops of another topology.
-inline constexpr std::uint32_t kMostDirectRanks = 32;
+// Along which low bits travel. Where nobody says and all ranks can reach each other, two hops are
+// the shortest way; among many ranks, their number of connections costs more than the hops of a
+// tree.
+inline Topology topology_of(const FabricOptions& options, std::uint32_t ranks) {
+  constexpr std::uint32_t kMostDirectRanks = 32;
+  return options.topology.value_or(ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree);
+}
 
 // What a path is made for. It may borrow all of it.
 struct PathRequest {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr double kLineBytes = 64;  // of a cache line, which a reducer's capacity is counted in
 
-Topology default_topology(std::uint32_t ranks) {
-  return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
-}
-
 AdmissionMode mode_of(Admit admit) {
   return admit == Admit::kForced ? AdmissionMode::kForced : AdmissionMode::kMonitored;
 }
@@ -53,7 +49,7 @@ RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptio
       engine_(engine),
       options_(std::move(options)),
       binding_(std::move(binding)),
-      topology_(options_.topology.value_or(default_topology(transport.ranks()))),
+      topology_(topology_of(options_, transport.ranks())),
       exchange_(std::move(exchange)),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)) {}
 
