@@ -22,7 +22,7 @@ Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32
     return {ErrorCode::kUnsupported, "error feedback (+ef) has no CUDA form yet"};
   }
   if (options.topology == Topology::kHierarchical) {
-    return {ErrorCode::kUnsupported, "hierarchical sums have no CUDA form yet; take direct"};
+    return {ErrorCode::kUnsupported, "a hierarchical sum is made of two others"};
   }
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {
     return device_codec.status();
@@ -81,6 +81,7 @@ const DeviceCodec& DeviceAllReduce::device_codec(std::uint32_t contributions) co
 }
 
 Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gradients,
+                                                   std::span<const std::uint64_t> firsts,
                                                    cudaStream_t stream) {
   for (const std::unique_ptr<DeviceLayout>& layout : layouts_) {
     if (layout->is_of(gradients)) return layout.get();
@@ -89,6 +90,7 @@ Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gra
       DeviceLayout::create({.codec = *codec_,
                             .order = stages_plan_.order(),
                             .gradients = gradients,
+                            .firsts = firsts,
                             .schedule = schedule_,
                             .tile_bytes = options_.tile_bytes,
                             .contributions = contributions_,
@@ -100,10 +102,11 @@ Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gra
   return layouts_.emplace_back(std::move(*made)).get();
 }
 
-Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) {
+Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
+                                      std::span<const std::uint64_t> firsts, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};
-  const Expected<DeviceLayout*> found = layout_of(call.gradients, stream);
+  const Expected<DeviceLayout*> found = layout_of(call.gradients, firsts, stream);
   if (!found) return found.status();
   const DeviceLayout& layout = **found;
   const std::uint32_t tiles = layout.plan().tiles_per_chunk();

@@ -23,14 +23,21 @@ namespace nf::cuda {
 class DeviceAllReduce final : public DeviceSum {
  public:
   // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form or
-  // keeps residuals, and for hierarchical.
+  // keeps residuals, and for hierarchical, which DeviceHierarchy is for.
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
   // Borrows the transport. Fails as check() does.
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
                                                            const DeviceAllReduceOptions& options);
   ~DeviceAllReduce() override;
 
-  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
+  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override {
+    return enqueue_parts(call, {}, stream);
+  }
+  // The same for parts of parameters: `firsts` says which element comes first in each, a multiple
+  // of granule(). Parts at the same addresses have the same ones in every call.
+  Status enqueue_parts(const AllReduceCall& call, std::span<const std::uint64_t> firsts,
+                       cudaStream_t stream);
+  std::size_t granule() const { return codec_->granule(); }
   Traffic traffic() const override { return traffic_; }
   std::size_t memory() const override;
 
@@ -39,7 +46,8 @@ class DeviceAllReduce final : public DeviceSum {
                   std::unique_ptr<Codec> codec);
 
   Status prepare();
-  Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
+  Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients,
+                                    std::span<const std::uint64_t> firsts, cudaStream_t stream);
   Status exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
                              cudaStream_t stream);
   Status sum_tiles(const DeviceLayout& layout, const AllReduceCall& call, cudaStream_t stream);

@@ -13,6 +13,7 @@ Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& requ
       DevicePlan::create({.codec = request.codec,
                           .order = request.order,
                           .gradients = layout->values_.taken(),
+                          .firsts = request.firsts,
                           .chunks = request.schedule.chunks,
                           .tile_bytes = request.tile_bytes,
                           .contributions = request.contributions},

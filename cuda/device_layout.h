@@ -29,6 +29,7 @@ class DeviceLayout {
     const Codec& codec;
     SumOrder order;
     std::span<const Gradient> gradients;
+    std::span<const std::uint64_t> firsts;  // as DevicePlan has them
     const Schedule& schedule;
     std::size_t tile_bytes = 0;
     std::span<const std::uint32_t> contributions;  // that messages have

@@ -24,22 +24,22 @@ DeviceAllReduceOptions of_factors(const DeviceAllReduceOptions& options) {
 
 Status DeviceLowRank::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
   if (const auto terms = LowRankAllReduce::terms_of(options.codec); !terms) return terms.status();
-  return DeviceAllReduce::check(of_factors(options), ranks);
+  return check_device_sum(of_factors(options), ranks);
 }
 
 Expected<std::unique_ptr<DeviceSum>> DeviceLowRank::create(StreamTransport& transport,
                                                            const DeviceAllReduceOptions& options,
                                                            LowRankMemory& memory) {
   NF_RETURN_IF_ERROR(check(options, transport.ranks()));
-  Expected<std::unique_ptr<DeviceAllReduce>> factors =
-      DeviceAllReduce::create(transport, of_factors(options));
+  Expected<std::unique_ptr<DeviceSum>> factors =
+      make_device_sum(transport, of_factors(options), nullptr);
   if (!factors) return factors.status();
   return std::unique_ptr<DeviceSum>(
       new DeviceLowRank(transport, options, memory, std::move(*factors)));
 }
 
 DeviceLowRank::DeviceLowRank(StreamTransport& transport, const DeviceAllReduceOptions& options,
-                             LowRankMemory& memory, std::unique_ptr<DeviceAllReduce> factors)
+                             LowRankMemory& memory, std::unique_ptr<DeviceSum> factors)
     : transport_(transport),
       options_(options),
       memory_(memory),

@@ -1,5 +1,5 @@
 // All-reduce by powersgd in device memory: LowRankAllReduce on streams. The sums of the factors are
-// those of a DeviceAllReduce at full precision; nobody waits for the host in between.
+// those of a DeviceSum at full precision; nobody waits for the host in between.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/device_all_reduce.h"
 #include "cuda/device_sum.h"
 #include "cuda/low_rank_memory.h"
 #include "cuda/low_rank_plan.h"
@@ -32,7 +31,7 @@ class DeviceLowRank final : public DeviceSum {
 
  private:
   DeviceLowRank(StreamTransport& transport, const DeviceAllReduceOptions& options,
-                LowRankMemory& memory, std::unique_ptr<DeviceAllReduce> factors);
+                LowRankMemory& memory, std::unique_ptr<DeviceSum> factors);
 
   Status find_states(std::span<const Gradient> gradients, cudaStream_t stream);
   Expected<LowRankPlan*> plan_of(std::span<const Gradient> gradients, cudaStream_t stream);
@@ -44,7 +43,7 @@ class DeviceLowRank final : public DeviceSum {
   const DeviceAllReduceOptions options_;
   LowRankMemory& memory_;
   DeviceAllocator& allocator_;
-  const std::unique_ptr<DeviceAllReduce> factors_;  // sums them, at full precision
+  const std::unique_ptr<DeviceSum> factors_;  // sums them, at full precision
 
   std::vector<LowRankMemory::State*> states_;  // of the call under way
   std::vector<std::unique_ptr<LowRankPlan>> plans_;

@@ -38,12 +38,13 @@ std::uint32_t DevicePlan::add_pieces(const Request& request, std::span<const Pie
   std::uint32_t blocks = 0;
   for (const Piece& piece : pieces) {
     const Gradient& gradient = request.gradients[piece.parameter];
+    const std::uint64_t first = request.firsts.empty() ? 0 : request.firsts[piece.parameter];
     out.push_back(
         {.values = static_cast<std::byte*>(gradient.values.data) + piece.first * size_of(type_),
          .statistics = statistics_.data() + statistics_at_[piece.parameter] +
                        request.codec.statistics_size(piece.first),
          .parameter = gradient.parameter,
-         .first = piece.first,
+         .first = first + piece.first,
          .count = static_cast<std::uint32_t>(piece.count),
          .first_block = blocks});
     blocks += blocks_in(piece.count, request.codec.granule());
@@ -70,7 +71,11 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   statistics_at_.push_back(statistics);
   type_ = request.gradients.empty() ? DataType::kFloat32 : request.gradients.front().values.type;
   chooses_widths_ = codec.most_width() != 0;
-  sum_.cut(domain, counts, request.chunks, request.tile_bytes);
+  if (request.granule == 0) {
+    sum_.cut(domain, counts, request.chunks, request.tile_bytes);
+  } else {
+    sum_.make_even(request.granule, domain, request.chunks, request.tile_bytes);
+  }
   NF_RETURN_IF_ERROR(statistics_.reserve(std::max<std::size_t>(statistics, 1), stream));
 
   DeviceTables tables;

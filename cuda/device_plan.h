@@ -30,9 +30,14 @@ class DevicePlan {
     const Codec& codec;
     SumOrder order;
     std::span<const Gradient> gradients;  // of one type
+    // By gradient, where they are parts of parameters: which element comes first.
+    std::span<const std::uint64_t> firsts = {};
     std::uint32_t chunks = 1;
     std::size_t tile_bytes = 0;
     std::span<const std::uint32_t> contributions;  // that messages will have
+    // Where it is not 0, chunks and tiles have as many granules of so many values each.
+    // Precondition: the codec chooses no widths.
+    std::size_t granule = 0;
   };
   // Makes the tables that follow from sizes alone. Borrows the codec.
   static Expected<std::unique_ptr<DevicePlan>> create(const Request& request,

@@ -31,9 +31,9 @@ class StreamTransport {
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t ranks() const = 0;
 
-  // All of these at once. All ranks call it the same number of times, each send has its receive in
-  // the same exchange, and between two ranks they come in the same order. Transfers of size 0 are
-  // left out.
+  // All of these at once. Ranks that exchange with each other call it the same number of times,
+  // each send has its receive in the same exchange, and between two ranks they come in the same
+  // order. Transfers of size 0 are left out.
   virtual Status exchange(std::span<const StreamTransfer> sends,
                           std::span<const StreamTransfer> receives, cudaStream_t stream) = 0;
 

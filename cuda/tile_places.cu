@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
                 static_cast<std::byte*>(parameter.values) + std::size_t{j} * kSuper * value_size,
             .statistics = parameter.statistics + std::size_t{j} * kSuperGroupStatistics,
             .parameter = parameter.parameter,
-            .first = std::uint64_t{j} * kSuper,
+            .first = parameter.first + std::uint64_t{j} * kSuper,
             .first_block = parameter.first_block + j};
         tables.piece_parameter[at] = p;
         tables.piece_tile[at] = tile;
@@ -91,7 +91,9 @@ __global__ void __launch_bounds__(kThreads)
   for (std::uint32_t k = threadIdx.x; k < pieces; k += kThreads) {
     const std::uint32_t p = tables.piece_parameter[k];
     const bool is_last = k + 1 == pieces || tables.piece_parameter[k + 1] != p;
-    const std::uint64_t end = is_last ? tables.parameters[p].count : tables.pieces[k + 1].first;
+    const DevicePiece& parameter = tables.parameters[p];
+    const std::uint64_t end =
+        is_last ? parameter.first + parameter.count : tables.pieces[k + 1].first;
     tables.pieces[k].count = static_cast<std::uint32_t>(end - tables.pieces[k].first);
     const std::uint32_t from = k == 0 ? 0 : tables.piece_tile[k - 1] + 1;
     for (std::uint32_t tile = from; tile <= tables.piece_tile[k]; ++tile) {

@@ -1,0 +1,58 @@
+// Sums at full precision inside groups and compressed between them have the CPU's bits, too.
+#include "cuda/device_hierarchy.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda/device_copy.h"
+#include "cuda/device_sum_case.h"
+
+namespace nf {
+namespace {
+
+using test::DeviceSumCase;
+
+std::vector<DeviceSumCase> cases() {
+  struct Shape {
+    std::uint32_t ranks;
+    std::uint32_t group;
+  };
+  std::vector<DeviceSumCase> made;
+  for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "fp32", "g_binary",
+                            "mxfp8", "thc", "omnireduce:4"}) {
+    // The last two: one group alone, and groups of one.
+    for (const auto [ranks, group] : {Shape{4, 2}, {6, 2}, {6, 3}, {3, 3}, {3, 1}}) {
+      made.push_back({codec, Topology::kHierarchical, ranks, group});
+    }
+    made.push_back({codec, Topology::kHierarchical, 4, 2, DataType::kBfloat16});
+  }
+  return made;
+}
+
+class DeviceHierarchy : public testing::TestWithParam<DeviceSumCase> {};
+
+TEST_P(DeviceHierarchy, MakesTheSumOfTheCpu) {
+  if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  test::expect_sums_of_the_cpu(GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, DeviceHierarchy, testing::ValuesIn(cases()),
+                         [](const auto& test) { return test::name_of(test.param); });
+
+TEST(DeviceHierarchyCheck, RefusesGroupsThatDoNotDivideTheRanks) {
+  const auto code = [](const std::string& codec, std::uint32_t group) {
+    return cuda::check_device_sum(
+               {.codec = codec, .topology = Topology::kHierarchical, .group = group}, 6)
+        .code();
+  };
+  EXPECT_EQ(code("waterfill:4", 3), ErrorCode::kOk);
+  EXPECT_EQ(code("powersgd:2", 3), ErrorCode::kOk);
+  EXPECT_EQ(code("waterfill:4", 4), ErrorCode::kBadConfig);
+  EXPECT_EQ(code("waterfill:4", 0), ErrorCode::kBadConfig);
+  EXPECT_EQ(code("waterfill:3+ef", 3), ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace nf
