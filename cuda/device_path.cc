@@ -20,6 +20,7 @@ DevicePath::DevicePath(const DeviceSurroundings& surroundings, const PathRequest
       allocator_(or_pool(surroundings.allocator)),
       binding_(request.binding),
       topology_(request.topology),
+      group_(request.options.group),
       seed_(request.options.seed),
       route_errors_(request.binding, request.options.seed, surroundings.rank()),
       memories_(allocator_, surroundings.stream),
@@ -40,7 +41,8 @@ Status DevicePath::check(const FabricOptions& options, const Profile& profile, T
   for (const TrainingPhase& phase : profile.phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
-      NF_RETURN_IF_ERROR(check_device_sum({.codec = route, .topology = topology}, ranks));
+      NF_RETURN_IF_ERROR(
+          check_device_sum({.codec = route, .topology = topology, .group = options.group}, ranks));
     }
   }
   return {};
@@ -75,10 +77,13 @@ Expected<DeviceSum*> DevicePath::find(LaneState& lane, const std::string& route)
   if (sum == nullptr) {
     const Expected<LowRankMemory*> memory = memories_.find(route);
     if (!memory) return memory.status();
-    Expected<std::unique_ptr<DeviceSum>> made = make_device_sum(
-        lane.transport,
-        {.codec = route, .topology = topology_, .seed = seed_, .allocator = &lane.allocator},
-        *memory);
+    Expected<std::unique_ptr<DeviceSum>> made = make_device_sum(lane.transport,
+                                                                {.codec = route,
+                                                                 .topology = topology_,
+                                                                 .group = group_,
+                                                                 .seed = seed_,
+                                                                 .allocator = &lane.allocator},
+                                                                *memory);
     if (!made) return made.status();
     sum = std::move(*made);
   }

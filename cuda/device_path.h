@@ -88,6 +88,7 @@ class DevicePath final : public BucketPath {
   DeviceAllocator& allocator_;
   const Binding& binding_;
   const Topology topology_;
+  const std::uint32_t group_;  // of kHierarchical
   const std::uint64_t seed_;
   int device_ = 0;
   std::vector<std::uint64_t> keys_;  // by parameter

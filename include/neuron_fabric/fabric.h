@@ -67,8 +67,11 @@ struct FabricOptions {
   std::vector<ModelParameter> parameters = {};
   Mode mode = Mode::kOn;
   Admit admit = Admit::kUseful;
-  std::optional<Topology> topology = {};  // otherwise by the number of ranks
-  std::optional<double> link_gbps = {};   // prices another link than the one measured
+  std::optional<Topology> topology = {};  // otherwise by the numbers of ranks and groups
+  // Consecutive ranks that share a machine, and so a faster link than the others; 0 where that is
+  // not known. kHierarchical needs it.
+  std::uint32_t group = 0;
+  std::optional<double> link_gbps = {};  // prices another link than the one measured
   std::uint64_t seed = 0;
   Duration timeout = std::chrono::seconds(1800);  // without any sign of life from a peer
   bool checksum = true;

@@ -44,6 +44,7 @@ FabricOptions options_from(const py::dict& options) {
   if (const auto topology = options["topology"].cast<std::string>(); topology != "auto") {
     result.topology = take(find_topology(topology));
   }
+  result.group = options["group"].cast<std::uint32_t>();
   result.shared_reducer = options["shared_reducer"].cast<std::string>();
   result.record_lines = options["record_lines"].cast<std::string>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();

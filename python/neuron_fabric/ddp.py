@@ -24,6 +24,7 @@ def attach(
     link_gbps: float | None = None,
     run_dir: str | os.PathLike | None = None,
     topology: str = "auto",
+    group_size: int | None = None,
     reducer: str = "ranks",
     seed: int = 0,
     timeout: float | None = None,
@@ -45,7 +46,10 @@ def attach(
         wherever they are safe.
     link_gbps: prices another link than the one measured.
     run_dir: where rank 0 writes what happens, for `nf report`; NF_RUN_DIR where it is not given.
-    topology: "auto", or how ranks sum low-bit gradients: direct, ring, tree, halving_doubling.
+    topology: "auto", or how ranks sum low-bit gradients: direct, ring, tree, halving_doubling, or
+        hierarchical, which is at full precision inside groups of ranks and at low bits between them.
+    group_size: of such groups: how many consecutive ranks share a machine. Found out where it is not
+        given, if machines have the same number of ranks.
     reducer: "ranks", or "cxl": g_binary and g_ternary are summed by the model of a memory-side reducer
         in shared memory (docs/cxl.md); all ranks are of one machine then.
     seed: of everything random.
@@ -78,6 +82,7 @@ def attach(
             link_gbps=link_gbps,
             run_dir=run_dir,
             topology=topology,
+            group_size=group_size,
             reducer=reducer,
             seed=seed,
             timeout=timeout,

@@ -50,6 +50,11 @@ def of_rank_0(group: dist.ProcessGroup, item: T) -> T:
     return _gather(group, item)[0]
 
 
+def of_all_ranks(group: dist.ProcessGroup, item: T) -> list[T]:
+    """What every rank has, by rank, on every rank."""
+    return _gather(group, item)
+
+
 def together(group: dist.ProcessGroup, work: Callable[[], T]) -> T:
     """Does `work` on every rank. Where it fails on one, it fails on all, with that rank's words."""
     result, error = None, None

@@ -1,7 +1,6 @@
 """What is behind an attached model: its process group, its runtime in the core, its telemetry."""
 
 import logging
-import os
 import uuid
 import weakref
 from collections.abc import Callable
@@ -11,7 +10,8 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric import _C
-from neuron_fabric.meeting import agree, of_rank_0, together
+from neuron_fabric.machines import ranks_of_a_machine, this_machine
+from neuron_fabric.meeting import agree, of_all_ranks, of_rank_0, together
 from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
 from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
@@ -46,6 +46,7 @@ class Session:
             self.own_group, lambda: _prepare(module, settings)
         )
         agree(self.own_group, self._facts())
+        self._group_size = self._find_group_size()
         self._shared_name = ""
         if settings.reducer == "cxl":
             self._shared_name = of_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
@@ -97,13 +98,26 @@ class Session:
             "how the profile fits the model, by its hash": self._binding,
             "admit": self.settings.admit,
             "topology": self.settings.topology,
+            "group_size": self.settings.group_size,
             "reducer": self.settings.reducer,
             "link_gbps": self.settings.link_gbps,
             "seed": self.settings.seed,
         }
         if self.settings.reducer == "cxl":
-            facts["the machine, and reducer='cxl' sums in the memory of one"] = _machine()
+            facts["the machine, and reducer='cxl' sums in the memory of one"] = this_machine()
         return facts
+
+    def _find_group_size(self) -> int:
+        """The same on all ranks; 0 where ranks do not share machines evenly."""
+        if (given := self.settings.group_size) is not None:
+            if self.ranks % given != 0:
+                raise ValueError(f"group_size={given} does not divide {self.ranks} ranks")
+            return given
+        size = ranks_of_a_machine(of_all_ranks(self.own_group, this_machine()))
+        if size == 0 and self.settings.topology == "hierarchical":
+            raise ValueError("topology='hierarchical' sums inside machines first, and these do not all "
+                             "have as many consecutive ranks; say group_size= where groups are others")
+        return size
 
     def _clear_lines(self) -> None:
         if self.rank == 0 and self.settings.record_lines is not None:
@@ -120,7 +134,9 @@ class Session:
             own_group=self.own_group,
             store=dist.distributed_c10d._get_default_store(),
             prefix=self.own_group.group_name,
-            options=self.settings.to_core(self.profile.text, self.timeout, self._shared_name),
+            options=self.settings.to_core(
+                self.profile.text, self.timeout, self._group_size, self._shared_name
+            ),
         )
 
     def notice(self, level: str, text: str) -> None:
@@ -175,15 +191,6 @@ def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParamete
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises where the profile does not fit the model
     return parameters, profile, binding
-
-
-def _machine() -> str:
-    """The same on ranks that can meet in shared memory: containers of one machine may not."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"boot {boot} with /dev/shm {os.stat('/dev/shm').st_dev}"
-    except OSError as error:
-        return f"unknown ({error})"
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

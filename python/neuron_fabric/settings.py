@@ -8,7 +8,7 @@ from neuron_fabric.telemetry import Reader
 
 MODES = ("on", "shadow", "off")
 ADMITS = ("useful", "safe")
-TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling")
+TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling", "hierarchical")
 REDUCERS = ("ranks", "cxl")
 MOST_SECONDS = 1e9  # of a timeout: clocks count nanoseconds in 64 bits
 
@@ -27,6 +27,14 @@ def is_timeout(value: object) -> bool:
     return is_positive(value) and value <= MOST_SECONDS
 
 
+def _check_group_size(size: object, topology: str) -> None:
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise ValueError(f"group_size is a number of ranks, not {size!r}")
+    if topology not in ("auto", "hierarchical"):
+        raise ValueError(f"topology={topology!r} has no groups: leave group_size out, or take "
+                         "topology='hierarchical'")
+
+
 @dataclass
 class Settings:
     """The options of nf.attach(), which documents them."""
@@ -37,6 +45,7 @@ class Settings:
     link_gbps: float | None = None
     run_dir: str | os.PathLike | None = None
     topology: str = "auto"
+    group_size: int | None = None
     reducer: str = "ranks"
     seed: int = 0
     timeout: float | None = None
@@ -52,6 +61,8 @@ class Settings:
         _one_of("admit", self.admit, ADMITS)
         _one_of("topology", self.topology, TOPOLOGIES)
         _one_of("reducer", self.reducer, REDUCERS)
+        if self.group_size is not None:
+            _check_group_size(self.group_size, self.topology)
         if self.link_gbps is not None and not is_positive(self.link_gbps):
             raise ValueError(f"link_gbps is a speed in Gb/s, not {self.link_gbps!r}")
         if self.timeout is not None and not is_timeout(self.timeout):
@@ -75,13 +86,17 @@ class Settings:
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 
-    def to_core(self, profile: str, timeout: float, shared_reducer: str) -> dict[str, object]:
-        """shared_reducer: its name, which no other job of this machine has; empty without one."""
+    def to_core(
+        self, profile: str, timeout: float, group_size: int, shared_reducer: str
+    ) -> dict[str, object]:
+        """group_size: of ranks that share a machine; 0 where that is not known.
+        shared_reducer: its name, which no other job of this machine has; empty without one."""
         return {
             "profile": profile,
             "mode": mode(),
             "admit": "forced" if self.route is not None else self.admit,
             "topology": self.topology,
+            "group": group_size,
             "shared_reducer": shared_reducer,
             "record_lines": os.fspath(self.record_lines) if self.record_lines else "",
             "link_gbps": self.link_gbps,

@@ -54,6 +54,8 @@ WRONG_OPTIONS = [
      "(layer4.*) matches none of the 8 parameters; they go from 'first.weight' to 'head.bias'"),
     ({"admit": "fast"}, "admit is one of useful, safe, not 'fast'"),
     ({"topology": "star"}, "topology is one of auto, direct, ring, tree, halving_doubling"),
+    ({"topology": "ring", "group_size": 2}, "topology='ring' has no groups: leave group_size out"),
+    ({"group_size": 0}, "group_size is a number of ranks, not 0"),
     ({"link_gbps": -1}, "link_gbps is a speed in Gb/s, not -1"),
     ({"link_gbps": "fast"}, "link_gbps is a speed in Gb/s, not 'fast'"),
     ({"timeout": 0}, "timeout is a number of seconds, not 0"),
@@ -90,6 +92,7 @@ DIFFERENCES = [
     ({"seed": 7}, "seed: 0 and 7"),
     ({"admit": "safe"}, "admit: useful and safe"),
     ({"topology": "ring"}, "topology: auto and ring"),
+    ({"group_size": 1}, "group_size: None and 1"),
     ({"link_gbps": 2}, "link_gbps: None and 2"),
 ]
 

@@ -95,9 +95,11 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options,
     if (!dense) return dense.status();
     SumPlan plan(**dense, {.ranks = group});
     plan.make_even((*codec)->granule(), domain, group, options.tile_bytes);
-    model.bytes += payload_bytes(make_schedule(Topology::kDirect, group, rank % group),
-                                 {.plan = &plan, .parameters = views});
-    model.hops += depth_of(Topology::kDirect, group);
+    model.inside_bytes = payload_bytes(make_schedule(Topology::kDirect, group, rank % group),
+                                       {.plan = &plan, .parameters = views});
+    model.inside_hops = depth_of(Topology::kDirect, group);
+    model.bytes += model.inside_bytes;
+    model.hops += model.inside_hops;
     plan.tiles().pieces_of(rank % group, domain);
     ranks /= group;
     rank /= group;
@@ -142,6 +144,8 @@ Expected<TrafficModel> model_low_rank(const AllReduceOptions& options,
     if (!one) return one.status();
     sum.bytes += one->bytes;
     sum.hops += one->hops;
+    sum.inside_bytes += one->inside_bytes;
+    sum.inside_hops += one->inside_hops;
   }
   return sum;
 }

@@ -19,6 +19,9 @@ struct ParameterShape {
 struct TrafficModel {
   std::uint64_t bytes = 0;  // sent: agreement, statistics and payload, frames and all
   std::uint32_t hops = 0;   // transfers that wait for each other on the longest way
+  // Of those, inside a group of kHierarchical, whose link is another than that between groups.
+  std::uint64_t inside_bytes = 0;
+  std::uint32_t inside_hops = 0;
 };
 
 // Of one call with all of these parameters. Rank 0 is the busiest in every topology, to within a

@@ -68,13 +68,10 @@ class BucketPath {
   virtual std::size_t held_bytes() const { return 0; }
 };
 
-// Along which low bits travel. Where nobody says and all ranks can reach each other, two hops are
-// the shortest way; among many ranks, their number of connections costs more than the hops of a
-// tree.
-inline Topology topology_of(const FabricOptions& options, std::uint32_t ranks) {
-  constexpr std::uint32_t kMostDirectRanks = 32;
-  return options.topology.value_or(ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree);
-}
+// Along which low bits travel. Where nobody says: between machines only the sum of each, if several
+// ranks share one; else two hops, the shortest way, unless ranks are so many that their number of
+// connections costs more than the hops of a tree.
+Topology topology_of(const FabricOptions& options, std::uint32_t ranks);
 
 // What a path is made for. It may borrow all of it.
 struct PathRequest {

@@ -31,8 +31,9 @@ struct BucketWork {
     std::uint32_t region = 0;
     std::size_t bytes = 0;  // of its values, as they lie in the bucket
     std::size_t values = 0;
-    std::size_t wire_bytes = 0;  // that a rank sends for them at low bits
-    std::uint32_t hops = 0;      // one after the other
+    std::size_t wire_bytes = 0;    // that a rank sends for them at low bits
+    std::size_t inside_bytes = 0;  // and inside its group, of which `codec` has the time
+    std::uint32_t hops = 0;        // one after the other
     CodecFigures codec;
   };
   std::vector<LowBit> low_bit;

@@ -14,6 +14,7 @@ HostPath::HostPath(Transport& transport, DenseSum& engine, const PathRequest& re
       timeout_(request.options.timeout),
       sums_(transport, request.binding,
             {.topology = request.topology,
+             .group = request.options.group,
              .seed = request.options.seed,
              .timeout = request.options.timeout,
              .checksum = request.options.checksum},

@@ -68,18 +68,19 @@ Expected<LinkFigures> LinkProbe::measure_link() {
   }
 }
 
-Expected<CodecFigures> LinkProbe::measure_codec(const std::string& route, Topology topology,
+Expected<CodecFigures> LinkProbe::measure_codec(const AllReduceOptions& sum,
                                                 const LinkFigures& link) {
   const ParameterShape shape = probe_.shape();
-  const Expected<TrafficModel> traffic = model_traffic({.codec = route, .topology = topology},
-                                                       std::span(&shape, 1), transport_.ranks());
+  const Expected<TrafficModel> traffic =
+      model_traffic(sum, std::span(&shape, 1), transport_.ranks());
   if (!traffic) return traffic.status();
   std::uint64_t step = 0;  // the first also makes its buffers
   const Expected<double> seconds =
-      least_time([&] { return probe_.sum_low_bit(route, step++); }, 1 + kRounds);
+      least_time([&] { return probe_.sum_low_bit(sum.codec, step++); }, 1 + kRounds);
   if (!seconds) return seconds.status();
   const double wire =
-      traffic->hops * link.latency + static_cast<double>(traffic->bytes) / link.bytes_per_second;
+      (traffic->hops - traffic->inside_hops) * link.latency +
+      static_cast<double>(traffic->bytes - traffic->inside_bytes) / link.bytes_per_second;
   return CodecFigures{.seconds_per_value =
                           std::max(0.0, *seconds - wire) / static_cast<double>(shape.count)};
 }

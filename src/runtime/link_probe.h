@@ -20,9 +20,9 @@ class LinkProbe {
       : transport_(transport), probe_(probe), exchange_(exchange) {}
 
   Expected<LinkFigures> measure_link();
-  // One all-reduce along `route`, less what the link alone would take for the bytes it sends.
-  Expected<CodecFigures> measure_codec(const std::string& route, Topology topology,
-                                       const LinkFigures& link);
+  // One such all-reduce, by its codec, less what the link alone would take for the bytes it sends.
+  // What groups send inside belongs to the codec: their link is another.
+  Expected<CodecFigures> measure_codec(const AllReduceOptions& sum, const LinkFigures& link);
 
  private:
   // Seconds that `work` takes on the slowest rank.

@@ -24,6 +24,14 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 }  // namespace
 
+Topology topology_of(const FabricOptions& options, std::uint32_t ranks) {
+  constexpr std::uint32_t kMostDirectRanks = 32;
+  if (options.topology) return *options.topology;
+  const bool has_groups = options.group > 1 && options.group < ranks && ranks % options.group == 0;
+  if (has_groups) return Topology::kHierarchical;
+  return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
+}
+
 Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, DenseSum& engine,
                                                         FabricOptions options,
                                                         const MakePath& make_path) {
@@ -64,7 +72,8 @@ Status RuntimeFabric::measure() {
     for (const TrainingPhase& phase : binding_.profile().phases) {
       for (const auto& [region, route] : phase.routes) {
         if (route == kDenseRoute || figures.codecs.contains(route)) continue;
-        const Expected<CodecFigures> codec = probe.measure_codec(route, topology_, *link);
+        const Expected<CodecFigures> codec = probe.measure_codec(
+            {.codec = route, .topology = topology_, .group = options_.group}, *link);
         if (!codec) return codec.status();
         figures.codecs[route] = *codec;
       }
@@ -77,8 +86,9 @@ Status RuntimeFabric::measure() {
   }
   records_.push(job_record(binding_, options_, topology_, figures.link, transport_.rank(),
                            transport_.ranks()));
-  usefulness_ =
-      std::make_unique<Usefulness>(binding_, std::move(figures), transport_.ranks(), topology_);
+  usefulness_ = std::make_unique<Usefulness>(
+      binding_, std::move(figures), transport_.ranks(),
+      AllReduceOptions{.topology = topology_, .group = options_.group});
   return {};
 }
 

@@ -16,11 +16,11 @@ bool has_low_bit(std::span<const std::string> routes) {
 }  // namespace
 
 Usefulness::Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
-                       Topology topology)
+                       AllReduceOptions sum)
     : binding_(binding),
       figures_(std::move(figures)),
       ranks_(ranks),
-      topology_(topology),
+      sum_(std::move(sum)),
       model_(figures_.link, ranks) {}
 
 // Layouts hardly ever change, and a model of traffic makes a whole plan.
@@ -34,7 +34,8 @@ const TrafficModel& Usefulness::traffic_of(const std::string& route,
     shapes.push_back({.count = model.count, .rows = model.rows});
   }
   // It cannot fail: routes have been checked when they were bound.
-  const AllReduceOptions options{.codec = route, .topology = topology_};
+  AllReduceOptions options = sum_;
+  options.codec = route;
   if (const auto traffic = model_traffic(options, shapes, ranks_)) it->second = *traffic;
   return it->second;
 }
@@ -56,8 +57,9 @@ BucketWork Usefulness::work_of(const BucketLayout& bucket,
     const TrafficModel& traffic = traffic_of(routes[region], low_bit[region]);
     BucketWork::LowBit part;
     part.region = region;
-    part.wire_bytes = traffic.bytes;
-    part.hops = traffic.hops;
+    part.wire_bytes = traffic.bytes - traffic.inside_bytes;
+    part.inside_bytes = traffic.inside_bytes;
+    part.hops = traffic.hops - traffic.inside_hops;
     for (const std::uint32_t parameter : low_bit[region]) {
       part.values += binding_.parameters()[parameter].count;
     }
@@ -91,7 +93,9 @@ Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
   for (const BucketWork& work : all) {
     prediction.busy_seconds += model_.bucket_seconds(work, is_low_bit);
     prediction.bytes += 2 * work.dense_bytes * (ranks_ - 1) / ranks_;
-    for (const BucketWork::LowBit& part : work.low_bit) prediction.bytes += part.wire_bytes;
+    for (const BucketWork::LowBit& part : work.low_bit) {
+      prediction.bytes += part.wire_bytes + part.inside_bytes;
+    }
   }
   return prediction;
 }

@@ -25,7 +25,9 @@ struct CostFigures {
 class Usefulness {
  public:
   // Borrows the binding.
-  Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks, Topology topology);
+  // `sum` says how low bits are summed, whatever its codec.
+  Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
+             AllReduceOptions sum);
 
   // Learns from a step whose statistics have been summed.
   void observe(const TrainingStep& step);
@@ -60,7 +62,7 @@ class Usefulness {
   const Binding& binding_;
   const CostFigures figures_;
   const std::uint32_t ranks_;
-  const Topology topology_;
+  const AllReduceOptions sum_;
   CostModel model_;
 
   mutable std::map<std::pair<std::string, std::vector<std::uint32_t>>, TrafficModel> traffic_;

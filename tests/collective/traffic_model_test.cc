@@ -112,6 +112,22 @@ TEST(TrafficModel, CountsHopsThatWaitForEachOther) {
   EXPECT_EQ(hops("waterfill:4", Topology::kDirect, 1), 0u);
 }
 
+TEST(TrafficModel, TellsWhatStaysInsideAGroup) {
+  const std::uint32_t ranks = 8;
+  const auto whole = model_traffic(
+      {.codec = "waterfill:4", .topology = Topology::kHierarchical, .group = 4}, kShapes, ranks);
+  ASSERT_TRUE(whole);
+  // A sum at full precision among the four, and a compressed one of a quarter between two.
+  EXPECT_EQ(whole->inside_hops, 2u);
+  EXPECT_GT(whole->inside_bytes, whole->bytes * 9 / 10);
+  const auto flat =
+      model_traffic({.codec = "waterfill:4", .topology = Topology::kDirect}, kShapes, ranks);
+  ASSERT_TRUE(flat);
+  EXPECT_EQ(flat->inside_bytes, 0u);
+  EXPECT_EQ(flat->inside_hops, 0u);
+  EXPECT_LT((whole->bytes - whole->inside_bytes) * 5, flat->bytes);
+}
+
 TEST(TrafficModel, RefusesWhatAllReduceRefuses) {
   const auto message = [](const AllReduceOptions& options, const ParameterShape& shape) {
     const auto predicted = model_traffic(options, std::span(&shape, 1), 4);

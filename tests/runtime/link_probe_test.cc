@@ -81,7 +81,8 @@ TEST(LinkProbe, TakesNoStallForTheLinkOrTheCodec) {
     const auto link = probe.measure_link();
     ASSERT_TRUE(link) << to_string(link.status());
     links[transport.rank()] = *link;
-    const auto codec = probe.measure_codec("waterfill:4", Topology::kDirect, *link);
+    const auto codec =
+        probe.measure_codec({.codec = "waterfill:4", .topology = Topology::kDirect}, *link);
     ASSERT_TRUE(codec) << to_string(codec.status());
     codecs[transport.rank()] = *codec;
     EXPECT_LT(stalled.seconds(), 0.5);

@@ -8,6 +8,7 @@
 namespace nf {
 namespace {
 
+const AllReduceOptions kDirect{.topology = Topology::kDirect};
 constexpr std::uint32_t kRanks = 4;
 
 Binding binding_of(const std::string& route) {
@@ -47,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Gbps, OnALinkOf,
 
 TEST_P(OnALinkOf, SaysWhetherLowBitsPay) {
   const Binding binding = binding_of("waterfill:4");
-  Usefulness usefulness(binding, figures(GetParam().first), kRanks, Topology::kDirect);
+  Usefulness usefulness(binding, figures(GetParam().first), kRanks, kDirect);
   const Usefulness::Prediction dense =
       usefulness.predict(step_of(binding, 0, "fp32"), std::vector<std::string>{"fp32", "fp32"});
   usefulness.observe(step_of(binding, dense.exposed_seconds, "fp32"));
@@ -56,15 +57,28 @@ TEST_P(OnALinkOf, SaysWhetherLowBitsPay) {
   EXPECT_EQ(useful[1], GetParam().second);
 }
 
+TEST(Usefulness, PricesOnlyWhatCrossesTheLinkBetweenGroups) {
+  const Binding binding = binding_of("waterfill:4");
+  const auto predict = [&](const AllReduceOptions& sum) {
+    const Usefulness usefulness(binding, figures(1.0), kRanks, sum);
+    return usefulness.predict(step_of(binding, 0, "waterfill:4"),
+                              std::vector<std::string>{"fp32", "waterfill:4"});
+  };
+  const Usefulness::Prediction flat = predict(kDirect);
+  const Usefulness::Prediction grouped = predict({.topology = Topology::kHierarchical, .group = 2});
+  EXPECT_GT(grouped.bytes, flat.bytes);  // FP32 inside the groups
+  EXPECT_LT(grouped.exposed_seconds, flat.exposed_seconds);
+}
+
 TEST(Usefulness, TakesEverythingForUsefulUntilItHasSeenAStep) {
   const Binding binding = binding_of("waterfill:4");
-  const Usefulness usefulness(binding, figures(400), kRanks, Topology::kDirect);
+  const Usefulness usefulness(binding, figures(400), kRanks, kDirect);
   EXPECT_EQ(usefulness.decide(0, {false, false}), (std::vector<bool>{true, true}));
 }
 
 TEST(Usefulness, LearnsWhatLowBitsReallyTake) {
   const Binding binding = binding_of("waterfill:4");
-  Usefulness usefulness(binding, figures(1.0), kRanks, Topology::kDirect);
+  Usefulness usefulness(binding, figures(1.0), kRanks, kDirect);
   const std::vector<std::string> dense = {"fp32", "fp32"};
   const std::vector<std::string> low_bit = {"fp32", "waterfill:4"};
   const double dense_seconds =
@@ -84,7 +98,7 @@ TEST(Usefulness, DoesNotLearnFromHereForALinkElsewhere) {
   const Binding binding = binding_of("waterfill:4");
   CostFigures given = figures(1.0);
   given.is_given = true;
-  Usefulness usefulness(binding, given, kRanks, Topology::kDirect);
+  Usefulness usefulness(binding, given, kRanks, kDirect);
   usefulness.observe(step_of(binding, 100, "waterfill:4"));
   EXPECT_EQ(usefulness.low_bit_correction(), 1);
   EXPECT_TRUE(usefulness.decide(10, {false, true})[1]);
@@ -92,7 +106,7 @@ TEST(Usefulness, DoesNotLearnFromHereForALinkElsewhere) {
 
 TEST(Usefulness, CountsTheBytesOfEveryRoute) {
   const Binding binding = binding_of("waterfill:4");
-  const Usefulness usefulness(binding, figures(1.0), kRanks, Topology::kDirect);
+  const Usefulness usefulness(binding, figures(1.0), kRanks, kDirect);
   const auto bytes = [&](const std::string& route) {
     return static_cast<double>(
         usefulness.predict(step_of(binding, 0, "fp32"), std::vector<std::string>{"fp32", route})

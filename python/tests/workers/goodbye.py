@@ -72,7 +72,7 @@ def make_runtime(session: Session, link: dist.ProcessGroup) -> _C.Runtime:
         names=session.parameters.names, module_types=session.parameters.module_types,
         tensors=session.parameters.tensors, training_group=link, own_group=session.own_group,
         store=dist.distributed_c10d._get_default_store(), prefix=session.own_group.group_name,
-        options=session.settings.to_core(session.profile.text, session.timeout, ""))
+        options=session.settings.to_core(session.profile.text, session.timeout, 0, ""))
 
 
 def main(rank: int, how: str) -> None:
