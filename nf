@@ -6,6 +6,7 @@ program=$root/build/release/tools/nf/nf
 targets=(nf)
 case ${1:-} in
   calibrate | compare | demo | train) targets+=(nf_python) ;;  # helpers that need the extension
+  bench) if [[ " $* " =~ [\ =]c10d\  ]]; then targets+=(nf_python); fi ;;
 esac
 if [[ ! -x $program ]]; then echo "nf: building, once" >&2; fi
 if ! log=$("$root/scripts/build.sh" release "${targets[@]}" 2>&1); then

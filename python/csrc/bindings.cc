@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench.h"
 #include "contribution.h"
 #include "ddp_hook.h"
 #include "neuron_fabric/version.h"
@@ -206,6 +207,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       });
   module.def("remembers", [](const std::string& route) { return take(remembers(route)); });
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
+  module.def(
+      "bench_all_reduce",
+      [](const c10::intrusive_ptr<c10d::ProcessGroup>& training,
+         const c10::intrusive_ptr<c10d::ProcessGroup>& own,
+         const std::string& request) { check(bench_all_reduce(training, own, request)); },
+      py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace nf::torch_front

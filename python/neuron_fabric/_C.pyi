@@ -81,3 +81,7 @@ def remembers(route: str, /) -> bool:
     """Whether ranks keep what a step has lost along a route for the next one."""
 
 def parameter_key(name: str, /) -> int: ...
+
+def bench_all_reduce(training: ProcessGroup, own: ProcessGroup, request: str, /) -> None:
+    """One rank's part of `nf bench all_reduce`, whose request nf writes. Rank 0 prints. The second
+    group is for it alone, and lives until all ranks have returned."""

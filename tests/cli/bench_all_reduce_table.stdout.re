@@ -3,7 +3,7 @@ size    of a rank's values in bytes, as FP32
 p50     the slowest rank's time of a call: median, and 99th percentile
 algbw   size / p50 in GB/s; busbw is 2 \(n - 1\) / n of it
 wire    bytes that the busiest rank sends in a call, statistics and frames included, and
-        their GB/s; MPI_Allreduce does not tell
+        their GB/s; sums that are not ours do not tell
 error   of the sum, squared, over the exact sum squared \(vnmse\)
 wrong   elements that differ between ranks, or from the sum where that must be exact
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "nf/bench_all_reduce_meeting.h"
+#include "nf/bench_all_reduce_request.h"
 #include "nf/bench_all_reduce_values.h"
 #include "support/ranks.h"
 
@@ -11,6 +12,46 @@ namespace nf::cli {
 namespace {
 
 constexpr std::uint32_t kRanks = 3;
+
+TEST(AllReduceRequest, IsTheSameAfterItsText) {
+  const AllReduceRequest request{.begin = "4K",
+                                 .end = "1G",
+                                 .factor = 8,
+                                 .codecs = {"waterfill:4", "c10d_fp32"},
+                                 .topologies = {"tree", "hierarchical"},
+                                 .transport = "c10d",
+                                 .group = 2,
+                                 .dtype = "bf16",
+                                 .repeat = 7,
+                                 .tile = "64K",
+                                 .as_json = true};
+  const Expected<AllReduceRequest> parsed = parse_request(to_text(request));
+  ASSERT_TRUE(parsed) << to_string(parsed.status());
+  EXPECT_EQ(*parsed, request);
+  const Expected<AllReduceRequest> usual = parse_request("{}");
+  ASSERT_TRUE(usual) << to_string(usual.status());
+  EXPECT_EQ(*usual, AllReduceRequest{});
+}
+
+TEST(AllReduceRequest, IsRefusedWhereItIsNone) {
+  for (const char* text : {"", "fp32", "[1]", R"({"codecs": 4})", R"({"repeat": "often"})"}) {
+    EXPECT_EQ(parse_request(text).status().code(), ErrorCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(AllReduceRequest, HasEachSumOfATransportsOwnOnce) {
+  const Expected<AllReduceBench> bench = make_bench({.begin = "1K",
+                                                     .end = "4K",
+                                                     .codecs = {"fp32", "c10d_bf16"},
+                                                     .topologies = {"ring", "direct"},
+                                                     .transport = "c10d"});
+  ASSERT_TRUE(bench) << to_string(bench.status());
+  ASSERT_EQ(bench->cases.size(), 6u);
+  EXPECT_EQ(bench->cases[1].topology, Topology::kDirect);
+  EXPECT_EQ(bench->cases[2].codec, "c10d_bf16");
+  EXPECT_FALSE(bench->cases[2].topology);
+  EXPECT_EQ(bench->cases[5].count, 1024u);
+}
 
 TEST(Meeting, GathersAtRankZeroAndSharesFromThere) {
   test::on_all_ranks(kRanks, [](Transport& transport) {

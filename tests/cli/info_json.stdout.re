@@ -1,2 +1,2 @@
 version isa isas codecs transports cuda mpi torch
-\['inproc'\] False False|\['inproc', 'mpi'\] False True
+\['inproc'(, 'c10d')?\] False False|\['inproc', 'mpi'(, 'c10d')?\] False True

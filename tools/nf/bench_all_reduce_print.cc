@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "nf/timing.h"
 
@@ -62,11 +61,11 @@ Table result_table(const std::vector<AllReduceCase>& cases) {
 
 }  // namespace
 
-AllReducePrinter::AllReducePrinter(std::string transport, const AllReduceBench& bench, bool as_json)
-    : transport_(std::move(transport)),
+AllReducePrinter::AllReducePrinter(const AllReduceBench& bench)
+    : transport_(bench.transport),
       dtype_(to_string(bench.type)),
       repeat_(bench.repeat),
-      as_json_(as_json),
+      as_json_(bench.as_json),
       table_(result_table(bench.cases)) {}
 
 void AllReducePrinter::print(const AllReduceSpeed& speed) {
@@ -111,7 +110,7 @@ void AllReducePrinter::print_introduction(std::uint32_t ranks) const {
       "p50     the slowest rank's time of a call: median, and 99th percentile\n"
       "algbw   size / p50 in GB/s; busbw is 2 (n - 1) / n of it\n"
       "wire    bytes that the busiest rank sends in a call, statistics and frames included, and\n"
-      "        their GB/s; MPI_Allreduce does not tell\n"
+      "        their GB/s; sums that are not ours do not tell\n"
       "error   of the sum, squared, over the exact sum squared (vnmse)\n"
       "wrong   elements that differ between ranks, or from the sum where that must be exact\n"
       "\n",
@@ -126,6 +125,19 @@ void AllReducePrinter::add_cells(const AllReduceSpeed& speed) {
               speed.wire_bytes ? grouped(*speed.wire_bytes) : "-",
               figures.wirebw ? fmt::format("{:.3f}", *figures.wirebw) : "-",
               speed.vnmse ? fmt::format("{:.2e}", *speed.vnmse) : "-", grouped(speed.wrong)});
+}
+
+Status show_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
+                             const EngineMaker& make_engine) {
+  if (transport.rank() != 0) return run_all_reduce_bench(transport, bench, make_engine, nullptr);
+  Progress progress(bench.cases.size());
+  AllReducePrinter printer(bench);
+  AllReduceReader reader{.progress = progress, .take = [&](const AllReduceSpeed& speed) {
+                           progress.clear();
+                           printer.print(speed);
+                         }};
+  NF_RETURN_IF_ERROR(run_all_reduce_bench(transport, bench, make_engine, &reader));
+  return printer.verdict();
 }
 
 }  // namespace nf::cli

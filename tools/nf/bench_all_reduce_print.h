@@ -13,7 +13,7 @@ namespace nf::cli {
 // Prints rows as they come.
 class AllReducePrinter {
  public:
-  AllReducePrinter(std::string transport, const AllReduceBench& bench, bool as_json);
+  explicit AllReducePrinter(const AllReduceBench& bench);
 
   void print(const AllReduceSpeed& speed);
 
@@ -33,5 +33,10 @@ class AllReducePrinter {
   bool has_begun_ = false;
   std::uint64_t wrong_ = 0;
 };
+
+// One rank's part of a bench; all ranks call it with the same one. Rank 0 prints, and fails where a
+// sum is wrong.
+Status show_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
+                             const EngineMaker& make_engine);
 
 }  // namespace nf::cli

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "neuron_fabric/data_type.h"
 #include "neuron_fabric/status.h"
@@ -18,14 +17,6 @@ namespace nf::cli {
 
 // Whether this build has NCCL.
 extern const bool kHasNccl;
-
-// NCCL's own all-reduce, to compare with: of FP32 values, and of BF16 ones.
-inline constexpr std::string_view kNcclFp32 = "nccl_fp32";
-inline constexpr std::string_view kNcclBf16 = "nccl_bf16";
-
-constexpr bool is_nccl_itself(std::string_view codec) {
-  return codec == kNcclFp32 || codec == kNcclBf16;
-}
 
 // One rank's communicator. Ranks take devices in turn; several may share one, each then as a host
 // of its own, so that NCCL joins them by sockets.

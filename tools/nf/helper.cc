@@ -34,7 +34,7 @@ constexpr std::string_view kInstall =
 
 // Everything a helper needs, looked for in the order in which one would install it.
 Status check(const Helper& helper, const std::string& program) {
-  const Expected<PythonPackages> has = python_packages(program, helper.name);
+  const Expected<PythonPackages> has = python_packages(program, helper.module);
   if (!has) return has.status();
   std::string missing;
   if (!has->is_recent) {
@@ -52,7 +52,7 @@ Status check(const Helper& helper, const std::string& program) {
     missing = fmt::format(
         "the module neuron_fabric.{}, which is not in {}; the package there is "
         "of another version than this program",
-        helper.name, has->neuron_fabric);
+        helper.module, has->neuron_fabric);
   }
   if (missing.empty()) return {};
   return Status(ErrorCode::kUnsupported, fmt::format("'nf {}' needs {}", helper.name, missing));
@@ -70,7 +70,7 @@ const Helper* find_helper(std::string_view name) {
 Status start_helper(const Helper& helper, const char* const* arguments) {
   const std::string program = python_program();
   NF_RETURN_IF_ERROR(check(helper, program));
-  const std::string module = fmt::format("neuron_fabric.{}", helper.name);
+  const std::string module = fmt::format("neuron_fabric.{}", helper.module);
   // -P: a file torch.py in the working folder is not PyTorch.
   std::vector<const char*> words{program.c_str(), "-P", "-m", module.c_str()};
   while (*arguments != nullptr) words.push_back(*arguments++);

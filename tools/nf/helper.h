@@ -9,15 +9,16 @@
 namespace nf::cli {
 
 struct Helper {
-  std::string_view name;  // of the sub-command and of its module in neuron_fabric
-  std::string_view summary;
-  bool needs_torch = true;  // and the extension
+  std::string_view name;  // of the sub-command
+  std::string_view summary = {};
+  bool needs_torch = true;         // and the extension
+  std::string_view module = name;  // in neuron_fabric
 };
 
 // The helper of this name; null where there is none.
 const Helper* find_helper(std::string_view name);
 
-// Becomes `python -m neuron_fabric.<name> arguments...` and so returns only where that cannot be,
+// Becomes `python -m neuron_fabric.<module> arguments...` and so returns only where that cannot be,
 // with what is missing. `arguments` end in a null pointer, as those of main() do.
 Status start_helper(const Helper& helper, const char* const* arguments);
 

@@ -83,7 +83,10 @@ Status run(bool as_json) {
   if (kHasMpi) info.transports.push_back("mpi");
   if (kHasNccl) info.transports.push_back("nccl");
   for (const Isa available : available_isas()) info.isas.push_back(to_string(available));
-  if (const auto has = python_packages(python_program(), ""); has) info.torch = has->torch;
+  if (const auto has = python_packages(python_program(), ""); has) {
+    info.torch = has->torch;
+    if (has->has_extension) info.transports.push_back("c10d");
+  }
   return as_json ? print_json(info) : print_table(info);
 }
 

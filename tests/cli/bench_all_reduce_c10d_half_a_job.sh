@@ -1,0 +1,1 @@
+env -u WORLD_SIZE RANK=0 nf bench all_reduce --transport c10d

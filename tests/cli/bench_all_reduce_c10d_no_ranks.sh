@@ -1,0 +1,1 @@
+nf bench all_reduce --transport c10d --ranks 0
