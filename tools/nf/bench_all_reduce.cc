@@ -26,7 +26,7 @@
 namespace nf::cli {
 namespace {
 
-// Threads of one process; beyond it whole numbers would no longer sum exactly in BF16 either.
+// Of one machine; beyond it whole numbers would no longer sum exactly in BF16 either.
 constexpr std::uint32_t kMostRanks = 64;
 constexpr std::uint32_t kUsualRanks = 4;
 

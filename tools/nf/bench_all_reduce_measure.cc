@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <span>
+#include <string>
 
 #include "base/buffer.h"
 #include "base/checksum.h"
