@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collective/codec_all_reduce.h"
+#include "collective/memory.h"
 #include "cuda/launch.h"
 
 namespace nf::cuda {
@@ -18,9 +19,6 @@ constexpr std::size_t kMostLayouts = 256;
 Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
-  if ((*codec)->keeps_residual()) {
-    return {ErrorCode::kUnsupported, "error feedback (+ef) has no CUDA form yet"};
-  }
   if (options.topology == Topology::kHierarchical) {
     return {ErrorCode::kUnsupported, "a hierarchical sum is made of two others"};
   }
@@ -32,17 +30,22 @@ Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32
 }
 
 Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(
-    StreamTransport& transport, const DeviceAllReduceOptions& options) {
+    StreamTransport& transport, const DeviceAllReduceOptions& options, ResidualMemory* memory) {
   NF_RETURN_IF_ERROR(check(options, transport.ranks()));
   Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
-  std::unique_ptr<DeviceAllReduce> sum(new DeviceAllReduce(transport, options, std::move(*codec)));
+  if ((*codec)->keeps_residual() && memory == nullptr) {
+    return Status(ErrorCode::kInvalidArgument,
+                  "error feedback (+ef) without a place for residuals");
+  }
+  std::unique_ptr<DeviceAllReduce> sum(
+      new DeviceAllReduce(transport, options, std::move(*codec), memory));
   if (Status status = sum->prepare(); !status.ok()) return status;
   return sum;
 }
 
 DeviceAllReduce::DeviceAllReduce(StreamTransport& transport, const DeviceAllReduceOptions& options,
-                                 std::unique_ptr<Codec> codec)
+                                 std::unique_ptr<Codec> codec, ResidualMemory* memory)
     : transport_(transport),
       options_(options),
       codec_(std::move(codec)),
@@ -50,8 +53,17 @@ DeviceAllReduce::DeviceAllReduce(StreamTransport& transport, const DeviceAllRedu
       stages_plan_(*codec_, {.ranks = transport.ranks(), .shape = sum_shape(options.topology)}),
       schedule_(make_schedule(options.topology, transport.ranks(), transport.rank())),
       rounds_(options.topology, schedule_),
-      contributions_(rounds_.contributions()),
-      adds_in_turn_(!std::ranges::all_of(rounds_.added, are_added_at_once)),
+      contributions_(rounds_.contributions(codec_->keeps_residual())),
+      adds_in_turn_(codec_->keeps_residual() ||
+                    !std::ranges::all_of(rounds_.added, are_added_at_once)),
+      feedback_(codec_->keeps_residual() ? std::make_unique<DeviceFeedback>(*memory, allocator_)
+                                         : nullptr),
+      maker_({.plan = stages_plan_,
+              .stages = device_stages_,
+              .rounds = rounds_,
+              .rank = transport.rank(),
+              .merges = merges_messages(codec_->kind()),
+              .feedback = feedback_.get()}),
       messages_(allocator_),
       statistics_(allocator_) {}
 
@@ -102,6 +114,25 @@ Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gra
   return layouts_.emplace_back(std::move(*made)).get();
 }
 
+Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) {
+  if (feedback_ == nullptr) return enqueue_parts(call, {}, stream);
+  NF_RETURN_IF_ERROR(transport_.health());
+  if (transport_.ranks() == 1 || call.gradients.empty()) return check_loss_scale(call.loss_scale);
+  Status status = feedback_->begin(call, stream);
+  if (status.ok()) {
+    if (feedback_->has_moved()) layouts_.clear();
+    AllReduceCall own = call;
+    own.gradients = feedback_->taken();
+    status = enqueue_parts(own, {}, stream);
+  }
+  if (status.ok()) {
+    status = feedback_->end(stream);
+    if (!status.ok()) transport_.abort(status);
+  }
+  const Status recorded = feedback_->used(stream);
+  return status.ok() ? recorded : status;
+}
+
 Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
                                       std::span<const std::uint64_t> firsts, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
@@ -114,6 +145,7 @@ Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
   const std::size_t room = device_stages_.front()->statistics_room(layout.plan().whole());
   NF_RETURN_IF_ERROR(statistics_.reserve(
       std::max<std::size_t>(aligned(layout.statistics_bytes()) + room, 1), stream));
+  if (feedback_ != nullptr) NF_RETURN_IF_ERROR(feedback_->reserve(layout.plan(), stream));
   for (auto* events : {&made_, &arrived_}) {
     while (events->size() < tiles) {
       cudaEvent_t event = nullptr;
@@ -125,6 +157,7 @@ Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
   Status status = layout.values().copy_in(stream);
   if (status.ok()) status = exchange_statistics(layout, call, stream);
   if (status.ok()) status = layout.plan().make(stream);
+  if (status.ok() && feedback_ != nullptr) status = feedback_->follow(layout.plan(), stream);
   if (status.ok()) status = sum_tiles(layout, call, stream);
   if (status.ok()) status = layout.values().copy_out(stream);
   if (!status.ok()) {
@@ -242,77 +275,17 @@ Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall&
   return {};
 }
 
-// A message on its way to be made.
-struct DeviceAllReduce::Parts {
-  std::uint32_t chunk = 0;
-  std::uint32_t tile = 0;
-  Batch own;
-  std::span<const ConstDeviceMessage> in;  // at least one
-  DeviceMessage out;
-};
-
-// Of this rank's values and all that it has received for the chunk.
 Status DeviceAllReduce::make_message(const DeviceLayout& layout, const AllReduceCall& call,
                                      std::uint32_t chunk, std::uint32_t tile, Origin origin,
                                      const MessageSlot& slot, cudaStream_t stream) {
-  std::vector<ConstDeviceMessage>& in = folded_;
-  in.clear();
-  for (const Origin& from : rounds_.added[chunk]) {
-    const std::byte* bytes = place(layout.incoming(chunk, in.size()), tile);
-    in.push_back(layout.plan().message(chunk, tile, from, bytes));
-  }
-  const DeviceMessage out = layout.plan().message(chunk, tile, origin, place(slot, tile));
-  const DeviceCodec& codec = device_codec(origin.contributions);
-  const Batch own = batch(layout, call, chunk, tile);
-  if (in.empty()) return codec.encode(own, out, stream);
-  if (!are_added_at_once(rounds_.added[chunk])) {
-    const Parts parts{.chunk = chunk, .tile = tile, .own = own, .in = in, .out = out};
-    return merges_messages(codec_->kind()) ? merge_in_turn(layout, parts, stream)
-                                           : add_in_turn(parts, stream);
-  }
-  const bool is_one_stage =
-      stages_plan_.is_one_stage(in[0].origin.contributions, origin.contributions);
-  if (in.size() == 1 && is_one_stage) return codec.decode_add_encode(own, in[0], out, stream);
-  return codec.fold_encode(own, in, out, stream);
-}
-
-// Adds all messages but the last to the values, in their place, as the CPU does.
-Status DeviceAllReduce::add_in_turn(const Parts& parts, cudaStream_t stream) {
-  const ConstDeviceMessage& last = parts.in.back();
-  for (const ConstDeviceMessage& in : parts.in.first(parts.in.size() - 1)) {
-    NF_RETURN_IF_ERROR(device_codec(in.origin.contributions).decode_add(parts.own, in, stream));
-  }
-  const std::uint32_t total = parts.out.origin.contributions;
-  const DeviceCodec& codec = device_codec(total);
-  if (stages_plan_.is_one_stage(last.origin.contributions, total)) {
-    return codec.decode_add_encode(parts.own, last, parts.out, stream);
-  }
-  return codec.fold_encode(parts.own, {&last, 1}, parts.out, stream);
-}
-
-// The values join the first message, and what has been made of them every other one.
-Status DeviceAllReduce::merge_in_turn(const DeviceLayout& layout, const Parts& parts,
-                                      cudaStream_t stream) {
-  ConstDeviceMessage held;
-  std::uint32_t sum = 1;
-  for (std::size_t i = 0; i < parts.in.size(); ++i) {
-    const ConstDeviceMessage& in = parts.in[i];
-    sum += in.origin.contributions;
-    const bool is_last = i + 1 == parts.in.size();
-    const DeviceMessage out =
-        is_last ? parts.out
-                : layout.plan().message(parts.chunk, parts.tile, {transport_.rank(), sum},
-                                        messages_.data() + layout.growing(i));
-    const DeviceCodec& codec = device_codec(sum);
-    NF_RETURN_IF_ERROR(i == 0 ? codec.decode_add_encode(parts.own, in, out, stream)
-                              : codec.merge(parts.own, held, in, out, stream));
-    held = {.bytes = out.bytes,
-            .size = out.size,
-            .piece_at = out.piece_at,
-            .places = out.places,
-            .origin = out.origin};
-  }
-  return {};
+  return maker_.make({.layout = layout,
+                      .messages = messages_.data(),
+                      .chunk = chunk,
+                      .tile = tile,
+                      .own = batch(layout, call, chunk, tile),
+                      .origin = origin,
+                      .out = place(slot, tile)},
+                     stream);
 }
 
 Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t tile,
@@ -340,6 +313,7 @@ Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t ti
 std::size_t DeviceAllReduce::memory() const {
   std::size_t bytes = messages_.size() + statistics_.size();
   for (const std::unique_ptr<DeviceLayout>& layout : layouts_) bytes += layout->memory();
+  if (feedback_ != nullptr) bytes += feedback_->memory();
   return bytes;
 }
 

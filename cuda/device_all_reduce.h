@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "collective/schedule.h"
+#include "cuda/device_feedback.h"
 #include "cuda/device_layout.h"
 #include "cuda/device_rounds.h"
 #include "cuda/device_sum.h"
+#include "cuda/message_maker.h"
 #include "cuda/stream_transport.h"
 #include "neuron_fabric/all_reduce.h"
 
@@ -22,28 +24,32 @@ namespace nf::cuda {
 
 class DeviceAllReduce final : public DeviceSum {
  public:
-  // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form or
-  // keeps residuals, and for hierarchical, which DeviceHierarchy is for.
+  // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form, and
+  // for hierarchical, which DeviceHierarchy is for.
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-  // Borrows the transport. Fails as check() does.
+  // Borrows the transport, and the memory, which a codec that keeps residuals needs. Fails as
+  // check() does.
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
-                                                           const DeviceAllReduceOptions& options);
+                                                           const DeviceAllReduceOptions& options,
+                                                           ResidualMemory* memory = nullptr);
   ~DeviceAllReduce() override;
 
-  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override {
-    return enqueue_parts(call, {}, stream);
-  }
+  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
   // The same for parts of parameters: `firsts` says which element comes first in each, a multiple
-  // of granule(). Parts at the same addresses have the same ones in every call.
+  // of granule(). Parts at the same addresses have the same ones in every call. Precondition: the
+  // codec keeps no residuals.
   Status enqueue_parts(const AllReduceCall& call, std::span<const std::uint64_t> firsts,
                        cudaStream_t stream);
   std::size_t granule() const { return codec_->granule(); }
   Traffic traffic() const override { return traffic_; }
   std::size_t memory() const override;
+  void forget(std::uint64_t parameter) override {
+    if (feedback_ != nullptr) feedback_->forget(parameter);
+  }
 
  private:
   DeviceAllReduce(StreamTransport& transport, const DeviceAllReduceOptions& options,
-                  std::unique_ptr<Codec> codec);
+                  std::unique_ptr<Codec> codec, ResidualMemory* memory);
 
   Status prepare();
   Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients,
@@ -61,12 +67,9 @@ class DeviceAllReduce final : public DeviceSum {
                       cudaStream_t stream);
   Batch batch(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t chunk,
               std::uint32_t tile) const;
-  struct Parts;
-  Status add_in_turn(const Parts& parts, cudaStream_t stream);
-  Status merge_in_turn(const DeviceLayout& layout, const Parts& parts, cudaStream_t stream);
   const DeviceCodec& device_codec(std::uint32_t contributions) const;
   std::byte* place(const MessageSlot& slot, std::uint32_t tile) const {
-    return messages_.data() + slot.at + tile * slot.stride;
+    return messages_.data() + slot.of(tile);
   }
 
   // Constant once prepared.
@@ -80,7 +83,9 @@ class DeviceAllReduce final : public DeviceSum {
   const DeviceRounds rounds_;
   const std::vector<std::uint32_t> contributions_;  // that messages have
   const bool adds_in_turn_;                         // some chunk's messages, one after the other
-  cudaStream_t wire_ = nullptr;                     // where exchanges happen
+  const std::unique_ptr<DeviceFeedback> feedback_;  // null where the codec keeps no residuals
+  MessageMaker maker_;
+  cudaStream_t wire_ = nullptr;  // where exchanges happen
 
   std::vector<std::unique_ptr<DeviceLayout>> layouts_;
   DeviceBuffer messages_;
@@ -88,7 +93,6 @@ class DeviceAllReduce final : public DeviceSum {
   std::vector<cudaEvent_t> made_;     // by tile: its messages of this round are there
   std::vector<cudaEvent_t> arrived_;  // by tile
   Traffic traffic_;
-  std::vector<ConstDeviceMessage> folded_;
   std::vector<StreamTransfer> sends_;
   std::vector<StreamTransfer> receives_;
 };

@@ -21,6 +21,8 @@ namespace nf::cuda {
 struct MessageSlot {
   std::size_t at = 0;  // of tile 0
   std::size_t stride = 0;
+
+  std::size_t of(std::uint32_t tile) const { return at + tile * stride; }
 };
 
 class DeviceLayout {

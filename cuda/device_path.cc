@@ -75,7 +75,7 @@ DevicePath::~DevicePath() {
 Expected<DeviceSum*> DevicePath::find(LaneState& lane, const std::string& route) {
   std::unique_ptr<DeviceSum>& sum = lane.sums[route];
   if (sum == nullptr) {
-    const Expected<LowRankMemory*> memory = memories_.find(route);
+    const Expected<RouteMemory*> memory = memories_.find(route);
     if (!memory) return memory.status();
     Expected<std::unique_ptr<DeviceSum>> made = make_device_sum(lane.transport,
                                                                 {.codec = route,

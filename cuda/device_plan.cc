@@ -135,6 +135,7 @@ void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
       tiles_.back().blocks = add_pieces(request, own, pieces);
     }
   }
+  most_pieces_ = pieces.size();
   tables.add(pieces, &pieces_);
   for (const std::uint32_t contributions : request.contributions) {
     std::vector<std::uint64_t> offsets;
@@ -155,18 +156,18 @@ void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
 
 void DevicePlan::reserve_widths(const Request& request, DeviceTables& tables) {
   const std::uint32_t tiles = request.chunks * tiles_per_chunk();
-  const std::size_t most_pieces = whole_.piece_count + std::size_t{tiles};
+  most_pieces_ = whole_.piece_count + std::size_t{tiles};
   width_tables_.parameter_count = whole_.piece_count;
   width_tables_.super_groups = whole_.blocks;
   width_tables_.tiles = tiles;
   tables.add(std::vector<BatchBounds>{{.piece_count = whole_.piece_count, .blocks = whole_.blocks}},
              &width_tables_.whole);
-  tables.room(most_pieces, &width_tables_.pieces);
+  tables.room(most_pieces_, &width_tables_.pieces);
   tables.room(tiles, &width_tables_.bounds);
   tables.room(1, &width_tables_.piece_count);
-  tables.room(most_pieces, &width_tables_.piece_parameter);
-  tables.room(most_pieces, &width_tables_.piece_tile);
-  tables.room(most_pieces, &width_tables_.weights);
+  tables.room(most_pieces_, &width_tables_.piece_parameter);
+  tables.room(most_pieces_, &width_tables_.piece_tile);
+  tables.room(most_pieces_, &width_tables_.weights);
 
   stages_.resize(sum_.stage_count());
   std::size_t least_granule = sum_.tiles().padded_size();

@@ -64,6 +64,11 @@ class DevicePlan {
   Status make(cudaStream_t stream);
 
   Batch batch(std::uint32_t chunk, std::uint32_t tile) const;
+  // The pieces of all tiles, which batches take their parts of; where widths are chosen, as many as
+  // there may be. None where blocks are left out.
+  std::span<const DevicePiece> pieces() const {
+    return {chooses_widths_ ? width_tables_.pieces : pieces_, most_pieces_};
+  }
   std::size_t message_size(std::uint32_t chunk, std::uint32_t tile,
                            std::uint32_t contributions) const;
   template <typename Byte>
@@ -117,6 +122,7 @@ class DevicePlan {
   SumPlan sum_;
   DataType type_ = DataType::kFloat32;
   bool chooses_widths_ = false;
+  std::size_t most_pieces_ = 0;  // of all tiles
   DeviceBuffer tables_;
   DeviceBuffer statistics_;
   std::vector<std::size_t> statistics_at_;  // by parameter, and one more at the end

@@ -44,14 +44,14 @@ DeviceRounds::DeviceRounds(Topology topology, const Schedule& schedule)
   }
 }
 
-std::vector<std::uint32_t> DeviceRounds::contributions() const {
+std::vector<std::uint32_t> DeviceRounds::contributions(bool all_grow) const {
   std::set<std::uint32_t> found = {1};
   for (const Round& round : rounds) {
     for (const Step& step : round.sends) found.insert(step.contributions);
     for (const Arrival& arrival : round.receives) found.insert(arrival.step.contributions);
   }
   for (const std::vector<Origin>& origins : added) {
-    if (are_added_at_once(origins)) continue;
+    if (!all_grow && are_added_at_once(origins)) continue;
     std::uint32_t sum = 1;
     for (const Origin& origin : origins) found.insert(sum += origin.contributions);
   }

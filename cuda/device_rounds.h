@@ -30,8 +30,9 @@ struct DeviceRounds {
   std::vector<std::vector<Origin>> added;  // by chunk: whose messages this rank adds, in order
 
   // How many ranks' values messages sum, in ascending order: those that travel, and those that grow
-  // into them one message after the other.
-  std::vector<std::uint32_t> contributions() const;
+  // into them one message after the other, as `all_grow` or only those that cannot be added at
+  // once.
+  std::vector<std::uint32_t> contributions(bool all_grow) const;
 };
 
 // Whether one kernel can add messages of these: they have one layout, and are not too many.

@@ -9,25 +9,40 @@
 
 namespace nf::cuda {
 
-bool remembers(const std::string& codec) {
+namespace {
+
+bool is_low_rank(const std::string& codec) {
   const Expected<CodecSpec> spec = CodecSpec::parse(codec);
   return spec && spec->name == LowRankAllReduce::kName;
 }
 
+}  // namespace
+
+bool remembers(const std::string& codec) {
+  if (is_low_rank(codec)) return true;
+  const Expected<std::unique_ptr<Codec>> made = make_codec(codec);
+  return made && (*made)->keeps_residual();
+}
+
 Status check_device_sum(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
-  if (remembers(options.codec)) return DeviceLowRank::check(options, ranks);
+  if (is_low_rank(options.codec)) return DeviceLowRank::check(options, ranks);
   return options.topology == Topology::kHierarchical ? DeviceHierarchy::check(options, ranks)
                                                      : DeviceAllReduce::check(options, ranks);
 }
 
 Expected<std::unique_ptr<DeviceSum>> make_device_sum(StreamTransport& transport,
                                                      const DeviceAllReduceOptions& options,
-                                                     LowRankMemory* memory) {
-  if (remembers(options.codec)) return DeviceLowRank::create(transport, options, *memory);
+                                                     RouteMemory* memory) {
+  if (is_low_rank(options.codec)) {
+    auto* own = dynamic_cast<LowRankMemory*>(memory);
+    if (own == nullptr) return Status(ErrorCode::kInvalidArgument, "powersgd without its memory");
+    return DeviceLowRank::create(transport, options, *own);
+  }
   if (options.topology == Topology::kHierarchical) {
     return DeviceHierarchy::create(transport, options);
   }
-  Expected<std::unique_ptr<DeviceAllReduce>> made = DeviceAllReduce::create(transport, options);
+  Expected<std::unique_ptr<DeviceAllReduce>> made =
+      DeviceAllReduce::create(transport, options, dynamic_cast<ResidualMemory*>(memory));
   if (!made) return made.status();
   return std::unique_ptr<DeviceSum>(std::move(*made));
 }

@@ -14,7 +14,7 @@
 
 namespace nf::cuda {
 
-class LowRankMemory;
+class RouteMemory;
 
 struct DeviceAllReduceOptions {
   std::string codec = "bf16";
@@ -46,15 +46,15 @@ class DeviceSum {
   virtual void forget(std::uint64_t /*parameter*/) {}
 };
 
-// Whether a route remembers anything from call to call on a device: powersgd does.
+// Whether a route remembers anything from call to call: powersgd and error feedback do.
 bool remembers(const std::string& codec);
 
 // kBadConfig for a route that cannot be, and kUnsupported for one that has no device form.
 Status check_device_sum(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-// Borrows the transport, and the memory where the route remembers() something: sums that take turns
-// share it. Fails as check_device_sum() does.
+// Borrows the transport, and the memory where the route remembers() something, as RouteMemories has
+// it: sums that take turns share it. Fails as check_device_sum() does.
 Expected<std::unique_ptr<DeviceSum>> make_device_sum(StreamTransport& transport,
                                                      const DeviceAllReduceOptions& options,
-                                                     LowRankMemory* memory);
+                                                     RouteMemory* memory);
 
 }  // namespace nf::cuda

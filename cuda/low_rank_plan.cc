@@ -35,8 +35,8 @@ LowRankMatrix place_one(Places& places, const Gradient& gradient, const LowRankM
                         std::uint32_t terms) {
   if (state == nullptr) return {.first = places.take<float>(gradient.values.count)};
   return {.values = gradient.values.data,
-          .basis = state->basis(),
-          .error = state->error(),
+          .basis = state->values(LowRankMemory::kBasis),
+          .error = state->values(LowRankMemory::kError),
           .first = places.take<float>(terms * state->rows),
           .second = places.take<float>(terms * state->cols),
           .own = places.take<float>(terms * state->cols),
@@ -152,8 +152,8 @@ bool LowRankPlan::is_current(const Request& request) const {
   auto matrix = matrices_.begin();
   for (const LowRankMemory::State* state : request.states) {
     if (state == nullptr) continue;
-    if (matrix == matrices_.end() || matrix->basis != state->basis() ||
-        matrix->error != state->error() || matrix->rows != state->rows ||
+    if (matrix == matrices_.end() || matrix->basis != state->values(LowRankMemory::kBasis) ||
+        matrix->error != state->values(LowRankMemory::kError) || matrix->rows != state->rows ||
         matrix->cols != state->cols) {
       return false;
     }

@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cuda/low_rank_memory.h"
+#include "cuda/route_memory.h"
 #include "neuron_fabric/fabric.h"
 
 namespace nf::cuda {
@@ -25,7 +25,7 @@ class RouteMemories {
       : allocator_(allocator), home_(home) {}
 
   // Null where the route remembers nothing.
-  Expected<LowRankMemory*> find(const std::string& route);
+  Expected<RouteMemory*> find(const std::string& route);
 
   // A parameter is about to be summed along the route. What is remembered of it is of the step
   // before, or it is of another life of the route and forgotten.
@@ -41,16 +41,16 @@ class RouteMemories {
   std::size_t size() const;
 
  private:
+  Expected<std::unique_ptr<RouteMemory>> make(const std::string& route) const;
+
   struct Route {
-    Route(std::uint32_t terms, DeviceAllocator& allocator, cudaStream_t home)
-        : states(terms, allocator, home) {}
-    LowRankMemory states;
+    std::unique_ptr<RouteMemory> states;
     std::unordered_map<std::uint64_t, std::uint64_t> last_step;  // by parameter
   };
 
   DeviceAllocator& allocator_;
   const cudaStream_t home_;
-  std::map<std::string, std::unique_ptr<Route>> routes_;  // those that remember something
+  std::map<std::string, Route> routes_;  // those that remember something
 };
 
 }  // namespace nf::cuda

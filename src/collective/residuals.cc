@@ -12,11 +12,7 @@ Expected<std::span<float>> Residuals::begin(std::uint64_t parameter, std::size_t
   const auto [at, is_new] = by_parameter_.try_emplace(parameter);
   Residual& residual = at->second;
   if (is_new) residual.kept.assign(count, 0.0f);
-  if (residual.kept.size() != count) {
-    return bad_memory(parameter, fmt::format("a residual of {} values is remembered of it, and it "
-                                             "now has {}; forget() it first",
-                                             residual.kept.size(), count));
-  }
+  NF_RETURN_IF_ERROR(check_residual(parameter, residual.kept.size(), count));
   residual.next.assign(count, 0.0f);
   residual.holds_what_was = false;
   return std::span(residual.next);
@@ -59,18 +55,37 @@ std::vector<Remembered> Residuals::remembered() const {
 }
 
 Status Residuals::remember(std::span<const Remembered> memory) {
-  NF_RETURN_IF_ERROR(check_memory(memory, std::span(&kWhat, 1)));
-  for (const Remembered& one : memory) {
-    const auto held = by_parameter_.find(one.parameter);
-    if (held != by_parameter_.end() && held->second.kept.size() != one.values.size()) {
-      return bad_memory(one.parameter, fmt::format("a residual of {} values, where it has {}",
-                                                   one.values.size(), held->second.kept.size()));
-    }
-  }
+  NF_RETURN_IF_ERROR(
+      check_residuals(memory, [this](std::uint64_t parameter) -> std::optional<std::size_t> {
+        const auto held = by_parameter_.find(parameter);
+        if (held == by_parameter_.end()) return {};
+        return held->second.kept.size();
+      }));
   for (const Remembered& one : memory) {
     Residual& residual = by_parameter_[one.parameter];
     residual.kept = one.values;
     residual.holds_what_was = false;
+  }
+  return {};
+}
+
+Status check_residual(std::uint64_t parameter, std::size_t remembered, std::size_t now) {
+  if (remembered == now) return {};
+  return bad_memory(parameter, fmt::format("a residual of {} values is remembered of it, and it "
+                                           "now has {}; forget() it first",
+                                           remembered, now));
+}
+
+Status check_residuals(
+    std::span<const Remembered> memory,
+    const std::function<std::optional<std::size_t>(std::uint64_t parameter)>& known) {
+  NF_RETURN_IF_ERROR(check_memory(memory, std::span(&Residuals::kWhat, 1)));
+  for (const Remembered& one : memory) {
+    const std::optional<std::size_t> held = known(one.parameter);
+    if (held && *held != one.values.size()) {
+      return bad_memory(one.parameter, fmt::format("a residual of {} values, where it has {}",
+                                                   one.values.size(), *held));
+    }
   }
   return {};
 }

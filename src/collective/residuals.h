@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -43,5 +46,13 @@ class Residuals {
 
   std::unordered_map<std::uint64_t, Residual> by_parameter_;
 };
+
+// That a parameter has as many values as the residual that is remembered of it.
+Status check_residual(std::uint64_t parameter, std::size_t remembered, std::size_t now);
+// That `memory` is residuals, of the sizes that are known already: `known` says how many values,
+// and nothing where nothing is remembered.
+Status check_residuals(
+    std::span<const Remembered> memory,
+    const std::function<std::optional<std::size_t>(std::uint64_t parameter)>& known);
 
 }  // namespace nf

@@ -79,9 +79,26 @@ INSTANTIATE_TEST_SUITE_P(Bfloat16, DeviceAllReduce,
                                                   Topology::kTree, Topology::kEndpoint},
                                                  {5}, DataType::kBfloat16)),
                          case_name);
+// Every step adds what the one before has lost.
+const std::vector<std::string> kFeedback = {"waterfill:3+ef", "waterfill:2+ef", "g_binary+ef",
+                                            "g_ternary+ef", "marsit+ef"};
+const std::vector<Topology> kTopologies = {Topology::kDirect, Topology::kRing, Topology::kTree,
+                                           Topology::kHalvingDoubling};
+INSTANTIATE_TEST_SUITE_P(Feedback, DeviceAllReduce,
+                         testing::ValuesIn(cases(kFeedback, kTopologies, {2, 3, 5})), case_name);
+INSTANTIATE_TEST_SUITE_P(FeedbackOfBfloat16, DeviceAllReduce,
+                         testing::ValuesIn(cases(kFeedback, kTopologies, {2, 3, 5},
+                                                 DataType::kBfloat16)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(FeedbackOfFloat16, DeviceAllReduce,
+                         testing::ValuesIn(cases({"waterfill:1+ef", "waterfill+width=4+ef",
+                                                  "waterfill:4+ef+flat", "g_binary+ef+majority"},
+                                                 {Topology::kDirect, Topology::kEndpoint}, {4},
+                                                 DataType::kFloat16)),
+                         case_name);
 // More than a kernel adds at once.
 INSTANTIATE_TEST_SUITE_P(BeyondAKernel, DeviceAllReduce,
-                         testing::ValuesIn(cases({"waterfill+width=4", "g_binary"},
+                         testing::ValuesIn(cases({"waterfill+width=4", "g_binary", "g_binary+ef"},
                                                  {Topology::kDirect}, {67})),
                          case_name);
 

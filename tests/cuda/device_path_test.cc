@@ -128,8 +128,8 @@ FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
   return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
 }
 
-FabricOptions low_rank_options() {
-  FabricOptions own = options("powersgd:2");
+FabricOptions remembering_options(const std::string& route) {
+  FabricOptions own = options(route);
   own.profile.health.error_budget = 10;  // what a step leaves out comes with the next
   return own;
 }
@@ -212,21 +212,23 @@ TEST_P(DevicePath, DoesSoOnForcedRoutes) {
   expect_same(GetParam(), 4, options("fp32", Admit::kForced));
 }
 
-TEST_P(DevicePath, DoesSoByPowerSgd) {
-  expect_same(GetParam(), 12, low_rank_options());
-  expect_same(GetParam(), 12, low_rank_options(), [](int step, std::uint32_t rank, Gradients& own) {
-    if (step == 6 && rank == 0) own[0][5] = std::numeric_limits<float>::quiet_NaN();
-  });
+TEST_P(DevicePath, DoesSoOnRoutesThatRemember) {
+  for (const char* route : {"powersgd:2", "waterfill:3+ef", "g_binary+ef"}) {
+    SCOPED_TRACE(route);
+    const FabricOptions own = remembering_options(route);
+    expect_same(GetParam(), 12, own);
+    expect_same(GetParam(), 12, own, [](int step, std::uint32_t rank, Gradients& gradients) {
+      if (step == 6 && rank == 0) gradients[0][5] = std::numeric_limits<float>::quiet_NaN();
+    });
+  }
 }
 
-// What the device remembers is what the host does, and either can go on from it.
-TEST_P(DevicePath, RemembersWhatTheHostDoes) {
-  const std::uint32_t ranks = GetParam();
+void expect_same_memory(std::uint32_t ranks, const FabricOptions& of) {
   std::vector<std::vector<Fabric::Memory>> memories(ranks);
   std::vector<std::string> states(ranks);
   std::vector<std::vector<Seen>> expected(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
-    FabricRank rank(transport, low_rank_options());
+    FabricRank rank(transport, of);
     rank.fabric().set_loss_scale(512);
     watch(rank, transport.rank(), 8, {});
     rank.fabric().set_loss_scale(3);
@@ -237,7 +239,7 @@ TEST_P(DevicePath, RemembersWhatTheHostDoes) {
   EXPECT_EQ(memories[0].empty(), ranks == 1);
   Networks networks(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
-    DeviceRank rank(transport, networks, low_rank_options());
+    DeviceRank rank(transport, networks, of);
     rank->fabric().set_loss_scale(512);
     watch(*rank, transport.rank(), 8, {});
     const auto memory = rank->fabric().memory();
@@ -251,7 +253,7 @@ TEST_P(DevicePath, RemembersWhatTheHostDoes) {
   });
   Networks others(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
-    DeviceRank rank(transport, others, low_rank_options());
+    DeviceRank rank(transport, others, of);
     ASSERT_TRUE(rank->fabric().load_state(states[transport.rank()]).ok());
     ASSERT_TRUE(rank->fabric().load_memory(memories[transport.rank()]).ok());
     rank->fabric().set_loss_scale(3);
@@ -265,6 +267,14 @@ TEST_P(DevicePath, RemembersWhatTheHostDoes) {
   });
 }
 
+// What the device remembers is what the host does, and either can go on from it.
+TEST_P(DevicePath, RemembersWhatTheHostDoes) {
+  for (const char* route : {"powersgd:2", "waterfill:3+ef"}) {
+    SCOPED_TRACE(route);
+    expect_same_memory(GetParam(), remembering_options(route));
+  }
+}
+
 TEST_P(DevicePath, FallsBackAtTheSameStep) {
   expect_same(GetParam(), 14, options("waterfill:4"),
               [](int step, std::uint32_t rank, Gradients& own) {
@@ -273,13 +283,15 @@ TEST_P(DevicePath, FallsBackAtTheSameStep) {
 }
 
 TEST(DevicePathRoutes, SaysWhichHaveNoDeviceForm) {
-  const Status status = cuda::check_device_sum({.codec = "waterfill:4+ef"}, 2);
+  const Status status = cuda::check_device_sum(
+      {.codec = "waterfill:4+ef", .topology = Topology::kHierarchical, .group = 2}, 4);
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
   EXPECT_NE(status.message().find("error feedback"), std::string::npos) << status.message();
-  EXPECT_EQ(cuda::check_device_sum({.codec = "waterfill:4", .topology = Topology::kTree}, 8).code(),
-            ErrorCode::kUnsupported);
-  for (const char* route : {"waterfill:4", "topkc:1", "omnireduce:8", "powersgd:2"}) {
-    EXPECT_TRUE(cuda::check_device_sum({.codec = route}, 8).ok()) << route;
+  for (const char* route :
+       {"waterfill:4", "waterfill:2+ef", "g_binary+ef", "topkc:1", "omnireduce:8", "powersgd:2"}) {
+    for (const Topology topology : {Topology::kDirect, Topology::kTree}) {
+      EXPECT_TRUE(cuda::check_device_sum({.codec = route, .topology = topology}, 8).ok()) << route;
+    }
   }
 }
 

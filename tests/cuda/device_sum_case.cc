@@ -4,12 +4,14 @@
 
 #include <cctype>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "cuda/device_copy.h"
 #include "cuda/device_sum.h"
 #include "cuda/loopback.h"
+#include "cuda/route_memories.h"
 #include "support/generator.h"
 #include "support/ranks.h"
 #include "support/typed_values.h"
@@ -89,12 +91,17 @@ class DeviceRank {
           {.parameter = key_of(gradients_.size()), .values = Values(at, size, type_)});
       at += size * size_of(type_);
     }
-    auto made = cuda::make_device_sum(transport, options_, nullptr);
+    memories_.emplace(cuda::pool_allocator(), stream_);
+    const Expected<cuda::RouteMemory*> memory = memories_->find(sum.codec);
+    EXPECT_TRUE(memory) << to_string(memory.status());
+    if (!memory) return;
+    auto made = cuda::make_device_sum(transport, options_, *memory);
     EXPECT_TRUE(made) << to_string(made.status());
     if (made) sum_ = std::move(*made);
   }
   ~DeviceRank() {
     sum_.reset();
+    memories_.reset();
     expect_cuda(cudaStreamDestroy(stream_));
     expect_cuda(cudaFree(memory_));
   }
@@ -127,6 +134,7 @@ class DeviceRank {
   void* memory_ = nullptr;
   cudaStream_t stream_ = nullptr;
   std::vector<Gradient> gradients_;
+  std::optional<cuda::RouteMemories> memories_;  // outlive the sum
   std::unique_ptr<cuda::DeviceSum> sum_;
 };
 

@@ -44,7 +44,7 @@ class DeviceBench final : public NcclBench {
     cuda::DeviceAllReduceOptions options{.codec = codec, .topology = *topology, .seed = 1};
     options.tile_bytes = tile_bytes.value_or(options.tile_bytes);
     memories_.emplace(cuda::pool_allocator(), stream_);
-    const Expected<cuda::LowRankMemory*> memory = memories_->find(codec);
+    const Expected<cuda::RouteMemory*> memory = memories_->find(codec);
     if (!memory) return memory.status();
     auto made = cuda::make_device_sum(*transport_, options, *memory);
     if (!made) return made.status();

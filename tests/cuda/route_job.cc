@@ -1,4 +1,4 @@
-#include "cuda/low_rank_job.h"
+#include "cuda/route_job.h"
 
 #include <gtest/gtest.h>
 
@@ -24,21 +24,25 @@ cudaStream_t make_stream() {
 
 }  // namespace
 
-std::vector<LowRankJob::Shape> LowRankJob::shapes_of_all_kinds() {
+std::vector<RouteJob::Shape> RouteJob::shapes_of_all_kinds() {
   return {{0, 7},         matrix(100, 150), matrix(1, 40), {0, 2'500},      matrix(9, 1'037),
           matrix(70, 65), matrix(5, 3),     {0, 0},        matrix(333, 16), matrix(150, 201)};
 }
 
-std::string LowRankJob::codec() const { return "powersgd:" + std::to_string(terms); }
-
-std::uint64_t LowRankJob::key(std::size_t parameter) {
+std::uint64_t RouteJob::key(std::size_t parameter) {
   return parameter_key("p" + std::to_string(parameter));
 }
 
-std::vector<std::vector<Parameters>> LowRankJob::values() const {
+std::span<const Gradient> RouteJob::part(std::span<const Gradient> gradients,
+                                         std::size_t call) const {
+  const std::size_t first = call * gradients.size() / calls;
+  return gradients.subspan(first, (call + 1) * gradients.size() / calls - first);
+}
+
+std::vector<std::vector<Parameters>> RouteJob::values() const {
   Generator random(3);
   std::vector<Parameters> shared(1);
-  for (const LowRankJob::Shape& shape : shapes) {
+  for (const RouteJob::Shape& shape : shapes) {
     const std::size_t rows = std::max<std::size_t>(shape.rows, 1);
     const std::size_t cols = shape.count / rows;
     const std::vector<float> left = random.normal(rows);
@@ -61,26 +65,30 @@ std::vector<std::vector<Parameters>> LowRankJob::values() const {
   return by_step;
 }
 
-LowRankOutcome on_cpu(const LowRankJob& job) {
+RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
+                    const std::vector<std::vector<Remembered>>& memory) {
   const auto inputs = job.values();
-  LowRankOutcome outcome(job);
+  RouteOutcome outcome(job);
   on_all_ranks(job.ranks, [&](Transport& transport) {
     const std::uint32_t rank = transport.rank();
-    auto sum = AllReduce::create(transport,
-                                 {.codec = job.codec(), .topology = job.topology, .seed = kSeed});
+    auto sum =
+        AllReduce::create(transport, {.codec = job.codec, .topology = job.topology, .seed = kSeed});
     ASSERT_TRUE(sum) << to_string(sum.status());
-    for (std::size_t step = 0; step < inputs.size(); ++step) {
+    if (!memory.empty()) expect_ok((*sum)->remember(memory[rank]), "remember");
+    for (std::size_t step = begin; step < inputs.size(); ++step) {
       std::vector<TypedValues> typed;
       for (const auto& values : inputs[step][rank]) typed.emplace_back(job.type, values);
       std::vector<Gradient> gradients;
       for (std::size_t p = 0; p < typed.size(); ++p) {
-        gradients.push_back({.parameter = LowRankJob::key(p),
-                             .values = typed[p].view(),
-                             .rows = job.shapes[p].rows});
+        gradients.push_back(
+            {.parameter = RouteJob::key(p), .values = typed[p].view(), .rows = job.shapes[p].rows});
       }
-      expect_ok(
-          (*sum)->run({.step = step, .gradients = gradients, .loss_scale = job.loss_scales[step]}),
-          "the sum of the CPU");
+      for (std::size_t call = 0; call < job.calls; ++call) {
+        expect_ok((*sum)->run({.step = step,
+                               .gradients = job.part(gradients, call),
+                               .loss_scale = job.loss_scales[step]}),
+                  "the sum of the CPU");
+      }
       for (const TypedValues& values : typed) {
         outcome.values[step][rank].push_back(values.widened());
       }
@@ -90,35 +98,38 @@ LowRankOutcome on_cpu(const LowRankJob& job) {
   return outcome;
 }
 
-LowRankRank::LowRankRank(const LowRankJob& job, const std::vector<cuda::StreamTransport*>& lanes)
-    : job_(job), home_(make_stream()), memory_(job.terms, cuda::pool_allocator(), home_) {
+RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& lanes)
+    : job_(job), home_(make_stream()), memories_(cuda::pool_allocator(), home_) {
+  const Expected<cuda::RouteMemory*> memory = memories_.find(job.codec);
+  EXPECT_TRUE(memory) << to_string(memory.status());
+  memory_ = *memory;
   for (cuda::StreamTransport* lane : lanes) {
     auto made = cuda::make_device_sum(
-        *lane, {.codec = job.codec(), .topology = job.topology, .seed = kSeed}, &memory_);
+        *lane, {.codec = job.codec, .topology = job.topology, .seed = kSeed}, memory_);
     EXPECT_TRUE(made) << to_string(made.status());
     sums_.push_back(std::move(*made));
     streams_.push_back(make_stream());
   }
   std::size_t bytes = 0;
-  for (const LowRankJob::Shape& shape : job.shapes) bytes += shape.count * size_of(job.type);
+  for (const RouteJob::Shape& shape : job.shapes) bytes += shape.count * size_of(job.type);
   expect_cuda(cudaMalloc(&room_, std::max<std::size_t>(bytes, 1)));
   auto* at = static_cast<std::byte*>(room_);
   for (std::size_t p = 0; p < job.shapes.size(); ++p) {
-    gradients_.push_back({.parameter = LowRankJob::key(p),
+    gradients_.push_back({.parameter = RouteJob::key(p),
                           .values = Values(at, job.shapes[p].count, job.type),
                           .rows = job.shapes[p].rows});
     at += job.shapes[p].count * size_of(job.type);
   }
 }
 
-LowRankRank::~LowRankRank() {
+RouteRank::~RouteRank() {
   for (const cudaStream_t stream : streams_) expect_cuda(cudaStreamSynchronize(stream));
   expect_cuda(cudaStreamSynchronize(home_));
   sums_.clear();
   expect_cuda(cudaFree(room_));
 }
 
-Status LowRankRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
+Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
   const std::size_t lane = step % sums_.size();
   const cudaStream_t stream = streams_[lane];
   std::vector<TypedValues> typed;
@@ -128,8 +139,12 @@ Status LowRankRank::run(std::size_t step, const Parameters& own, Parameters& sum
                                 typed[p].count() * size_of(job_.type), cudaMemcpyHostToDevice,
                                 stream));
   }
-  NF_RETURN_IF_ERROR(sums_[lane]->enqueue(
-      {.step = step, .gradients = gradients_, .loss_scale = job_.loss_scales[step]}, stream));
+  for (std::size_t call = 0; call < job_.calls; ++call) {
+    NF_RETURN_IF_ERROR(sums_[lane]->enqueue({.step = step,
+                                             .gradients = job_.part(gradients_, call),
+                                             .loss_scale = job_.loss_scales[step]},
+                                            stream));
+  }
   for (std::size_t p = 0; p < typed.size(); ++p) {
     expect_cuda(cudaMemcpyAsync(typed[p].view().data, gradients_[p].values.data,
                                 typed[p].count() * size_of(job_.type), cudaMemcpyDeviceToHost,
@@ -161,12 +176,12 @@ void on_device_ranks(
   for (std::thread& thread : threads) thread.join();
 }
 
-LowRankOutcome on_device(const LowRankJob& job, std::size_t lanes, std::size_t begin,
-                         const std::vector<std::vector<Remembered>>& memory) {
+RouteOutcome on_device(const RouteJob& job, std::size_t lanes, std::size_t begin,
+                       const std::vector<std::vector<Remembered>>& memory) {
   const auto inputs = job.values();
-  LowRankOutcome outcome(job);
+  RouteOutcome outcome(job);
   on_device_ranks(job.ranks, lanes, [&](std::uint32_t rank, const auto& transports) {
-    LowRankRank own(job, transports);
+    RouteRank own(job, transports);
     if (!memory.empty()) expect_ok(own.memory().remember(memory[rank]), "remember");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
       expect_ok(own.run(step, inputs[step][rank], outcome.values[step][rank]), "the device's sum");
@@ -181,7 +196,7 @@ LowRankOutcome on_device(const LowRankJob& job, std::size_t lanes, std::size_t b
   return outcome;
 }
 
-void expect_same(const LowRankJob& job, const LowRankOutcome& got, const LowRankOutcome& expected,
+void expect_same(const RouteJob& job, const RouteOutcome& got, const RouteOutcome& expected,
                  std::size_t begin) {
   for (std::uint32_t rank = 0; rank < job.ranks; ++rank) {
     for (std::size_t step = begin; step < job.loss_scales.size(); ++step) {
