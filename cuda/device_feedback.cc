@@ -1,5 +1,7 @@
 #include "cuda/device_feedback.h"
 
+#include <algorithm>
+
 #include "collective/memory.h"
 #include "cuda/launch.h"
 

@@ -1,6 +1,5 @@
 // Makes the messages of a rank: of its values, and of what it has received for the same chunk, in
-// the order in which Executor adds. What lies in the place of the values is then the sum so far, or
-// as it was.
+// the order in which Executor adds. Some ways of it leave a sum in the place of the values.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,9 +34,8 @@ class MessageMaker {
     std::uint32_t chunk = 0;
     std::uint32_t tile = 0;
     Batch own;
-    Origin origin;  // of the message to be made
-    std::byte* out = nullptr;
-    DeviceFeedback* feedback = nullptr;  // where what messages lose is kept
+    Origin origin;             // of the message to be made
+    std::byte* out = nullptr;  // and its place
   };
   // Precondition: all that is to be added has been received.
   Status make(const Request& request, cudaStream_t stream);
