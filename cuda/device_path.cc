@@ -144,9 +144,13 @@ Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
   return {};
 }
 
+bool DevicePath::takes_dense(const PlannedSum& sum) const {
+  return sum.gathered_count() * size_of(sum.bucket().values.type) <= surroundings_.most_lane_bytes;
+}
+
 Status DevicePath::gather(PlannedSum& sum) {
   const std::size_t count = sum.gathered_count();
-  if (count == 0) return {};
+  if (count == 0 || takes_dense(sum)) return {};
   const DataType type = sum.bucket().values.type;
   DeviceBuffer& room = lane_->gathered;
   NF_RETURN_IF_ERROR(room.reserve(count * size_of(type), lane_->stream));
@@ -158,7 +162,7 @@ Status DevicePath::gather(PlannedSum& sum) {
 }
 
 Status DevicePath::scatter(PlannedSum& sum) {
-  if (sum.gathered_count() == 0) return {};
+  if (sum.gathered_count() == 0 || takes_dense(sum)) return {};
   return sum.for_each_run(sum.dense().data, [&](auto* own, auto* gathered, auto size) {
     return copy_on_device(own, gathered, size, surroundings_.stream);
   });
@@ -168,7 +172,26 @@ Status DevicePath::sum_routes(PlannedSum& sum) {
   for (const RoutedSegments& routed : sum.plan().low_bit) {
     NF_RETURN_IF_ERROR(sum_route(sum, routed));
   }
+  if (takes_dense(sum)) NF_RETURN_IF_ERROR(sum_dense(sum));
   return lane_->summed.record(lane_->stream);
+}
+
+// As values of their own type, whose codec has its name.
+Status DevicePath::sum_dense(PlannedSum& sum) {
+  if (sum.plan().dense.empty()) return {};
+  const Expected<DeviceSum*> found = find(*lane_, std::string(to_string(sum.bucket().values.type)));
+  if (!found) return found.status();
+  gradients_.clear();
+  for (const Segment& segment : sum.plan().dense) {
+    const BucketSlot& slot = segment.slot;
+    gradients_.push_back(
+        {.parameter = keys_[slot.parameter], .values = sum.values(slot.offset, slot.count)});
+  }
+  return (*found)->enqueue({.step = sum.step().statistics.step,
+                            .epoch = sum.step().epoch,
+                            .gradients = gradients_,
+                            .loss_scale = sum.step().loss_scale},
+                           lane_->stream);
 }
 
 Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {

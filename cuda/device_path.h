@@ -2,8 +2,8 @@
 // on them when it comes, and nobody waits; what it shows is read when its step ends.
 //
 // begin(), sum_low_bit() and finish() come from one thread, bucket after bucket. A bucket begins
-// and is summed at low bits in its lane, and its dense values by the engine; on the common stream
-// it is then finished:
+// and is summed at low bits in its lane, with its dense values if those are few; else the engine
+// sums them; on the common stream it is then finished:
 //
 //   lane 0   begin 0 | sum 0 ....... | begin 2 | sum 2 .......
 //   lane 1        begin 1 | sum 1 ....... | begin 3 | ...
@@ -78,9 +78,12 @@ class DevicePath final : public BucketPath {
   Expected<StepReading*> begin_reading(const TrainingStep& step);
   Status end_reading();
   Status sample(PlannedSum& sum, StepReading& reading);
+  // Whether the dense values of a bucket with low bits travel in its lane: the same on all ranks.
+  bool takes_dense(const PlannedSum& sum) const;
   Status gather(PlannedSum& sum);
   Status scatter(PlannedSum& sum);
   Status sum_route(PlannedSum& sum, const RoutedSegments& routed);
+  Status sum_dense(PlannedSum& sum);
   void take(const StepReading& reading, TrainingStep& step);
 
   // Constant after construction.

@@ -29,6 +29,9 @@ struct DeviceSurroundings {
   cudaStream_t engine_stream = nullptr;
   cudaStream_t stream = nullptr;         // where buckets are complete, one after the other
   DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() where null
+  // Up to so many bytes, the dense values of a bucket with low bits travel in its lane, too: an
+  // exchange more there costs less than a sum of the engine's.
+  std::size_t most_lane_bytes = 1 << 20;
   // The stream on which the gradients of the bucket that begins now are made; `stream` where null.
   std::function<cudaStream_t()> producer = {};
   // Asked every now and then by whoever has waited so long for a step: an error where there is no

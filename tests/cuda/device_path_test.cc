@@ -2,6 +2,7 @@
 // bits, the same decisions.
 #include "cuda/device_path.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,12 +40,16 @@ class DeviceDenseSum final : public DenseSum {
     all_reduce_ = std::move(*made);
   }
   Status sum(Values values) override {
+    ++calls_;
     const Gradient gradient{.parameter = 1, .values = values};
     return all_reduce_->enqueue({.gradients = {&gradient, 1}}, stream_);
   }
 
+  int calls() const { return calls_; }
+
  private:
   cudaStream_t stream_;
+  int calls_ = 0;
   std::unique_ptr<cuda::DeviceAllReduce> all_reduce_;
 };
 
@@ -66,7 +71,8 @@ cudaStream_t make_stream() {
 // One rank of a job on the device. Its buckets stay where they are, as DDP's do.
 class DeviceRank {
  public:
-  DeviceRank(Transport& control, Networks& networks, FabricOptions options)
+  DeviceRank(Transport& control, Networks& networks, FabricOptions options,
+             std::size_t most_lane_bytes = 0)
       : engine_transport_(networks.engine.endpoint(control.rank())) {
     stream_ = make_stream();
     engine_stream_ = make_stream();
@@ -78,10 +84,13 @@ class DeviceRank {
       lanes.push_back({.transport = *transports_.back(), .stream = lane_streams_.back()});
     }
     const auto make = [&](FabricOptions own) {
-      return cuda::create_fabric(
-          control,
-          {.lanes = lanes, .engine = *engine_, .engine_stream = engine_stream_, .stream = stream_},
-          std::move(own));
+      return cuda::create_fabric(control,
+                                 {.lanes = lanes,
+                                  .engine = *engine_,
+                                  .engine_stream = engine_stream_,
+                                  .stream = stream_,
+                                  .most_lane_bytes = most_lane_bytes},
+                                 std::move(own));
     };
     rank_ = std::make_unique<FabricRank>(
         control, std::move(options), make,
@@ -96,6 +105,7 @@ class DeviceRank {
     static_cast<void>(cudaStreamDestroy(stream_));
   }
 
+  int engine_calls() const { return engine_->calls(); }
   FabricRank& operator*() { return *rank_; }
   FabricRank* operator->() { return rank_.get(); }
 
@@ -210,6 +220,39 @@ TEST_P(DevicePath, DoesWhatTheHostDoes) { expect_same(GetParam(), 12, options("w
 TEST_P(DevicePath, DoesSoOnForcedRoutes) {
   expect_same(GetParam(), 4, options("g_binary", Admit::kForced));
   expect_same(GetParam(), 4, options("fp32", Admit::kForced));
+}
+
+// Of two ranks, whose sum has the same bits whoever adds.
+TEST(DevicePathDense, TravelsInTheLaneWhereItIsLittle) {
+  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+  constexpr std::uint32_t kRanks = 2;
+  constexpr int kSteps = 3;
+  FabricOptions of = options("waterfill:4", Admit::kForced);
+  of.profile.smallest_parameter = 0;  // so that low bits share a bucket with the head
+  std::vector<std::vector<Seen>> seen(kRanks);
+  const auto train = [&](std::size_t most_lane_bytes) {
+    std::vector<int> calls(kRanks);
+    Networks networks(kRanks);
+    on_all_ranks(kRanks, [&](Transport& transport) {
+      DeviceRank rank(transport, networks, of, most_lane_bytes);
+      const int before = rank.engine_calls();  // to measure the link
+      seen[transport.rank()] = watch(*rank, transport.rank(), kSteps, {});
+      calls[transport.rank()] = rank.engine_calls() - before;
+    });
+    return calls;
+  };
+  EXPECT_THAT(train(0), testing::Each(kSteps));
+  const std::vector<std::vector<Seen>> expected = seen;
+  EXPECT_THAT(train(1 << 20), testing::Each(0));
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      for (std::size_t p = 0; p < seen[rank][step].gradients.size(); ++p) {
+        EXPECT_TRUE(
+            test::same_bits(seen[rank][step].gradients[p], expected[rank][step].gradients[p]))
+            << "rank " << rank << ", step " << step << ", parameter " << p;
+      }
+    }
+  }
 }
 
 TEST_P(DevicePath, DoesSoOnRoutesThatRemember) {
