@@ -11,10 +11,7 @@ namespace {
 
 Expected<BenchEngine> make_nccl_engine(const AllReduceCase& subject, const AllReduceBench& bench,
                                        const std::shared_ptr<NcclBench>& nccl) {
-  if (Status status = nccl->choose(subject.codec, subject.topology, bench.tile_bytes);
-      !status.ok()) {
-    return status;
-  }
+  if (Status status = nccl->choose(subject, bench); !status.ok()) return status;
   BenchEngine engine{
       .type = bench.type,
       .is_exact = subject.codec == "fp32" || subject.codec == kNcclFp32,

@@ -37,14 +37,14 @@ class DeviceBench final : public NcclBench {
     return to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
   }
 
-  Status choose(const std::string& codec, std::optional<Topology> topology,
-                std::optional<std::size_t> tile_bytes) override {
+  Status choose(const AllReduceCase& subject, const AllReduceBench& bench) override {
     sum_.reset();
-    if (!topology) return {};
-    cuda::DeviceAllReduceOptions options{.codec = codec, .topology = *topology, .seed = 1};
-    options.tile_bytes = tile_bytes.value_or(options.tile_bytes);
+    if (!subject.topology) return {};
+    cuda::DeviceAllReduceOptions options{
+        .codec = subject.codec, .topology = *subject.topology, .group = bench.group, .seed = 1};
+    options.tile_bytes = bench.tile_bytes.value_or(options.tile_bytes);
     memories_.emplace(cuda::pool_allocator(), stream_);
-    const Expected<cuda::RouteMemory*> memory = memories_->find(codec);
+    const Expected<cuda::RouteMemory*> memory = memories_->find(subject.codec);
     if (!memory) return memory.status();
     auto made = cuda::make_device_sum(*transport_, options, *memory);
     if (!made) return made.status();

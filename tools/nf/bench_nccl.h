@@ -6,12 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "neuron_fabric/data_type.h"
 #include "neuron_fabric/status.h"
-#include "neuron_fabric/topology.h"
 #include "neuron_fabric/transport.h"
+#include "nf/bench_all_reduce_request.h"
 
 namespace nf::cli {
 
@@ -27,9 +26,8 @@ class NcclBench {
   static Expected<std::shared_ptr<NcclBench>> create(Transport& meeting);
   virtual ~NcclBench() = default;
 
-  // What the next sums are made by. No topology where it is NCCL itself.
-  virtual Status choose(const std::string& codec, std::optional<Topology> topology,
-                        std::optional<std::size_t> tile_bytes) = 0;
+  // What the next sums are made by: NCCL itself where the case has no topology.
+  virtual Status choose(const AllReduceCase& subject, const AllReduceBench& bench) = 0;
   // Values come to the device, are summed, and come back. The first and the last wait for the
   // device, and so does the sum.
   virtual Status load(ConstValues values) = 0;
