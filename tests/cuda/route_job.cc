@@ -15,6 +15,7 @@ namespace nf::test {
 namespace {
 
 constexpr std::uint64_t kSeed = 9;
+constexpr std::size_t kTileBytes = 256 << 10;  // widths follow tiles, so both have the same
 
 cudaStream_t make_stream() {
   cudaStream_t stream = nullptr;
@@ -71,8 +72,9 @@ RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
   RouteOutcome outcome(job);
   on_all_ranks(job.ranks, [&](Transport& transport) {
     const std::uint32_t rank = transport.rank();
-    auto sum =
-        AllReduce::create(transport, {.codec = job.codec, .topology = job.topology, .seed = kSeed});
+    auto sum = AllReduce::create(
+        transport,
+        {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes});
     ASSERT_TRUE(sum) << to_string(sum.status());
     if (!memory.empty()) expect_ok((*sum)->remember(memory[rank]), "remember");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
@@ -105,7 +107,9 @@ RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTranspor
   memory_ = *memory;
   for (cuda::StreamTransport* lane : lanes) {
     auto made = cuda::make_device_sum(
-        *lane, {.codec = job.codec, .topology = job.topology, .seed = kSeed}, memory_);
+        *lane,
+        {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes},
+        memory_);
     EXPECT_TRUE(made) << to_string(made.status());
     sums_.push_back(std::move(*made));
     streams_.push_back(make_stream());
