@@ -224,8 +224,8 @@ std::unique_ptr<DeviceSums> DeviceSums::create(const Model& model, const Surroun
     return nullptr;
   }
   const auto ranks = static_cast<std::uint32_t>(surroundings.own->getSize());
-  if (const Status status =
-          cuda::DevicePath::check(options, options.profile, topology_of(options, ranks), ranks);
+  const Topology topology = topology_of(options, options.profile, ranks);
+  if (const Status status = cuda::DevicePath::check(options, options.profile, topology, ranks);
       !status.ok()) {
     why_not = status.message();
     return nullptr;

@@ -43,6 +43,12 @@ def test_sums_are_hierarchical_where_ranks_share_several_machines(machines, topo
     assert on_ranks(4, topology_on, machines) == [topology] * 4
 
 
+def test_error_feedback_is_summed_hierarchically_only_where_that_is_asked_for():
+    assert on_ranks(4, topology_on, "aabb", route="waterfill:3+ef") == ["direct"] * 4
+    asked = {"route": "waterfill:3+ef", "topology": "hierarchical"}
+    assert on_ranks(4, topology_on, "aabb", **asked) == ["hierarchical"] * 4
+
+
 def refusal_on(machines: str, **options: object) -> str:
     with pytest.raises(ValueError) as refused:
         topology_on(machines, topology="hierarchical", **options)

@@ -69,9 +69,10 @@ class BucketPath {
 };
 
 // Along which low bits travel. Where nobody says: between machines only the sum of each, if several
-// ranks share one; else two hops, the shortest way, unless ranks are so many that their number of
-// connections costs more than the hops of a tree.
-Topology topology_of(const FabricOptions& options, std::uint32_t ranks);
+// ranks share one and no route has error feedback, which devices do not have for that; else two
+// hops, the shortest way, unless ranks are so many that their number of connections costs more than
+// the hops of a tree.
+Topology topology_of(const FabricOptions& options, const Profile& profile, std::uint32_t ranks);
 
 // What a path is made for. It may borrow all of it.
 struct PathRequest {

@@ -20,15 +20,24 @@ AdmissionMode mode_of(Admit admit) {
   return admit == Admit::kForced ? AdmissionMode::kForced : AdmissionMode::kMonitored;
 }
 
+bool has_feedback(const Profile& profile) {
+  return std::ranges::any_of(profile.phases, [](const TrainingPhase& phase) {
+    return std::ranges::any_of(phase.routes, [](const auto& of_region) {
+      const auto codec = make_codec(of_region.second);
+      return codec && (*codec)->keeps_residual();
+    });
+  });
+}
+
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
-Topology topology_of(const FabricOptions& options, std::uint32_t ranks) {
+Topology topology_of(const FabricOptions& options, const Profile& profile, std::uint32_t ranks) {
   constexpr std::uint32_t kMostDirectRanks = 32;
   if (options.topology) return *options.topology;
   const bool has_groups = options.group > 1 && options.group < ranks && ranks % options.group == 0;
-  if (has_groups) return Topology::kHierarchical;
+  if (has_groups && !has_feedback(profile)) return Topology::kHierarchical;
   return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
 }
 
@@ -57,7 +66,7 @@ RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptio
       engine_(engine),
       options_(std::move(options)),
       binding_(std::move(binding)),
-      topology_(topology_of(options_, transport.ranks())),
+      topology_(topology_of(options_, binding_.profile(), transport.ranks())),
       exchange_(std::move(exchange)),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)) {}
 
