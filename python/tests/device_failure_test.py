@@ -25,10 +25,17 @@ def run_until(blow: signal.Signals, phase: str) -> tuple[list[End], float]:
     return ends, given
 
 
+def was_ended_by_torch(end: End) -> bool:
+    """The watchdog of DDP's own group, which sums dense values, may have seen the loss, too. It then
+    ends the process a minute later, as it does without us, if that has not ended before."""
+    return end.code == -signal.SIGABRT and "watchdog thread terminated with exception" in end.errors
+
+
 def check_story(ends: list[End], given: float) -> None:
     for end in ends:
-        end.check_clean()
-        assert end.code == 1, f"rank {end.rank}: exit code {end.code}\n{end.errors}"
+        if not was_ended_by_torch(end):
+            end.check_clean()
+            assert end.code == 1, f"rank {end.rank}: exit code {end.code}\n{end.errors}"
         # It shows in a bucket, or in the exchange at the end of a step.
         message = end.event("raised")["message"]
         assert re.match(rf"neuron_fabric: step \d+, (bucket \d+, )?rank {end.rank}: ", message), message
