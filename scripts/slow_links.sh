@@ -5,9 +5,9 @@ set -euo pipefail
 
 usage() {
   cat <<'END'
-scripts/slow_links.sh [--hosts N] [--rate RATE] [--launcher mpi|torch] [--] COMMAND...
+scripts/slow_links.sh [--hosts N] [--ranks R] [--rate RATE] [--launcher mpi|torch] [--] COMMAND...
 
-Runs COMMAND as one rank on each of N hosts (4), which are network namespaces of this machine. Each
+Runs COMMAND as R ranks (1) on each of N hosts (4), which are network namespaces of this machine. Each
 has one link to a switch, of RATE (200mbit) in either direction, as tc spells it; `none` leaves the
 links as fast as the machine makes them. For example:
 
@@ -15,7 +15,7 @@ links as fast as the machine makes them. For example:
     --transport mpi -b 64M -e 64M --codec waterfill:4,bf16,fp32,mpi_16bit,mpi_fp32 --repeat 5
   scripts/slow_links.sh --launcher torch -- .venv/bin/python bench/step_time.py --routes plain,bf16
 
-mpi (the default) starts the ranks by mpirun. torch starts COMMAND once a host with the environment
+mpi (the default) starts the ranks by mpirun. torch starts COMMAND once a rank with the environment
 that torchrun would give it (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) and Gloo on the
 link; when one rank fails, the others are stopped after 5 seconds.
 
@@ -30,11 +30,11 @@ fail() {
   exit 2
 }
 
-hosts=4 rate=200mbit launcher=mpi
+hosts=4 ranks=1 rate=200mbit launcher=mpi
 while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
-    --hosts | --rate | --launcher)
+    --hosts | --ranks | --rate | --launcher)
       (($# >= 2)) || fail "$1 needs a value; --help says more"
       declare "${1#--}=$2"
       shift 2
@@ -47,6 +47,7 @@ done
 (($# > 0)) || fail "say what to run: scripts/slow_links.sh [--hosts N] [--rate RATE] -- COMMAND..."
 [[ $launcher == mpi || $launcher == torch ]] || fail "--launcher is mpi or torch, not '$launcher'"
 [[ $hosts =~ ^[1-9][0-9]?$ ]] || fail "--hosts is a number from 1 to 99, not '$hosts'"
+[[ $ranks =~ ^[1-9][0-9]?$ ]] || fail "--ranks is a number from 1 to 99, not '$ranks'"
 ((EUID == 0)) || fail "needs root, to make network namespaces: sudo scripts/slow_links.sh ..."
 command -v ip >/dev/null || fail "there is no ip: apt-get install iproute2"
 command -v tc >/dev/null || fail "there is no tc: apt-get install iproute2"
@@ -77,6 +78,7 @@ clean_up() {
     if [[ -n $pids ]]; then { kill -KILL $pids && wait $pids; } 2>/dev/null || true; fi
     ip netns delete "$space" || true
   done
+  for ((host = 1; host <= hosts; ++host)); do umount "$work/$host/shm" 2>/dev/null || true; done
   rm -rf "$work"
 }
 trap clean_up EXIT
@@ -108,7 +110,8 @@ add_host() {  # number from 1
   ip -n "$space" address add "10.77.0.$1/24" dev eth0
   shape "$space" eth0       # what the host sends
   shape "$switch" "port$1"  # what it receives
-  mkdir "$work/$1"
+  mkdir -p "$work/$1/shm"
+  mount -t tmpfs "nf-$name" "$work/$1/shm"  # shared memory of its own: ranks know a host by it
 }
 
 for ((host = 1; host <= hosts; ++host)); do add_host "$host"; done
@@ -129,7 +132,8 @@ END
   # nor spin where they could yield. Only TCP, and only over the links.
   # shellcheck disable=SC2054  # the comma is Open MPI's
   local options=(
-    --allow-run-as-root -n "$hosts" --host "$(seq -s , -f '10.77.0.%g:1' "$hosts")" --bind-to none
+    --allow-run-as-root -n $((hosts * ranks)) --bind-to none
+    --host "$(seq -s , -f "10.77.0.%g:$ranks" "$hosts")"
     --mca plm_rsh_agent "$work/enter" --mca plm_rsh_no_tree_spawn 1
     --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24
     --mca oob_tcp_if_include 10.77.0.0/24 --mca mpi_yield_when_idle 1
@@ -144,17 +148,19 @@ END
 }
 
 run_torch() {  # command
-  local host ended status tenths
+  local host rank ended status tenths
   local -A rank_of=()
   # The store asks for the names of its clients, and no name server can be reached from here.
   { cat /etc/hosts; seq "$hosts" | sed 's/.*/10.77.0.& nf&\n::ffff:10.77.0.& nf&/'; } >"$work/hosts"
-  export WORLD_SIZE=$hosts LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500
+  export WORLD_SIZE=$((hosts * ranks)) LOCAL_WORLD_SIZE=$ranks MASTER_ADDR=10.77.0.1 MASTER_PORT=29500
   export GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-  for ((host = 1; host <= hosts; ++host)); do
+  for ((rank = 0; rank < WORLD_SIZE; ++rank)); do
+    host=$((rank / ranks + 1))
     # shellcheck disable=SC2016  # expanded inside, in a mount namespace of its own
-    RANK=$((host - 1)) ip netns exec "nf-$name-$host" \
-      bash -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$work/hosts" "$@" &
-    rank_of[$!]=$((host - 1))
+    RANK=$rank LOCAL_RANK=$((rank % ranks)) ip netns exec "nf-$name-$host" \
+      bash -c 'mount --bind "$0" /etc/hosts && mount --bind "$1" /dev/shm && shift && exec "$@"' \
+      "$work/hosts" "$work/$host/shm" "$@" &
+    rank_of[$!]=$rank
   done
   while ((${#rank_of[@]} > 0)); do
     status=0
