@@ -1,5 +1,7 @@
 """Which ranks share a machine, and that sums follow it."""
 
+from unittest.mock import patch
+
 import neuron_fabric as nf
 import pytest
 import torch.distributed as dist
@@ -26,8 +28,8 @@ def test_machines_have_groups_where_all_have_as_many_consecutive_ranks(machines,
 
 def topology_on(machines: str, **options: object) -> str:
     """Of an attached model on ranks that take themselves to be on these machines."""
-    session.this_machine = lambda: machines[dist.get_rank()]
-    fabric = nf.attach(wrap(make()), **options)
+    with patch.object(session, "this_machine", lambda: machines[dist.get_rank()]):
+        fabric = nf.attach(wrap(make()), **options)
     topology = fabric.summary().to_dict()["topology"]
     fabric.close()
     return topology
