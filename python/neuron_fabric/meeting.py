@@ -1,11 +1,11 @@
 """How ranks find out, before anything else, whether they want the same.
 
-Whatever goes wrong on one rank is raised on all of them: nobody waits for a rank that has already
-given up.
+Whatever goes wrong on one rank is raised on all of them: no rank waits for one that has already
+failed. Items travel as JSON: a peer's bytes are parsed, never executed.
 """
 
 import itertools
-import pickle
+import json
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,6 +16,7 @@ import torch.distributed as dist
 T = TypeVar("T")
 
 LET_GO_SECONDS = 1.0
+MOST_BYTES = 64 << 20  # of one rank's item
 
 
 class AttachError(RuntimeError):
@@ -23,14 +24,23 @@ class AttachError(RuntimeError):
 
 
 def _gather(group: dist.ProcessGroup, item: object) -> list:
-    """What every rank has, by rank; all_gather_object() takes no group outside the registry."""
-    mine = torch.frombuffer(bytearray(pickle.dumps(item)), dtype=torch.uint8)
+    """Returns every rank's item, by rank; all_gather_object() rejects groups outside the registry."""
+    mine = torch.frombuffer(bytearray(json.dumps(item).encode()), dtype=torch.uint8)
     sizes = [int(size) for size in _all_gather(group, torch.tensor([mine.numel()]))]
+    for rank, size in enumerate(sizes):
+        if not 0 < size <= MOST_BYTES:
+            raise AttachError(f"rank {rank} announced an item of {size} bytes; the most is {MOST_BYTES}")
     padded = torch.zeros(max(sizes), dtype=torch.uint8)
     padded[: mine.numel()] = mine
-    items = _all_gather(group, padded)
-    return [pickle.loads(bytes(item[:size].numpy()))
-            for item, size in zip(items, sizes, strict=True)]
+    return [_parse(rank, bytes(item[:size].numpy()))
+            for rank, (item, size) in enumerate(zip(_all_gather(group, padded), sizes, strict=True))]
+
+
+def _parse(rank: int, text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise AttachError(f"rank {rank} sent an item that is not JSON: {error}") from error
 
 
 def _all_gather(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tensor]:
@@ -46,12 +56,12 @@ def _all_gather(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tens
 
 
 def of_rank_0(group: dist.ProcessGroup, item: T) -> T:
-    """What rank 0 has, on every rank."""
+    """Returns rank 0's item on every rank. Items are JSON values; tuples come back as lists."""
     return _gather(group, item)[0]
 
 
 def of_all_ranks(group: dist.ProcessGroup, item: T) -> list[T]:
-    """What every rank has, by rank, on every rank."""
+    """Returns the items of all ranks, by rank, on every rank. Items are JSON values."""
     return _gather(group, item)
 
 

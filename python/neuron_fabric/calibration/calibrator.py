@@ -94,7 +94,7 @@ class Calibrator:
         self._group = own_group(ddp.process_group, TIMEOUT)
         self._rank = dist.get_rank(ddp.process_group)
         self._store = Store(Path(out), self._rank) if out is not None else None
-        parameters = parameters_of(ddp.module)
+        parameters = parameters_of(ddp.module, _C.reducer_parameters(ddp.reducer))
         self._bench = Workbench(
             settings=self.settings,
             training=Training(ddp, optimizer, step, batches, judge, list(stateful)),
@@ -112,7 +112,7 @@ class Calibrator:
         if self._store is not None:
             # The folder may be each machine's own: what is kept is what rank 0 finds.
             kept = together(self._group, lambda: self._kept() if resume else None)
-            kept = of_rank_0(self._group, kept)
+            kept = self._of_rank_0(kept)
             together(self._group, lambda: self._take_up(kept))
 
     def run(self) -> Outcome:
@@ -124,8 +124,7 @@ class Calibrator:
         if not self._evidence.dense_losses:
             self._remember(FIRST_STEP)
             # What one rank decides by is what all of them have.
-            self._evidence = of_rank_0(
-                self._group, train_densely(self._bench, self._evidence))
+            self._evidence = self._of_rank_0(train_densely(self._bench, self._evidence))
             self._remember(CHECKPOINT)
             self._keep()
             losses = self._evidence.dense_losses
@@ -133,8 +132,8 @@ class Calibrator:
         time_left = TimeLeft()
         while (question := next_question(self._evidence, self.settings)) is not None:
             started = time.monotonic()
-            self._evidence = self._evidence.with_branches(of_rank_0(
-                self._group, answer(self._bench, question, self._evidence)))
+            self._evidence = self._of_rank_0(self._evidence.with_branches(
+                answer(self._bench, question, self._evidence)))
             self._keep()
             time_left.answered(time.monotonic() - started)
             self._bench.watch.left = time_left.estimate(self._evidence)
@@ -142,6 +141,11 @@ class Calibrator:
         return Outcome(self.settings, self._evidence, choose(self._evidence, self.settings),
                        tuple(region.pattern for region in self._bench.regions),
                        self._bench.parameters.tensors[0].device)
+
+    def _of_rank_0(self, evidence: Evidence | None) -> Evidence | None:
+        """Returns rank 0's evidence on every rank; None if it has none."""
+        values = of_rank_0(self._group, None if evidence is None else evidence.to_dict())
+        return None if values is None else Evidence.from_dict(values)
 
     # The work of before.
 
