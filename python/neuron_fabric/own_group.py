@@ -6,30 +6,34 @@ a rank, which differ once some ranks have made one without the others, and such 
 as the process.
 """
 
-import collections
 import os
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
-_made: collections.Counter[str] = collections.Counter()
+from neuron_fabric.group_name import draw_name
+from neuron_fabric.meeting import AttachError
 
 
 def own_group(group: dist.ProcessGroup, seconds: float) -> dist.ProcessGroup:
-    """Another group of the same ranks, over Gloo; its name is unlike any before it in the job's
-    store. All of them call it at the same time."""
-    _made[group.group_name] += 1
-    name = f"neuron_fabric/{_attempt()}/{group.group_name}/{_made[group.group_name]}"
-    store = dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
+    """Another group of the same ranks, over Gloo, with a name that is new in the job's store. All ranks
+    call it at the same time. Raises AttachError if some do not, or cannot be connected."""
+    store = dist.distributed_c10d._get_default_store()
+    name = draw_name(store, group, seconds)
+    store = dist.PrefixStore(name, store)
     rank, ranks = dist.get_rank(group), dist.get_world_size(group)
     own = dist.ProcessGroup(store, rank, ranks)
-    gloo = dist.ProcessGroupGloo(store, rank, ranks, timedelta(seconds=seconds))
+    try:
+        gloo = dist.ProcessGroupGloo(store, rank, ranks, timedelta(seconds=seconds))
+    except RuntimeError as error:
+        interface = os.environ.get("GLOO_SOCKET_IFNAME")
+        chosen = f"is {interface!r}" if interface else "is not set: Gloo takes the host name's address"
+        raise AttachError(
+            f"rank {rank} could not connect to its peers over Gloo, which the runtime uses beside the "
+            f"model's own backend ({str(error).splitlines()[0]}); GLOO_SOCKET_IFNAME {chosen}. Set it to "
+            "the interface that reaches all hosts, as NCCL_SOCKET_IFNAME for NCCL"
+        ) from error
     own._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, gloo)
     own._set_group_name(name)
     return own
-
-
-def _attempt() -> str:
-    """A job that torchrun has started again may find the store of the one before."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")

@@ -1,0 +1,159 @@
+"""Ranks meet by a name that rank 0 draws: whatever each process has done before, and within seconds told
+which ranks are missing."""
+
+import logging
+import os
+import threading
+import time
+
+import neuron_fabric as nf
+import pytest
+import torch
+import torch.distributed as dist
+from neuron_fabric import group_name, meeting
+from neuron_fabric.group_name import draw_name
+from neuron_fabric.meeting import AttachError
+from ranks import on_ranks
+from small_job import batches, loss_of, make, wrap
+
+
+class Group:
+    """What draw_name() asks a process group for; ranks are threads here."""
+
+    group_name = "7"
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks, self.own = ranks, threading.local()
+
+
+@pytest.fixture
+def group(monkeypatch):
+    monkeypatch.setattr(dist, "get_rank", lambda group: group.own.rank)
+    monkeypatch.setattr(dist, "get_world_size", lambda group: group.ranks)
+    return Group
+
+
+def draw(store: dist.Store, group: Group, ranks: list[int], seconds: float = 20) -> list:
+    """The names that these ranks get, or what they raise; all at the same time."""
+    results: dict[int, object] = {}
+
+    def run(rank: int) -> None:
+        group.own.rank = rank
+        try:
+            results[rank] = draw_name(store, group, seconds)
+        except AttachError as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [results[rank] for rank in ranks]
+
+
+def test_all_ranks_get_the_same_name_and_each_time_another(group):
+    store, ranks = dist.HashStore(), [0, 1, 2]
+    names = [draw(store, group(3), ranks) for _ in range(3)]
+    assert all(len(set(of_ranks)) == 1 for of_ranks in names)
+    assert len({of_ranks[0] for of_ranks in names}) == 3
+
+
+def test_a_request_of_a_process_that_died_is_in_no_ones_way(group):
+    store = dist.HashStore()
+    for rank in range(3):
+        store.set(f"neuron_fabric/7/request/{rank}", f"of the dead process of rank {rank}")
+    names = draw(store, group(3), [2, 1, 0])
+    assert len(set(names)) == 1
+    assert isinstance(names[0], str)
+
+
+def test_missing_ranks_are_named_within_seconds_and_at_the_end(group, monkeypatch, caplog):
+    monkeypatch.setattr(group_name, "WARN_SECONDS", 0.2)
+    with caplog.at_level(logging.WARNING):
+        refused = draw(dist.HashStore(), group(4), [0, 2], seconds=1)
+    for error in refused:
+        assert isinstance(error, AttachError)
+        assert str(error) == ("waited 1 s for ranks 1, 3 to call attach(): every rank of the model's process "
+                              "group must call it, not rank 0 alone")
+    assert any("ranks 1, 3 to call attach()" in line for line in caplog.messages)
+
+
+def with_another_history() -> tuple[bool, int]:
+    """Rank 1 as after a restart: its process has attached nothing yet."""
+    if dist.get_rank() == 0:
+        alone = dist.new_group([0], use_local_synchronization=True)
+        for _ in range(3):
+            nf.attach(wrap(make(), process_group=alone), route="fp32").close()
+    model = wrap(make())
+    with nf.attach(model, route="waterfill:4", timeout=30) as fabric:
+        loss_of(model, next(batches())).backward()
+        return fabric.should_step(), fabric.step
+
+
+def test_ranks_whose_processes_have_different_histories_meet():
+    assert on_ranks(2, with_another_history, fresh=True) == [(True, 1), (True, 1)]
+
+
+def attach_on_rank_0_alone() -> tuple[str, float]:
+    model = wrap(make())
+    told, begin = "", time.monotonic()
+    if dist.get_rank() == 0:
+        with pytest.raises(AttachError) as caught:
+            nf.attach(model, timeout=2)
+        told = str(caught.value)
+    waited = time.monotonic() - begin
+    dist.barrier()
+    return told, waited
+
+
+def test_attaching_on_rank_0_alone_names_the_missing_ranks():
+    told, waited = on_ranks(3, attach_on_rank_0_alone)[0]
+    assert "for ranks 1, 2 to call attach(): every rank" in told
+    assert waited < 10
+
+
+def an_interface_that_is_not_there() -> str:
+    model = wrap(make())
+    os.environ["GLOO_SOCKET_IFNAME"] = "nothere0"
+    try:
+        with pytest.raises(AttachError) as caught:
+            nf.attach(model, timeout=5)
+    finally:
+        del os.environ["GLOO_SOCKET_IFNAME"]
+    return str(caught.value)
+
+
+def test_an_interface_that_gloo_cannot_use_is_named():
+    for rank, told in enumerate(on_ranks(2, an_interface_that_is_not_there, fresh=True)):
+        assert told.startswith(f"rank {rank} could not connect to its peers over Gloo")
+        assert "GLOO_SOCKET_IFNAME is 'nothere0'. Set it to the interface" in told
+
+
+class Peers:
+    """A group whose ranks send these bytes."""
+
+    def __init__(self, monkeypatch, *items: bytes, sizes: list[int] | None = None) -> None:
+        self.items, self.sizes = items, sizes or [len(item) for item in items]
+        rounds = iter((self.announce, self.send))
+        monkeypatch.setattr(meeting, "_all_gather", lambda _group, _mine: next(rounds)())
+
+    def announce(self) -> list[torch.Tensor]:
+        return [torch.tensor([size]) for size in self.sizes]
+
+    def send(self) -> list[torch.Tensor]:
+        longest = max(self.sizes)
+        return [torch.frombuffer(bytearray(item.ljust(longest)), dtype=torch.uint8) for item in self.items]
+
+
+@pytest.mark.parametrize("hostile", [
+    b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.", b"{", b"\xff\xfe", b"[" * 100_000])
+def test_bytes_of_a_peer_that_are_not_json_are_rejected(monkeypatch, hostile):
+    with pytest.raises(AttachError, match="rank 1 sent an item that is not JSON"):
+        meeting.of_all_ranks(Peers(monkeypatch, b"{}", hostile), {})
+
+
+@pytest.mark.parametrize("size", [0, -1, meeting.MOST_BYTES + 1, 1 << 60])
+def test_sizes_of_a_peer_that_cannot_be_are_rejected(monkeypatch, size):
+    with pytest.raises(AttachError, match=f"rank 1 announced an item of {size} bytes"):
+        meeting.of_all_ranks(Peers(monkeypatch, b"{}", b"{}", sizes=[2, size]), {})
