@@ -76,6 +76,19 @@ std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
           end_runtime};
 }
 
+// What the reducer reduces, in the order of its buckets, each with whether it expects sparse
+// gradients: such a parameter has a bucket of its own, which has no buffer before the first backward.
+py::list reducer_parameters(const c10d::Reducer& reducer) {
+  py::list result;
+  for (const c10d::GradBucket& bucket : reducer.get_grad_buckets(/*return_zero_tensors=*/false)) {
+    const bool is_sparse = !bucket.getBuffer().defined() || bucket.getBuffer().is_sparse();
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      result.append(py::make_tuple(parameter, is_sparse));
+    }
+  }
+  return result;
+}
+
 void register_hook(const std::shared_ptr<Runtime>& runtime, c10d::Reducer& reducer) {
   const py::gil_scoped_release no_gil;
   reducer.register_comm_hook(std::make_unique<DdpHook>(runtime));
@@ -92,6 +105,7 @@ py::list memory_of(Runtime& runtime) {
   Expected<std::vector<Fabric::Memory>> memory = std::vector<Fabric::Memory>();
   {
     const py::gil_scoped_release no_gil;
+    const c10::OptionalDeviceGuard guard = runtime.device_guard();
     runtime.drain();
     memory = runtime.fabric().memory();
   }
@@ -119,6 +133,7 @@ void load_memory(Runtime& runtime, const py::list& items) {
                                      .rows = tuple[3].cast<std::size_t>(),
                                      .values = std::vector<float>(data, data + values.numel())}});
   }
+  const c10::OptionalDeviceGuard guard = runtime.device_guard();
   check(runtime.fabric().load_memory(memory));
 }
 
@@ -171,6 +186,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def("load_memory", &load_memory)
       .def("close", &Runtime::close, py::call_guard<py::gil_scoped_release>());
 
+  module.def("reducer_parameters", &reducer_parameters);
   module.def("parse_profile", [](const std::string& text, const std::string& origin) {
     return take(Profile::parse(text, origin)).print();
   });

@@ -43,11 +43,19 @@ std::vector<ModelParameter> Model::parameters() const {
   return parameters;
 }
 
+bool Model::has_route(const c10d::GradBucket& bucket) {
+  const at::Tensor& buffer = bucket.getBuffer();
+  const at::ScalarType type = buffer.scalar_type();
+  if (buffer.is_sparse() || (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)) {
+    return false;
+  }
+  // Complex gradients come as pairs of real values.
+  const std::vector<at::Tensor> parameters = bucket.getParameters();
+  return parameters.empty() || !parameters.front().is_complex();
+}
+
 Bucket Model::view(c10d::GradBucket& bucket, const at::Tensor& values) const {
   const at::Tensor& buffer = bucket.getBuffer();
-  TORCH_CHECK(
-      !buffer.is_sparse(), "neuron_fabric: bucket ", bucket.getIndex(),
-      " holds sparse gradients, which have no route; build the embedding with sparse=False");
   Bucket view{.index = static_cast<std::uint32_t>(bucket.getIndex()),
               .is_last = bucket.isLast(),
               .values = Values(values.data_ptr(), static_cast<std::size_t>(values.numel()),
@@ -60,7 +68,8 @@ Bucket Model::view(c10d::GradBucket& bucket, const at::Tensor& values) const {
     const auto known = index_.find(parameters[i].unsafeGetTensorImpl());
     TORCH_CHECK(known != index_.end(), "neuron_fabric: bucket ", bucket.getIndex(),
                 " holds a parameter of shape ", parameters[i].sizes(),
-                " that the model did not have when it was attached; attach again");
+                " that the model did not have when it was attached; wrap the model in a new "
+                "DistributedDataParallel and attach to that");
     view.slots.push_back({.parameter = known->second,
                           .offset = static_cast<std::size_t>(gradients[i].storage_offset() -
                                                              buffer.storage_offset()),

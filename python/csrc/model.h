@@ -25,9 +25,11 @@ class Model {
     return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().device();
   }
 
+  // Whether the core can sum the bucket. Sparse gradients and other types than FP32, BF16 and FP16
+  // have buckets of their own, which the engine sums as it does without us.
+  static bool has_route(const c10d::GradBucket& bucket);
   // The bucket as the core sees it; `values` is its buffer, or a copy of it in host memory. Throws
-  // c10::Error on a parameter that is not of this model, and on gradients that are sparse or of a
-  // type without a route.
+  // c10::Error on a parameter that is not of this model. Precondition: has_route().
   Bucket view(c10d::GradBucket& bucket, const at::Tensor& values) const;
 
  private:

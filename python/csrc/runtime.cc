@@ -1,5 +1,7 @@
 #include "runtime.h"
 
+#include <ATen/ThreadLocalState.h>
+#include <ATen/record_function.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -109,7 +111,15 @@ void Runtime::close() {
   transport_.close();
 }
 
+c10::OptionalDeviceGuard Runtime::device_guard() const {
+  const c10::Device device = model_.device();
+  return device.is_cpu() ? c10::OptionalDeviceGuard() : c10::OptionalDeviceGuard(device);
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
+  RECORD_FUNCTION("neuron_fabric::bucket", std::vector<c10::IValue>());
+  // A joined rank's hook runs on a thread whose current device nobody has set.
+  const c10::OptionalDeviceGuard on_device = device_guard();
   auto job = std::make_shared<Job>();
   job->buffer = bucket.getBuffer();
   job->step = fabric_->step();
@@ -125,7 +135,9 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
     return job->future;
   }
   try {
-    if (job->buffer.device().is_cpu()) {
+    if (!Model::has_route(bucket)) {
+      sum_unrouted(job, bucket);
+    } else if (job->buffer.device().is_cpu()) {
       sum_on_host(job, bucket);
     } else if (device_ != nullptr) {
       sum_on_device(job, bucket);
@@ -182,13 +194,49 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
     }
   }
   if (has_low_bit) {
-    worker_.post([this, job] {
+    // With the thread's state, traces show what runs on the worker.
+    worker_.post([this, job, state = at::ThreadLocalState()] {
+      const at::ThreadLocalStateGuard as_caller(state);
+      RECORD_FUNCTION("neuron_fabric::sum_low_bit", std::vector<c10::IValue>());
       if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) {
         return fail(*job, watch_.name_the_silent(job->step, status));
       }
       finish_part(*job);
     });
   }
+}
+
+// The engine sums the bucket as DDP does without a hook, to the bit. For the fabric it is empty.
+void Runtime::sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
+  const Bucket empty{.index = static_cast<std::uint32_t>(bucket.getIndex()),
+                     .is_last = bucket.isLast(),
+                     .values = {},
+                     .slots = {}};
+  if (Status status = average(empty); !status.ok()) {
+    return fail(*job, watch_.name_the_silent(job->step, status));
+  }
+  const int ranks = surroundings_.training->getSize();
+  if (job->buffer.is_sparse()) {
+    job->buffer.div_(ranks);
+  } else {
+    job->buffer.mul_(1.0 / ranks);
+  }
+  std::vector<at::Tensor> tensors{job->buffer};
+  surroundings_.training->allreduce(tensors)->getFuture()->addCallback(
+      [link = link_, job](c10::ivalue::Future& done) {
+        const std::shared_lock lock(link->mutex);
+        Runtime* self = link->runtime;
+        if (self == nullptr) return;
+        if (done.hasError()) {
+          return self->fail(*job, self->watch_.engine_failure(
+                                      job->step, done.tryRetrieveErrorMessage(), kLookAround));
+        }
+        // A sparse sum is a tensor of its own.
+        if (!job->is_settled.exchange(true)) {
+          job->future->markCompleted(done.value().toTensorVector().front());
+        }
+        self->settle(*job);
+      });
 }
 
 // Everything is put on the stream at once, and so is the end of the future.
@@ -258,8 +306,7 @@ void Runtime::finish(Job& job) {
 void Runtime::fail(Job& job, const Status& why) {
   if (!job.is_settled.exchange(true)) {
     const std::string where = c10::str("step ", job.step, ", bucket ", job.index);
-    const std::string message = c10::str("neuron_fabric: ", watch_.describe(where, why),
-                                         " (docs/errors.md says what to do)");
+    const std::string message = c10::str("neuron_fabric: ", watch_.describe(where, why));
     job.future->setError(std::make_exception_ptr(std::runtime_error(message)));
   }
   settle(job);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <atomic>
@@ -39,6 +40,8 @@ class Runtime {
   // where they are brought to the host.
   const char* place() const { return device_ != nullptr ? DeviceSums::kind() : "host"; }
   const std::string& why_on_host() const { return why_on_host_; }
+  // Makes the model's device current for its lifetime; does nothing for a model on the host.
+  c10::OptionalDeviceGuard device_guard() const;
   // Until nothing is under way.
   void drain() { worker_.drain(); }
   // Ends the threads; the hook must not run again.
@@ -50,6 +53,7 @@ class Runtime {
 
   void sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
+  void sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void end_step(std::uint64_t step);
   std::unique_ptr<Fabric> make_fabric(FabricOptions options);

@@ -6,18 +6,28 @@
 It sums as attach() does, at the price of a call into Python for every bucket.
 """
 
+import weakref
+
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric import _C
+from neuron_fabric.attached import mark_attached
 from neuron_fabric.fabric import Fabric
+from neuron_fabric.model import ModelParameters
 from neuron_fabric.session import Session, open_session
 from neuron_fabric.settings import Settings
 
 
 class HookState:
-    """Takes the options of attach() but `scaler`: a hook does not see the forward pass, so whoever has a
-    GradScaler calls fabric.set_loss_scale() before each backward. Begins with the first bucket, on all ranks
-    at the same time."""
+    """Takes the options of attach() except `scaler`: a hook does not see the forward pass, so call
+    fabric.set_loss_scale() before each backward if there is a GradScaler. Begins with the first bucket, on
+    all ranks at the same time.
+
+    One state serves one model: a bucket of another one is rejected before anything is sent. `module` may
+    be the DistributedDataParallel object or the module inside it.
+    """
 
     def __init__(
         self,
@@ -30,29 +40,77 @@ class HookState:
         if "scaler" in options:
             raise TypeError("nf.HookState takes no scaler: call "
                             "state.fabric.set_loss_scale(scaler.get_scale()) before each backward")
-        self.module = module
+        wrapper = module if isinstance(module, DistributedDataParallel) else None
+        self.module = module if wrapper is None else wrapper.module
         self.process_group = process_group
         self.settings = Settings(profile=profile, **options)
         self._session: Session | None = None
-        self._has_begun = False
+        self._parameters: ModelParameters | None = None  # once it has begun
+        self._reduced: list[tuple[torch.Tensor, bool]] | None = None  # once the wrapper is known
+        self._known: set[int] = set()  # identities of the module's parameters
+        if wrapper is not None:
+            self._take_wrapper(wrapper)
+        else:
+            self._finder = module.register_forward_pre_hook(_FindWrapper(weakref.ref(self)))
 
     def session(self) -> Session | None:
-        """None where NF_MODE is off. Collective when it is first called."""
-        if not self._has_begun:
-            self._session = open_session(
-                self.module, self.process_group, lambda: self.settings, self.settings.timeout
+        """None if NF_MODE is off. Collective when it is first called."""
+        if self._parameters is None:
+            self._session, self._parameters = open_session(
+                self.module, self.process_group, lambda: self.settings, self.settings.timeout,
+                self._reduced,
             )
-            self._has_begun = True
         return self._session
 
     @property
     def fabric(self) -> Fabric:
         """What attach() would have returned. Collective when it is first used."""
-        return Fabric(self.session(), self.module)
+        session = self.session()
+        assert self._parameters is not None
+        return Fabric(session, self._parameters)
+
+    def find_wrapper(self, ddp: DistributedDataParallel | None) -> None:
+        """Called in the forward pass of the module; `ddp` is the model that runs it, if any."""
+        if ddp is not None and any(state is self for _, state in ddp._comm_hooks):
+            self._take_wrapper(ddp)
+            self._finder.remove()
+
+    def _take_wrapper(self, ddp: DistributedDataParallel) -> None:
+        # Not in the backward pass, in which the reducer holds its lock.
+        self._reduced = _C.reducer_parameters(ddp.reducer)
+        mark_attached(ddp, None)
+
+    def check_bucket(self, bucket: dist.GradBucket) -> None:
+        """Raises if it holds a parameter of another model."""
+        parameters = bucket.parameters()
+        if all(id(parameter) in self._known for parameter in parameters):
+            return
+        self._known = set(map(id, self.module.parameters()))
+        for parameter in parameters:
+            if id(parameter) not in self._known:
+                raise RuntimeError(
+                    f"this nf.HookState was made for a {type(self.module).__name__} without the parameter of "
+                    f"shape {tuple(parameter.shape)} in bucket {bucket.index()}: make one state per model, of "
+                    "the module inside its DistributedDataParallel")
+
+
+class _FindWrapper:
+    """A forward pre-hook. It does not keep the state alive; copies and pickles of it do nothing."""
+
+    def __init__(self, state: "weakref.ref[HookState] | None" = None) -> None:
+        self._state = state
+
+    def __call__(self, _module: object, _inputs: object) -> None:
+        if self._state is not None and (state := self._state()) is not None:
+            state.find_wrapper(DistributedDataParallel._get_active_ddp_module())
+
+    def __reduce__(self) -> tuple:
+        return _FindWrapper, ()
 
 
 # DDP reads these annotations: they must be the classes themselves.
 def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    state.check_bucket(bucket)
     session = state.session()
     if session is None:
         group = state.process_group or dist.group.WORLD

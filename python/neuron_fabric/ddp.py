@@ -1,5 +1,6 @@
 """nf.attach(): one call that lets a DDP model's gradients travel at low bits where that pays."""
 
+import gc
 import logging
 import os
 from collections.abc import Sequence
@@ -7,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric import _C
+from neuron_fabric.attached import follow_scaler, mark_attached
 from neuron_fabric.fabric import Fabric
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings, mode
@@ -93,28 +96,21 @@ def attach(
             readers=readers,
         )
 
-    session = open_session(ddp.module, ddp.process_group, check, timeout)
+    session, parameters = open_session(
+        ddp.module, ddp.process_group, check, timeout, _C.reducer_parameters(ddp.reducer))
     if session is None:
-        logger.info("NF_MODE is off: gradients travel as DDP sends them")
-        return Fabric(None, ddp)
+        return Fabric(None, parameters)
     session.runtime.register(ddp.reducer)
     ddp.logger._set_comm_hook_name("neuron_fabric")
-    _guard_join(ddp)
-    fabric = Fabric(session, ddp)
-    # As long as the model lives, also where nobody keeps the fabric; copies of a model take a
-    # function as it is.
-    ddp._neuron_fabric = lambda: session
+    mark_attached(ddp, session)
     if scaler is not None:
-        ddp.register_forward_pre_hook(
-            lambda _module, _inputs: fabric.set_loss_scale(scaler.get_scale())
-        )
+        follow_scaler(ddp, session.runtime, scaler)
     if session.rank == 0:
         logger.info(
             "attached to %d parameters of %d ranks, %s, summed on %s",
-            len(session.parameters.names), session.ranks, session.runtime.topology,
-            session.runtime.place,
+            len(parameters.names), session.ranks, session.runtime.topology, session.runtime.place,
         )
-    return fabric
+    return Fabric(session, parameters)
 
 
 def unwrap(model: torch.nn.Module) -> DistributedDataParallel:
@@ -122,16 +118,34 @@ def unwrap(model: torch.nn.Module) -> DistributedDataParallel:
     inner = getattr(model, "_orig_mod", model)
     if isinstance(inner, DistributedDataParallel):
         return inner
-    kind = type(inner).__name__
+    raise TypeError(_why_not_ddp(inner))
+
+
+def _why_not_ddp(module: object) -> str:
+    kind = type(module).__name__
     if "FSDP" in kind or "FullySharded" in kind:
-        raise TypeError(
-            f"{kind} shards its parameters and has no buckets to compress; attach() takes a "
-            "DistributedDataParallel model"
-        )
-    raise TypeError(
-        f"attach() takes a DistributedDataParallel model, not a {kind}: wrap it first, "
-        "DistributedDataParallel(model)"
-    )
+        return (f"{kind} shards its parameters and has no buckets to compress; attach() takes a "
+                "DistributedDataParallel model")
+    if _is_replicated(module):
+        return (f"this {kind} is under replicate(), which reduces its gradients by itself: attach() takes "
+                "a DistributedDataParallel model; use DistributedDataParallel(model) instead of "
+                "replicate(model), not on top of it")
+    # Slow, and only on the way to an error.
+    if any(issubclass(type(other), DistributedDataParallel) and other.module is module
+           for other in gc.get_objects()):
+        return (f"attach() takes the DistributedDataParallel object around this {kind}, not the module "
+                "inside it: trainer.model_wrapped of a Hugging Face Trainer, trainer.strategy.model of "
+                "Lightning, what accelerator.prepare() returned")
+    return (f"attach() takes a DistributedDataParallel model, not a {kind}: wrap it first, "
+            "DistributedDataParallel(model)")
+
+
+def _is_replicated(module: object) -> bool:
+    if not isinstance(module, torch.nn.Module):
+        return False
+    from torch.distributed._composable import replicate
+
+    return replicate.state(module) is not None
 
 
 def refuse_what_cannot_work(ddp: DistributedDataParallel) -> None:
@@ -151,18 +165,3 @@ def refuse_what_cannot_work(ddp: DistributedDataParallel) -> None:
             f"the model already has a communication hook ({name}), and DDP takes only one: attach "
             "to a fresh DistributedDataParallel"
         )
-
-
-def _guard_join(ddp: DistributedDataParallel) -> None:
-    """With joined ranks left out of the divisor, every step would need another one."""
-    join_hook = ddp.join_hook
-
-    def guarded(**options: object) -> object:
-        if not options.get("divide_by_initial_world_size", True):
-            raise RuntimeError(
-                "join(divide_by_initial_world_size=False) is not supported: gradients are divided "
-                "by the number of all ranks before they are summed"
-            )
-        return join_hook(**options)
-
-    ddp.join_hook = guarded

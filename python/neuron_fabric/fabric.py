@@ -8,7 +8,7 @@ import torch
 
 from neuron_fabric import _C
 from neuron_fabric.meeting import agree
-from neuron_fabric.model import ModelParameters
+from neuron_fabric.model import ModelParameters, all_finite
 from neuron_fabric.session import Session
 from neuron_fabric.summary import Summary
 
@@ -21,11 +21,27 @@ _MEMORY_KEYS = {"route", "parameter", "what", "rows", "values"}
 
 
 class Fabric:
-    """Watches and steers how one model's gradients travel. Made by nf.attach()."""
+    """Watches and steers how one model's gradients travel. Made by nf.attach().
 
-    def __init__(self, session: Session | None, module: torch.nn.Module) -> None:
-        self._session = session  # None where NF_MODE is off
-        self._module = module
+    A context manager: `with nf.attach(model) as fabric:` closes it at the end.
+    """
+
+    def __init__(self, session: Session | None, parameters: ModelParameters) -> None:
+        self._session = session  # None if NF_MODE is off, or no parameter has a route
+        self._parameters = parameters
+
+    def __enter__(self) -> "Fabric":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self._session:
+            return "<neuron_fabric.Fabric: off>"
+        session = self._session
+        return (f"<neuron_fabric.Fabric: {len(self._parameters.names)} parameters, rank {session.rank} of "
+                f"{session.ranks}, step {self.step}, {self.topology} on {self.place}>")
 
     @property
     def step(self) -> int:
@@ -66,11 +82,13 @@ class Fabric:
 
     def should_step(self) -> bool:
         """Whether the gradients of the last step are finite; the same on every rank."""
-        if self._session and (known := self._session.runtime.should_step()) is not None:
-            return known
-        return all(
-            bool(torch.isfinite(p.grad).all()) for p in self._module.parameters() if p.grad is not None
-        )
+        known = self._session.runtime.should_step() if self._session else None
+        # The core sees what has a route. The rest is the same on every rank, too: DDP has reduced it.
+        unseen = [one.tensor for one in self._parameters.unrouted]
+        if known is None:
+            unseen += self._parameters.tensors
+        return known is not False and all_finite(
+            [tensor.grad for tensor in unseen if tensor.grad is not None])
 
     def summary(self) -> Summary:
         """What has happened so far on this rank; print it, or take its to_dict()."""

@@ -1,18 +1,34 @@
 """The parameters of a model: their names, the types of the modules that own them, and themselves."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 
 # What wrappers put in front of a parameter's name.
 _PREFIXES = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 
+_ROUTED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
 
 @dataclass(frozen=True)
 class ModelParameters:
+    """Parameters that have a route. `unrouted` are those that DDP reduces and no route takes."""
+
     names: list[str]
     module_types: list[str]
     tensors: list[torch.Tensor]
+    unrouted: "list[Unrouted]" = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Unrouted:
+    """A parameter whose gradients travel as DDP sends them, and why."""
+
+    name: str
+    tensor: torch.Tensor
+    why: str
 
 
 def plain_name(name: str) -> str:
@@ -22,21 +38,68 @@ def plain_name(name: str) -> str:
     return name
 
 
-def parameters_of(module: torch.nn.Module) -> ModelParameters:
-    """Those that get a gradient, in the order of the model."""
+def parameters_of(
+    module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None = None
+) -> ModelParameters:
+    """Those that get a gradient, in the order of the model.
+
+    reduced: what DDP's reducer reduces, each with whether it expects sparse gradients
+        (_C.reducer_parameters()); without it, all parameters that require a gradient.
+    """
+    expects_sparse = {id(tensor): is_sparse for tensor, is_sparse in reduced or ()}
+    named = [(name, tensor) for name, tensor in module.named_parameters()
+             if (tensor.requires_grad if reduced is None else id(tensor) in expects_sparse)]
+    if reduced is not None and len(named) < len(expects_sparse):
+        raise ValueError(_replaced(named, reduced))
+    names = _plain_names([name for name, _ in named])
     owners = dict(module.named_modules())
-    names, types, tensors = [], [], []
-    for name, tensor in module.named_parameters():
-        if tensor.requires_grad:
-            names.append(plain_name(name))
-            types.append(type(owners[name.rpartition(".")[0]]).__name__)
-            tensors.append(tensor)
-    return ModelParameters(names, types, tensors)
+    result = ModelParameters([], [], [])
+    for (full_name, tensor), name in zip(named, names, strict=True):
+        if why := _why_unrouted(tensor, expects_sparse.get(id(tensor), False)):
+            result.unrouted.append(Unrouted(name, tensor, why))
+            continue
+        result.names.append(name)
+        result.module_types.append(type(owners[full_name.rpartition(".")[0]]).__name__)
+        result.tensors.append(tensor)
+    return result
 
 
-def sparse_embedding(module: torch.nn.Module) -> str | None:
-    """The name of a module whose gradients are sparse, if there is one."""
-    for name, child in module.named_modules():
-        if getattr(child, "sparse", False) is True:
-            return name
-    return None
+def _plain_names(names: Sequence[str]) -> list[str]:
+    """Plain names; if two parameters would share one, both keep their full names."""
+    count = Counter(map(plain_name, names))
+    return [name if count[plain_name(name)] > 1 else plain_name(name) for name in names]
+
+
+def _why_unrouted(tensor: torch.Tensor, is_sparse: bool) -> str:
+    if is_sparse:
+        return "sparse gradients"
+    return "" if tensor.dtype in _ROUTED_TYPES else str(tensor.dtype).removeprefix("torch.")
+
+
+def _replaced(named: Sequence[tuple[str, torch.Tensor]],
+              reduced: Sequence[tuple[torch.Tensor, bool]]) -> str:
+    known = {id(tensor) for _, tensor in named}
+    lost = next(tensor for tensor, _ in reduced if id(tensor) not in known)
+    return (f"DistributedDataParallel reduces a parameter of shape {tuple(lost.shape)} that the model no "
+            "longer has: it was replaced after DistributedDataParallel(model); wrap the model again")
+
+
+def check_devices(tensors: Sequence[torch.Tensor]) -> None:
+    """Raises ValueError unless all tensors are on the host, or on one CUDA device."""
+    devices = sorted({str(tensor.device) for tensor in tensors})
+    if len(devices) > 1:
+        raise ValueError(f"the model's parameters are on several devices ({', '.join(devices)}); the "
+                         "runtime serves one device per process")
+    kind = tensors[0].device.type
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"the model is on {devices[0]}: gradients on devices of type {kind} are not "
+                         "supported; cpu and cuda are")
+
+
+def all_finite(gradients: Sequence[torch.Tensor]) -> bool:
+    """Whether all values are finite. Synchronises with each device once."""
+    by_device: dict[torch.device, list[torch.Tensor]] = {}
+    for gradient in gradients:
+        values = gradient._values() if gradient.is_sparse else gradient
+        by_device.setdefault(values.device, []).append(torch.isfinite(values).all())
+    return all(bool(torch.stack(flags).all()) for flags in by_device.values())

@@ -3,7 +3,8 @@
 import logging
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -12,7 +13,7 @@ import torch.distributed as dist
 from neuron_fabric import _C
 from neuron_fabric.machines import ranks_of_a_machine, this_machine
 from neuron_fabric.meeting import agree, of_all_ranks, of_rank_0, together
-from neuron_fabric.model import ModelParameters, parameters_of, sparse_embedding
+from neuron_fabric.model import ModelParameters, check_devices, parameters_of
 from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
 from neuron_fabric.running import Running
@@ -22,7 +23,7 @@ from neuron_fabric.telemetry import Reader, make_readers
 
 logger = logging.getLogger(__name__)
 
-_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+SHOWN_NAMES = 5
 
 
 class Session:
@@ -31,7 +32,7 @@ class Session:
 
     def __init__(
         self,
-        module: torch.nn.Module,
+        prepared: "Prepared",
         group: dist.ProcessGroup,
         own_group: dist.ProcessGroup,
         settings: Settings,
@@ -42,10 +43,7 @@ class Session:
         self.rank = dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
         self.timeout = settings.timeout or _timeout_of(group)
-        self.parameters, self.profile, self._binding = together(
-            self.own_group, lambda: _prepare(module, settings)
-        )
-        agree(self.own_group, self._facts())
+        self.parameters, self.profile = prepared.parameters, prepared.profile
         self._group_size = self._find_group_size()
         self._shared_name = ""
         if settings.reducer == "cxl":
@@ -66,6 +64,8 @@ class Session:
         self.telemetry = self._running.telemetry
         self._dropped = weakref.finalize(self, self._running.leave)
         self._dropped.atexit = False  # all that still run are closed then
+        if self.parameters.unrouted:
+            self.notice("info", _told_unrouted(self.parameters))
         if self.runtime.why_on_host:
             self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
 
@@ -77,35 +77,6 @@ class Session:
             prometheus=self.settings.prometheus,
             buckets=self.settings.record,
         )
-
-    def _facts(self) -> dict[str, object]:
-        parameters = self.parameters
-        facts = {
-            "the version of neuron_fabric": _C.__version__,
-            "the devices that the extension is built for": _C.devices or "the host alone",
-            "the version of PyTorch": torch.__version__,
-            "where the model lies": parameters.tensors[0].device.type,
-            "the model's parameters": [
-                f"{name} {tuple(tensor.shape)} {tensor.dtype}"
-                for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
-            ],
-            "route": self.settings.route,
-            "the profile": self.profile.text,
-            "the types of the model's modules": [
-                f"{name} {kind}"
-                for name, kind in zip(parameters.names, parameters.module_types, strict=True)
-            ],
-            "how the profile fits the model, by its hash": self._binding,
-            "admit": self.settings.admit,
-            "topology": self.settings.topology,
-            "group_size": self.settings.group_size,
-            "reducer": self.settings.reducer,
-            "link_gbps": self.settings.link_gbps,
-            "seed": self.settings.seed,
-        }
-        if self.settings.reducer == "cxl":
-            facts["the machine, and reducer='cxl' sums in the memory of one"] = this_machine()
-        return facts
 
     def _find_group_size(self) -> int:
         """The same on all ranks; 0 where ranks do not share machines evenly."""
@@ -147,16 +118,28 @@ class Session:
         self._running.close()
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What a rank finds out by itself, before the ranks compare it."""
+
+    parameters: ModelParameters
+    profile: Profile
+    binding: int  # a hash of how the profile fits the model
+
+
 def open_session(
     module: torch.nn.Module,
     group: dist.ProcessGroup | None,
     check: Callable[[], Settings],
     timeout: object = None,
-) -> Session | None:
-    """None where NF_MODE is off. All ranks call it at the same time; where `check`, which makes the
-    settings, or anything after it fails on one rank, it raises on all of them.
+    reduced: Sequence[tuple[torch.Tensor, bool]] | None = None,
+) -> tuple[Session | None, ModelParameters]:
+    """The session is None if NF_MODE is off, or no parameter has a route. All ranks call it at the same
+    time. If `check`, which makes the settings, or anything after it fails on one rank, it raises on all
+    of them.
 
-    timeout: what the caller was given for one; `check` judges it.
+    timeout: the caller's; `check` validates it.
+    reduced: what DDP's reducer reduces (_C.reducer_parameters()), if it is known.
     """
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError(
@@ -167,30 +150,71 @@ def open_session(
     own = own_group(group, seconds)
     settings, now = together(own, lambda: (check(), mode()))
     agree(own, {"NF_MODE": now})
-    return None if now == "off" else Session(module, group, own, settings)
+    if now == "off":
+        logger.info("NF_MODE is off: gradients travel as DDP sends them")
+        return None, parameters_of(module, reduced)
+    prepared = together(own, lambda: _prepare(module, reduced, settings))
+    agree(own, _facts(prepared, settings))
+    if not prepared.parameters.names:
+        logger.warning("neuron_fabric: %s", _told_unrouted(prepared.parameters))
+        return None, prepared.parameters
+    return Session(prepared, group, own, settings), prepared.parameters
 
 
-def _prepare(module: torch.nn.Module, settings: Settings) -> tuple[ModelParameters, Profile, int]:
-    """With the hash of how they fit."""
-    if (name := sparse_embedding(module)) is not None:
-        raise ValueError(
-            f"module {name!r} makes sparse gradients, which have no route: build it with "
-            "sparse=False"
-        )
-    parameters = parameters_of(module)
-    if not parameters.names:
+def _prepare(module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None,
+             settings: Settings) -> Prepared:
+    parameters = parameters_of(module, reduced)
+    if not parameters.names and not parameters.unrouted:
         raise ValueError("the model has no parameter that gets a gradient")
-    for name, tensor in zip(parameters.names, parameters.tensors, strict=True):
-        if tensor.dtype not in _TYPES:
-            raise ValueError(
-                f"parameter {name!r} is {tensor.dtype}, which has no route; float32, bfloat16 and "
-                "float16 have"
-            )
+    if not parameters.names:
+        return Prepared(parameters, Profile(""), 0)
+    check_devices(parameters.tensors)
     profile = resolve(settings.profile, settings.route, parameters)
     binding = _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors
-    )  # raises where the profile does not fit the model
-    return parameters, profile, binding
+    )  # raises if the profile does not fit the model
+    return Prepared(parameters, profile, binding)
+
+
+def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
+    """What all ranks must have in common."""
+    parameters = prepared.parameters
+    facts = {
+        "the version of neuron_fabric": _C.__version__,
+        "the devices that the extension is built for": _C.devices or "the host alone",
+        "the version of PyTorch": torch.__version__,
+        "where the model lies": sorted({tensor.device.type for tensor in parameters.tensors}),
+        "the model's parameters": [
+            f"{name} {tuple(tensor.shape)} {tensor.dtype}"
+            for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
+        ],
+        "the parameters without a route": [
+            f"{one.name} {tuple(one.tensor.shape)} {one.why}" for one in parameters.unrouted
+        ],
+        "route": settings.route,
+        "the profile": prepared.profile.text,
+        "the types of the model's modules": [
+            f"{name} {kind}"
+            for name, kind in zip(parameters.names, parameters.module_types, strict=True)
+        ],
+        "how the profile fits the model, by its hash": prepared.binding,
+        "admit": settings.admit,
+        "topology": settings.topology,
+        "group_size": settings.group_size,
+        "reducer": settings.reducer,
+        "link_gbps": settings.link_gbps,
+        "seed": settings.seed,
+    }
+    if settings.reducer == "cxl":
+        facts["the machine, and reducer='cxl' sums in the memory of one"] = this_machine()
+    return facts
+
+
+def _told_unrouted(parameters: ModelParameters) -> str:
+    shown = ", ".join(f"{one.name} ({one.why})" for one in parameters.unrouted[:SHOWN_NAMES])
+    more = len(parameters.unrouted) - SHOWN_NAMES
+    return (f"these parameters travel as DDP sends them: {shown}{f' and {more} more' if more > 0 else ''}; "
+            "float32, bfloat16 and float16 have low-bit routes")
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

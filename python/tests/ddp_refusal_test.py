@@ -15,6 +15,7 @@ from neuron_fabric import _C
 from ranks import on_ranks
 from small_job import batches, loss_of, make, profile, wrap
 from torch import nn
+from torch.distributed._composable import replicate
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 ROUTES = {"second": "waterfill:4", "rest": "fp32"}
@@ -246,14 +247,11 @@ def with_model(kind: str):
             ddp = wrap(make())
             ddp.mixed_precision = object()  # DDP itself refuses it on a CPU
             yield ddp, {}
-        case "sparse":
-            yield wrap(nn.Sequential(nn.Embedding(8, 8, sparse=True), nn.Linear(8, 8))), {}
-        case "double":
-            yield wrap(make().double()), {}
-        case "frozen":
+        case "inner":
             ddp = wrap(make())
-            ddp.requires_grad_(False)
-            yield ddp, {}
+            yield ddp.module, {}
+        case "replicate":
+            yield replicate(make()), {}
 
 
 @pytest.mark.parametrize(("kind", "words"), [
@@ -263,11 +261,9 @@ def with_model(kind: str):
                        "'python_reducer'), which has no buckets; use the default"),
     ("mixed_precision", "DDP(mixed_precision=...) takes the communication hook for itself; use "
                         "torch.autocast, or a model in bfloat16, instead"),
-    ("sparse", "module '0' makes sparse gradients, which have no route: build it with "
-               "sparse=False"),
-    ("double", "parameter 'first.weight' is torch.float64, which has no route; float32, bfloat16 "
-               "and float16 have"),
-    ("frozen", "the model has no parameter that gets a gradient"),
+    ("inner", "attach() takes the DistributedDataParallel object around this Classifier, not the module "
+              "inside it: trainer.model_wrapped of a Hugging Face Trainer"),
+    ("replicate", "this DDPClassifier is under replicate(), which reduces its gradients by itself"),
 ])
 def test_a_model_that_cannot_be_attached_is_refused(kind, words):
     for _, message in refused(with_model, kind):

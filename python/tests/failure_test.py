@@ -47,7 +47,7 @@ def check_story(ends: list[End], victim: int) -> None:
     """All tell of the victim, and of who saw it first."""
     errors = [error_of(end) for end in ends]
     first_words = {error["first"] or error.group().removeprefix("neuron_fabric: ")
-                   .removesuffix(" (docs/errors.md says what to do)") for error in errors}
+                   for error in errors}
     if victim != 0:  # which has the store
         assert len(first_words) == 1, first_words
         for error in errors:

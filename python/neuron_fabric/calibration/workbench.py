@@ -4,6 +4,7 @@ import gc
 from dataclasses import dataclass, field
 from typing import Any
 
+from neuron_fabric import _C
 from neuron_fabric.calibration.branch import Training
 from neuron_fabric.calibration.evidence import Assignment
 from neuron_fabric.calibration.regions import Region
@@ -33,7 +34,8 @@ class Workbench:
         """Collective."""
         gc.collect()  # what earlier ones hold of a device goes, on all ranks at the same time
         ddp = self.training.ddp
-        session = open_session(ddp.module, ddp.process_group, lambda: settings, TIMEOUT)
+        session, _ = open_session(ddp.module, ddp.process_group, lambda: settings, TIMEOUT,
+                                  _C.reducer_parameters(ddp.reducer))
         assert session is not None  # NF_MODE is on
         return session
 

@@ -1,0 +1,70 @@
+"""What attach() makes of a DistributedDataParallel object: the same object, of a class derived from its
+own, as FSDP2's fully_shard() does it. Copies and pickles are of the class before, without a session: the
+reducer that a copy builds has no hook of ours.
+"""
+
+import copyreg
+import functools
+from collections import OrderedDict
+from typing import Any
+
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.session import Session
+
+
+def mark_attached(ddp: DistributedDataParallel, session: Session | None) -> None:
+    """Rejects what a fabric cannot follow. `session` lives as long as the model."""
+    if not isinstance(ddp, _Attached):
+        ddp.__class__ = _attached_class(type(ddp))
+        ddp._neuron_fabric_hooks = set()
+    ddp._neuron_fabric = session
+
+
+def follow_scaler(ddp: DistributedDataParallel, runtime: Any, scaler: Any) -> None:
+    """Passes the scaler's scale to the runtime before the first forward pass of every step."""
+    handle = ddp.register_forward_pre_hook(_LossScale(runtime, scaler))
+    ddp._neuron_fabric_hooks.add(handle.id)
+
+
+class _LossScale:
+    """A forward pre-hook. Reading the scale waits for the device, so it is read once per step, not once
+    per micro-batch."""
+
+    def __init__(self, runtime: Any, scaler: Any) -> None:
+        self._runtime, self._scaler, self._step = runtime, scaler, -1
+
+    def __call__(self, _module: object, _inputs: object) -> None:
+        if (step := self._runtime.step) != self._step:
+            self._runtime.set_loss_scale(self._scaler.get_scale())
+            self._step = step
+
+
+class _Attached:
+    _plain_class: type[DistributedDataParallel]
+
+    def join_hook(self, **options: object) -> object:
+        if not options.get("divide_by_initial_world_size", True):
+            raise RuntimeError(
+                "join(divide_by_initial_world_size=False) is not supported: gradients are divided "
+                "by the number of all ranks before they are summed"
+            )
+        return super().join_hook(**options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["_neuron_fabric"]
+        ours = state.pop("_neuron_fabric_hooks")
+        for hooks in ("_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"):
+            state[hooks] = OrderedDict(
+                (key, hook) for key, hook in state[hooks].items() if key not in ours)
+        return state
+
+    def __reduce_ex__(self, _protocol: int) -> tuple:
+        return copyreg._reconstructor, (self._plain_class, object, None), self.__getstate__()
+
+
+@functools.cache
+def _attached_class(plain: type[DistributedDataParallel]) -> type[DistributedDataParallel]:
+    return type(plain.__name__, (_Attached, plain),
+                {"_plain_class": plain, "__module__": plain.__module__, "__doc__": plain.__doc__})
