@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 Status scale(Values values, float factor, cudaStream_t stream) {
-  if (factor == 1.0f) return {};
+  if (factor == 1.0f || values.count == 0) return {};
   return with_type(values.type, [&](auto type) {
     return launch("scaling of values", scale_values<type.value>, grid_of(values.count, kChunk),
                   kThreads, stream, values.data, values.count, factor);
