@@ -1,30 +1,47 @@
-// A thread that does one job after the other, in the order in which they were posted.
+// A thread that does one job after the other, in the order in which they were posted. A job that
+// throws fails alone: its handler is called on the same thread, and the next job runs.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 namespace nf::torch_front {
 
 class Worker {
  public:
+  // Gets the text of the exception.
+  using Handler = std::function<void(const std::string& what)>;
+
   Worker();
   // Does what has been posted, then ends.
   ~Worker();
 
-  void post(std::function<void()> job);
+  // Calls `failed` if the job throws.
+  void post(std::function<void()> job, Handler failed = {});
   // Until everything posted so far is done. Not from the thread itself.
   void drain();
+  // The first exception that no handler took: of a job without one, or of a handler itself.
+  std::optional<std::string> failure() const;
 
  private:
-  void run();
+  struct Posted {
+    std::function<void()> job;
+    Handler failed;
+  };
 
-  std::mutex mutex_;
+  void run();
+  void run_one(const Posted& posted);
+  void keep_failure(std::string what);
+
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> jobs_;  // the first is being done
+  std::deque<Posted> jobs_;  // the first is being done
+  std::optional<std::string> failure_;
   bool is_closing_ = false;
   std::thread thread_;
 };
