@@ -11,6 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Of steps and counts. A profile's limits reach 2^53; sums with them must not overflow.
+constexpr std::uint64_t kMostCount = std::uint64_t{1} << 60;
+
 constexpr std::array<std::pair<Stage, std::string_view>, 4> kStages = {{
     {Stage::kSteady, "steady"},
     {Stage::kCoolDown, "cool_down"},
@@ -34,7 +37,7 @@ Status bad(std::string_view why) {
 bool take(const Json& json, std::uint64_t& value) {
   if (!json.is_number_unsigned()) return false;
   value = json.get<std::uint64_t>();
-  return true;
+  return value <= kMostCount;
 }
 
 bool take(const Json& json, bool& value) {
@@ -84,24 +87,41 @@ bool take(const Json& json, RunningMean& value) {
   return value.variance >= 0;
 }
 
-template <typename T>
-bool take(const Json& object, std::string_view key, T& value) {
-  const auto found = object.find(key);
-  return found != object.end() && take(*found, value);
-}
+// The same of one key of an object; remembers the first key that failed.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {}
 
-bool take_region(const Json& json, AdmissionState& state) {
+  template <typename T>
+  Fields& take(std::string_view key, T& value) {
+    const auto found = object_.find(key);
+    if (failed_.empty() && (found == object_.end() || !nf::take(*found, value))) failed_ = key;
+    return *this;
+  }
+  // Empty if all are well.
+  std::string_view failed() const { return failed_; }
+
+ private:
+  const Json& object_;
+  std::string_view failed_;
+};
+
+std::string_view take_region(const Json& json, AdmissionState& state) {
   RegionState& region = state.regions.emplace_back();
   Decision& decision = state.decisions.emplace_back();
-  return take(json, "stage", region.stage) && take(json, "is_useful", region.is_useful) &&
-         take(json, "cause", region.cause) &&
-         take(json, "is_fallback_new", region.is_fallback_new) &&
-         take(json, "dense_until", region.dense_until) &&
-         take(json, "probation_left", region.probation_left) &&
-         take(json, "fallbacks", region.fallbacks) &&
-         take(json, "is_low_bit", decision.is_low_bit) && take(json, "reason", decision.reason) &&
-         take(json, "route", state.routes.emplace_back()) &&
-         take(json, "norm", state.means.norms.emplace_back());
+  return Fields(json)
+      .take("stage", region.stage)
+      .take("is_useful", region.is_useful)
+      .take("cause", region.cause)
+      .take("is_fallback_new", region.is_fallback_new)
+      .take("dense_until", region.dense_until)
+      .take("probation_left", region.probation_left)
+      .take("fallbacks", region.fallbacks)
+      .take("is_low_bit", decision.is_low_bit)
+      .take("reason", decision.reason)
+      .take("route", state.routes.emplace_back())
+      .take("norm", state.means.norms.emplace_back())
+      .failed();
 }
 
 Json print_mean(const RunningMean& mean) { return {mean.count, mean.mean, mean.variance}; }
@@ -139,7 +159,7 @@ Expected<AdmissionState> AdmissionState::parse(std::string_view text,
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return bad("is no JSON object");
   std::uint64_t version = 0;
-  if (!take(json, "version", version)) return bad("has no version");
+  if (!Fields(json).take("version", version).failed().empty()) return bad("has no version");
   if (version != kVersion) {
     return bad(fmt::format("has version {}, and this build reads version {}", version, kVersion));
   }
@@ -153,14 +173,16 @@ Expected<AdmissionState> AdmissionState::parse(std::string_view text,
   }
 
   AdmissionState state;
-  if (!take(json, "next_step", state.next_step) || !take(json, "epoch", state.epoch) ||
-      !take(json, "loss", state.means.loss)) {
-    return bad("lacks its step, epoch or loss, or has one that is no such thing");
-  }
+  const std::string_view failed = Fields(json)
+                                      .take("next_step", state.next_step)
+                                      .take("epoch", state.epoch)
+                                      .take("loss", state.means.loss)
+                                      .failed();
+  if (!failed.empty()) return bad(fmt::format("has no valid \"{}\"", failed));
   for (std::size_t r = 0; r < names.size(); ++r) {
     const Json& region = (*list)[r];
     std::string name;
-    if (!region.is_object() || !take(region, "name", name)) {
+    if (!region.is_object() || !Fields(region).take("name", name).failed().empty()) {
       return bad(fmt::format("has no name for region {}", r));
     }
     if (name != names[r].name) {
@@ -169,8 +191,8 @@ Expected<AdmissionState> AdmissionState::parse(std::string_view text,
                       "it was saved with, or start without it",
                       name, names[r].name));
     }
-    if (!take_region(region, state)) {
-      return bad(fmt::format("lacks something of region '{}', or has it in another form", name));
+    if (const std::string_view wrong = take_region(region, state); !wrong.empty()) {
+      return bad(fmt::format("has no valid \"{}\" of region '{}'", wrong, name));
     }
   }
   return state;

@@ -2,19 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <array>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "runtime/json_reader.h"
 
 namespace nf {
 namespace {
 
-using nlohmann::json;
-
 constexpr int kVersion = 1;
+// Steps that are summed and not yet observed: two at most, at present.
+constexpr std::size_t kMostToObserve = 64;
 
 // Numbers round-trip: nlohmann-json prints a double with as many digits as it takes, and NaN as
 // null, which is read back as NaN.
-json to_json(const StepStatistics& statistics) {
-  json regions = json::array();
+Json to_json(const StepStatistics& statistics) {
+  Json regions = Json::array();
   for (const RegionStatistics& region : statistics.regions) {
     regions.push_back(
         {region.energy, region.non_finite, region.error_energy, region.sample_energy});
@@ -25,47 +30,128 @@ json to_json(const StepStatistics& statistics) {
           {"regions", std::move(regions)}};
 }
 
-double number(const json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-}
-
-StepStatistics from_json(const json& value) {
-  StepStatistics statistics;
-  statistics.step = value.at("step");
-  statistics.loss = number(value.at("loss"));
-  statistics.losses = value.at("losses");
-  statistics.lines = number(value.at("lines"));
-  statistics.seconds = number(value.at("seconds"));
-  statistics.capacity_breaches = value.at("capacity_breaches");
-  for (const json& region : value.at("regions")) {
-    statistics.regions.push_back({.energy = number(region.at(0)),
-                                  .non_finite = region.at(1),
-                                  .error_energy = number(region.at(2)),
-                                  .sample_energy = number(region.at(3))});
-  }
-  return statistics;
-}
-
-json to_json(const Pending& pending) {
+Json to_json(const Pending& pending) {
   return {{"loss", pending.loss},
           {"losses", pending.losses},
           {"capacity_breach", pending.capacity_breach}};
 }
 
-Pending pending_from_json(const json& value) {
-  return {.loss = number(value.at("loss")),
-          .losses = value.at("losses"),
-          .capacity_breach = value.at("capacity_breach")};
+Status bad(std::string_view why) {
+  return {ErrorCode::kInvalidArgument, fmt::format("no state of a fabric: {}", why)};
+}
+
+// A measured value: a number, or null for NaN.
+Status read_value(const JsonObject& object, std::string_view key, double& out) {
+  const Json* value = object.find(key);
+  if (value == nullptr || !value->is_null()) return object.read(key, out);
+  out = std::numeric_limits<double>::quiet_NaN();
+  return {};
+}
+
+// All of `keys` must be there, and nothing else.
+Expected<JsonObject> open_whole(const Json& value, std::string path,
+                                std::span<const std::string_view> keys) {
+  Expected<JsonObject> object = JsonObject::open(value, std::move(path), keys);
+  if (!object) return object;
+  if (Status status = object->require(keys); !status.ok()) return status;
+  return object;
+}
+
+// A region's numbers are an array; they are read as an object so that errors name them.
+Status read_region(const Json& value, const std::string& path, RegionStatistics& out) {
+  static constexpr std::array<std::string_view, 4> kNames = {"energy", "non_finite", "error_energy",
+                                                             "sample_energy"};
+  if (!value.is_array() || value.size() != kNames.size()) {
+    return {ErrorCode::kBadConfig, fmt::format("{} is not a list of 4 numbers", path)};
+  }
+  Json named = Json::object();
+  for (std::size_t i = 0; i < kNames.size(); ++i) named[std::string(kNames[i])] = value[i];
+  const Expected<JsonObject> object = open_whole(named, path, kNames);
+  if (!object) return object.status();
+  NF_RETURN_IF_ERROR(read_value(*object, "energy", out.energy));
+  NF_RETURN_IF_ERROR(object->read("non_finite", out.non_finite));
+  NF_RETURN_IF_ERROR(read_value(*object, "error_energy", out.error_energy));
+  return read_value(*object, "sample_energy", out.sample_energy);
+}
+
+// kBadConfig if this is no state, kInvalidArgument if it is that of another job. So are the next.
+Status read_statistics(const Json& value, const std::string& path, std::size_t regions,
+                       StepStatistics& out) {
+  static constexpr std::array<std::string_view, 7> kKeys = {
+      "step", "loss", "losses", "lines", "seconds", "capacity_breaches", "regions"};
+  const Expected<JsonObject> object = open_whole(value, path, kKeys);
+  if (!object) return object.status();
+  NF_RETURN_IF_ERROR(object->read("step", out.step));
+  NF_RETURN_IF_ERROR(read_value(*object, "loss", out.loss));
+  NF_RETURN_IF_ERROR(object->read("losses", out.losses));
+  NF_RETURN_IF_ERROR(read_value(*object, "lines", out.lines));
+  NF_RETURN_IF_ERROR(read_value(*object, "seconds", out.seconds));
+  NF_RETURN_IF_ERROR(object->read("capacity_breaches", out.capacity_breaches));
+  const Json& list = *object->find("regions");
+  if (!list.is_array()) return {ErrorCode::kBadConfig, path + ".regions is not a list"};
+  if (list.size() != regions) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("the state is of {} regions, this job has {}", list.size(), regions)};
+  }
+  out.regions.resize(regions);
+  for (std::size_t i = 0; i < regions; ++i) {
+    NF_RETURN_IF_ERROR(
+        read_region(list[i], element_path(object->path_of("regions"), i), out.regions[i]));
+  }
+  return {};
+}
+
+Status read_pending(const Json& value, Pending& out) {
+  static constexpr std::array<std::string_view, 3> kKeys = {"loss", "losses", "capacity_breach"};
+  const Expected<JsonObject> object = open_whole(value, "pending", kKeys);
+  if (!object) return object.status();
+  NF_RETURN_IF_ERROR(read_value(*object, "loss", out.loss));
+  NF_RETURN_IF_ERROR(object->read("losses", out.losses));
+  return object->read("capacity_breach", out.capacity_breach);
+}
+
+Status read_to_observe(const Json& list, std::size_t regions, FabricState& state) {
+  if (!list.is_array() || list.size() > kMostToObserve) {
+    return {ErrorCode::kBadConfig,
+            fmt::format("to_observe is not a list of at most {} steps", kMostToObserve)};
+  }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string path = element_path("to_observe", i);
+    StepStatistics& statistics = state.to_observe.emplace_back();
+    NF_RETURN_IF_ERROR(read_statistics(list[i], path, regions, statistics));
+    if (statistics.step >= state.step) {
+      return {ErrorCode::kBadConfig, fmt::format("{}.step is {}, but the next step is {}", path,
+                                                 statistics.step, state.step)};
+    }
+  }
+  return {};
+}
+
+Status read_state(const Json& value, std::size_t regions, FabricState& state) {
+  static constexpr std::array<std::string_view, 7> kKeys = {
+      "version",    "step",   "admission", "dense_correction", "low_bit_correction",
+      "to_observe", "pending"};
+  const Expected<JsonObject> object = JsonObject::open(value, "", kKeys);
+  if (!object) return object.status();
+  // Older states have nothing pending.
+  NF_RETURN_IF_ERROR(object->require(std::span(kKeys).first(kKeys.size() - 1)));
+  NF_RETURN_IF_ERROR(object->read("step", state.step));
+  NF_RETURN_IF_ERROR(object->read("admission", state.admission));
+  NF_RETURN_IF_ERROR(object->read("dense_correction", state.dense_correction));
+  NF_RETURN_IF_ERROR(object->read("low_bit_correction", state.low_bit_correction));
+  NF_RETURN_IF_ERROR(read_to_observe(*object->find("to_observe"), regions, state));
+  const Json* pending = object->find("pending");
+  return pending == nullptr ? Status() : read_pending(*pending, state.pending);
 }
 
 }  // namespace
 
 std::string print(const FabricState& state) {
-  json to_observe = json::array();
+  Json to_observe = Json::array();
   for (const StepStatistics& statistics : state.to_observe) {
     to_observe.push_back(to_json(statistics));
   }
-  const json text{{"version", kVersion},
+  const Json text{{"version", kVersion},
                   {"step", state.step},
                   {"admission", state.admission},
                   {"dense_correction", state.dense_correction},
@@ -76,33 +162,19 @@ std::string print(const FabricState& state) {
 }
 
 Expected<FabricState> parse_fabric_state(std::string_view text, std::size_t regions) {
-  try {
-    const json value = json::parse(text);
-    if (value.at("version") != kVersion) {
-      return Status(ErrorCode::kInvalidArgument,
-                    fmt::format("the state is of version {}, this build reads version {}",
-                                value.at("version").dump(), kVersion));
-    }
-    FabricState state{.step = value.at("step"),
-                      .admission = value.at("admission"),
-                      .dense_correction = value.at("dense_correction"),
-                      .low_bit_correction = value.at("low_bit_correction"),
-                      .to_observe = {},
-                      .pending = {}};
-    for (const json& item : value.at("to_observe")) {
-      state.to_observe.push_back(from_json(item));
-      if (state.to_observe.back().regions.size() != regions) {
-        return Status(ErrorCode::kInvalidArgument,
-                      fmt::format("the state is of {} regions, this job has {}",
-                                  state.to_observe.back().regions.size(), regions));
-      }
-    }
-    if (value.contains("pending")) state.pending = pending_from_json(value["pending"]);
-    return state;
-  } catch (const json::exception& error) {
+  const Expected<Json> value = parse_json(text);
+  if (!value) return bad(value.status().message());
+  if (const auto version = value->is_object() ? value->find("version") : value->end();
+      version != value->end() && *version != kVersion) {
     return Status(ErrorCode::kInvalidArgument,
-                  fmt::format("no state of a fabric: {}", error.what()));
+                  fmt::format("the state is of version {}, this build reads version {}",
+                              legible(version->dump()), kVersion));
   }
+  FabricState state;
+  if (Status status = read_state(*value, regions, state); !status.ok()) {
+    return status.code() == ErrorCode::kBadConfig ? bad(status.message()) : status;
+  }
+  return state;
 }
 
 }  // namespace nf

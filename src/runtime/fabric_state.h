@@ -30,7 +30,8 @@ struct FabricState {
 };
 
 std::string print(const FabricState& state);
-// Fails with kInvalidArgument on what print() could not have written for so many regions.
+// Fails with kInvalidArgument, naming the field, on what print() could not have written for so many
+// regions. A whole number is at most 2^53.
 Expected<FabricState> parse_fabric_state(std::string_view text, std::size_t regions);
 
 }  // namespace nf

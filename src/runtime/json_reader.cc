@@ -205,6 +205,14 @@ Status JsonObject::read(std::string_view key, std::vector<std::string>& out) con
   return {};
 }
 
+Status JsonObject::read(std::string_view key, bool& out) const {
+  const Json* json = find(key);
+  if (json == nullptr) return {};
+  if (!json->is_boolean()) return is_not(key, "true or false");
+  out = json->get<bool>();
+  return {};
+}
+
 Status JsonObject::read(std::string_view key, double& out) const {
   const Json* json = find(key);
   if (json == nullptr) return {};

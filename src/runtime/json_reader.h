@@ -54,6 +54,7 @@ class JsonObject {
   // else. A whole number may be spelled 20 or 20.0, and is at most 2^53.
   Status read(std::string_view key, std::string& out) const;
   Status read(std::string_view key, std::vector<std::string>& out) const;
+  Status read(std::string_view key, bool& out) const;
   Status read(std::string_view key, double& out) const;
   Status read(std::string_view key, std::uint64_t& out) const;
   Status read(std::string_view key, std::uint32_t& out) const;

@@ -47,6 +47,23 @@ TEST(AdmissionState, RefusesWhatIsNoState) {
   refuses(with("\"fallbacks\":[7]", "\"fallbacks\":[-7]"));
 }
 
+TEST(AdmissionState, NamesTheNumberThatIsNoCount) {
+  Training run(short_profile());
+  run.next(9);
+  const std::string state = run.admission().state();
+  for (const char* key : {"next_step", "epoch", "dense_until", "probation_left"}) {
+    for (const char* value : {"-1", "0.5", "1e300", "18446744073709551615"}) {
+      const std::string quoted = "\"" + std::string(key) + "\":";
+      std::string text = state;
+      text.replace(text.find(quoted), quoted.size(), quoted + value + ",\"other\":");
+      const Status status = run.admission().load(text);
+      EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << text;
+      EXPECT_THAT(status.message(), HasSubstr("has no valid \"" + std::string(key) + "\""));
+      EXPECT_EQ(run.admission().state(), state);
+    }
+  }
+}
+
 TEST(AdmissionState, RefusesTheStateOfOtherRegions) {
   Training run(short_profile());
   run.next(5);

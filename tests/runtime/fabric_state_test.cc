@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "runtime/fabric_state.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
 
@@ -131,6 +132,86 @@ TEST(FabricState, LoadsWithoutWhatIsPending) {
     EXPECT_EQ(now["pending"],
               nlohmann::json({{"loss", 0.0}, {"losses", 0}, {"capacity_breach", false}}));
   });
+}
+
+// The state of a job of one region, with one step that is not yet observed.
+nlohmann::json small_state() {
+  FabricState state;
+  state.step = 8;
+  state.admission = "{}";
+  state.to_observe.emplace_back().step = 7;
+  state.to_observe.back().regions = {{.energy = 2, .non_finite = 3}};
+  state.pending.losses = 1;
+  return nlohmann::json::parse(print(state));
+}
+
+std::string parse_error(const nlohmann::json& state) {
+  const Expected<FabricState> parsed = parse_fabric_state(state.dump(), 1);
+  EXPECT_FALSE(parsed) << state.dump();
+  EXPECT_EQ(parsed.status().code(), ErrorCode::kInvalidArgument);
+  return parsed.status().message();
+}
+
+TEST(FabricState, ReadsBackFromItsText) {
+  const std::string text = small_state().dump();
+  const Expected<FabricState> state = parse_fabric_state(text, 1);
+  ASSERT_TRUE(state) << state.status().message();
+  EXPECT_EQ(print(*state), text);
+  EXPECT_EQ(state->step, 8u);
+  EXPECT_EQ(state->to_observe.front().regions.front().non_finite, 3u);
+}
+
+// nlohmann-json converts -1 to 2^64 - 1, and 0.5 to 0.
+TEST(FabricState, RejectsNumbersThatAreNoCounts) {
+  const std::vector<std::pair<std::string, std::string>> counts = {
+      {"/step", "step"},
+      {"/to_observe/0/step", "to_observe[0].step"},
+      {"/to_observe/0/losses", "to_observe[0].losses"},
+      {"/to_observe/0/capacity_breaches", "to_observe[0].capacity_breaches"},
+      {"/to_observe/0/regions/0/1", "to_observe[0].regions[0].non_finite"},
+      {"/pending/losses", "pending.losses"}};
+  for (const auto& [place, name] : counts) {
+    for (const nlohmann::json& value :
+         {nlohmann::json(-1), nlohmann::json(0.5), nlohmann::json(1e300), nlohmann::json("1"),
+          nlohmann::json(true), nlohmann::json(std::uint64_t{1} << 60)}) {
+      nlohmann::json state = small_state();
+      state[nlohmann::json::json_pointer(place)] = value;
+      EXPECT_THAT(parse_error(state),
+                  testing::StartsWith("no state of a fabric: " + name + " is not a whole number"))
+          << value;
+    }
+  }
+}
+
+TEST(FabricState, RejectsWhatIsMissingUnknownOrOfAnotherKind) {
+  const nlohmann::json whole = small_state();
+  for (const auto& [key, value] : whole.items()) {
+    nlohmann::json state = whole;
+    state[key] = nullptr;
+    EXPECT_THAT(parse_error(state), testing::HasSubstr(key));
+    state.erase(key);
+    if (key == "pending") continue;
+    EXPECT_THAT(parse_error(state), testing::HasSubstr(key + " is missing"));
+  }
+  nlohmann::json state = small_state();
+  state["next"] = 1;
+  EXPECT_THAT(parse_error(state), testing::HasSubstr("unknown key 'next'"));
+  state = small_state();
+  state["pending"]["capacity_breach"] = 1;
+  EXPECT_THAT(parse_error(state), testing::HasSubstr("pending.capacity_breach is not true or"));
+}
+
+TEST(FabricState, RejectsStepsThatCannotHaveBeenSummed) {
+  nlohmann::json state = small_state();
+  state["to_observe"][0]["step"] = 8;
+  EXPECT_THAT(parse_error(state),
+              testing::HasSubstr("to_observe[0].step is 8, but the next step is 8"));
+  state = small_state();
+  state["to_observe"] = std::vector<nlohmann::json>(100, state["to_observe"][0]);
+  EXPECT_THAT(parse_error(state), testing::HasSubstr("to_observe is not a list of at most 64"));
+  state = small_state();
+  state["to_observe"][0]["regions"].push_back({0, 0, 0, 0});
+  EXPECT_EQ(parse_error(state), "the state is of 2 regions, this job has 1");
 }
 
 }  // namespace

@@ -127,6 +127,17 @@ TEST_F(JsonObjectTest, RefusesWhatIsNoWholeNumber) {
   EXPECT_EQ(narrow, 4294967295u);
 }
 
+TEST_F(JsonObjectTest, ReadsTrueAndFalseAndNothingLikeThem) {
+  bool flag = false;
+  EXPECT_TRUE(open(whole_json("true")).read("whole", flag).ok());
+  EXPECT_TRUE(flag);
+  for (const char* text : {"1", "\"true\"", "null", "[]"}) {
+    EXPECT_EQ(open(whole_json(text)).read("whole", flag).message(),
+              "here.whole is not true or false");
+    EXPECT_TRUE(flag);
+  }
+}
+
 TEST_F(JsonObjectTest, NamesUnknownAndMissingKeys) {
   json_ = *parse_json(R"({"txets": []})");
   EXPECT_EQ(JsonObject::open(json_, "here", kKeys).status().message(),
