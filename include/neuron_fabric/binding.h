@@ -57,8 +57,9 @@ class Binding {
 };
 
 // What attach() takes without a profile: heads, norms, biases and embeddings dense, the rest on
-// `route`. The head is the module of the last matrix, unless it is all there is. Has no region that
-// takes nothing but the rest, so that it binds to `parameters`. A route that is none fails there.
+// `route`. The head is the module of the last matrix, unless that is in one of several like blocks,
+// an adapter (LoRA), a recurrent layer or attention, or is all there is. Has no region that takes
+// nothing but the rest, so that it binds to `parameters`. A route that is none fails there.
 Profile default_profile(std::span<const ModelParameter> parameters,
                         std::string_view route = "waterfill:5");
 // Every parameter on `route` from the first step.

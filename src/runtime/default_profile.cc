@@ -1,19 +1,84 @@
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
 
 #include "neuron_fabric/binding.h"
+#include "runtime/glob.h"
 #include "runtime/region_match.h"
 
 namespace nf {
 namespace {
 
-// The module that owns the last matrix, as "classifier.1"; empty where that is the model itself or
-// there is no matrix.
+using Path = std::vector<std::string_view>;
+
+// The components of a name: "layers.3.fc.weight" has four.
+Path split(std::string_view name) {
+  Path parts;
+  for (;;) {
+    const std::size_t dot = name.find('.');
+    parts.push_back(name.substr(0, dot));
+    if (dot == std::string_view::npos) return parts;
+    name.remove_prefix(dot + 1);
+  }
+}
+
+// What is left of a component without its index: "" of "11", "layer_" of "layer_11"; nullopt if it
+// has none.
+std::optional<std::string_view> stem(std::string_view part) {
+  const std::size_t end = part.find_last_not_of("0123456789") + 1;  // 0 if all are digits
+  if (end == part.size() || (end > 0 && part[end - 1] != '_')) return {};
+  return part.substr(0, end);
+}
+
+// Whether the paths differ in component `at` alone, and there by index.
+bool are_siblings(const Path& a, const Path& b, std::size_t at) {
+  if (a.size() != b.size() || a[at] == b[at] || stem(a[at]) != stem(b[at])) return false;
+  const auto rest = static_cast<std::ptrdiff_t>(at);
+  return std::equal(a.begin(), a.begin() + rest, b.begin()) &&
+         std::equal(a.begin() + rest + 1, a.end(), b.begin() + rest + 1);
+}
+
+// Whether a parameter is in one of several like blocks: "h.11.mlp.fc.weight", if there is also
+// "h.10.mlp.fc.weight". The layers of an nn.Sequential, "0.weight" and "2.weight", are no blocks:
+// no name comes between index and parameter.
+bool is_in_repeated_block(const Path& path, std::span<const ModelParameter> parameters) {
+  const auto is_name = [](std::string_view part) { return !stem(part); };
+  for (std::size_t at = 0; at + 2 < path.size(); ++at) {
+    if (is_name(path[at]) ||
+        std::none_of(path.begin() + std::ptrdiff_t(at) + 1, path.end() - 1, is_name)) {
+      continue;
+    }
+    for (const ModelParameter& other : parameters) {
+      if (are_siblings(path, split(other.name), at)) return true;
+    }
+  }
+  return false;
+}
+
+bool is_adapter(const Path& path) {
+  return std::any_of(path.begin(), path.end(),
+                     [](std::string_view part) { return part.starts_with("lora_"); });
+}
+
+// Of layers that keep a state or mix positions: no output layer is one.
+bool is_inner_type(const std::string& module_type) {
+  const std::array<std::string_view, 4> types = {"*RNN*", "*LSTM*", "*GRU*", "*Attention*"};
+  return std::any_of(types.begin(), types.end(),
+                     [&](std::string_view type) { return matches(type, module_type); });
+}
+
+// The output layer, as "lm_head" or "classifier.1": the module that owns the last matrix. Empty if
+// there is no such layer: the last matrix is in a repeated block (the output layer shares the
+// embedding's weight, or does not train), belongs to an adapter, to a recurrent layer or to
+// attention, or is the model's own. An embedding that comes last is taken by its own region.
 std::string head_module(std::span<const ModelParameter> parameters) {
   const auto last = std::find_if(parameters.rbegin(), parameters.rend(),
                                  [](const ModelParameter& one) { return one.rows > 0; });
-  if (last == parameters.rend()) return "";
-  const std::size_t dot = last->name.rfind('.');
-  return dot == std::string::npos ? "" : last->name.substr(0, dot);
+  if (last == parameters.rend() || is_inner_type(last->module_type)) return "";
+  const Path path = split(last->name);
+  if (path.size() == 1 || is_adapter(path) || is_in_repeated_block(path, parameters)) return "";
+  return last->name.substr(0, last->name.rfind('.'));
 }
 
 // How many parameters each region takes.
