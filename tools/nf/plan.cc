@@ -199,12 +199,15 @@ void add_plan(CLI::App& parent, Action& action) {
       "that matches a parameter takes it; what none matches travels as fp32. Without --route:\n"
       "'*=g_binary' and 'fc.*=fp32'.\n"
       "\n"
-      "FILE is {\"name\": ..., \"parameters\": [{\"name\": ..., \"shape\": [...]}, ...]}. From "
-      "PyTorch:\n"
-      "  json.dump({\"name\": \"mine\", \"parameters\": [{\"name\": n, \"shape\": list(p.shape)}\n"
-      "             for n, p in model.named_parameters()]}, open(\"FILE\", \"w\"))\n"
-      "Profiles may also ask for the \"module_type\" of a parameter:\n"
-      "  type(model.get_submodule(n.rpartition(\".\")[0])).__name__");
+      "FILE is {\"name\": ..., \"parameters\": [{\"name\": ..., \"shape\": [...], "
+      "\"module_type\": ...},\n"
+      "...]}: the parameters that train, in the order of the model, with the types of the modules "
+      "that\n"
+      "own them. From PyTorch:\n"
+      "  neuron_fabric.write_shapes(model, \"FILE\")\n"
+      "Without any \"module_type\", --explain without --profile guesses norms and embeddings from "
+      "shapes\n"
+      "and names.");
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

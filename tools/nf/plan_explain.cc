@@ -171,10 +171,11 @@ void print_json(const std::vector<Row>& rows, const ModelShapes& model) {
 }  // namespace
 
 Status explain_plan(const ModelShapes& model, const ExplainRequest& request) {
-  std::vector<ModelParameter> parameters = model.bindable();
-  Expected<Profile> profile = request.profile.empty()
-                                  ? Expected<Profile>(default_profile(parameters))
-                                  : Profile::read(request.profile);
+  const bool is_default = request.profile.empty();
+  std::vector<ModelParameter> parameters =
+      is_default ? with_guessed_types(model).bindable() : model.bindable();
+  Expected<Profile> profile =
+      is_default ? Expected<Profile>(default_profile(parameters)) : Profile::read(request.profile);
   if (!profile) return profile.status();
   const Expected<Binding> binding = Binding::make(std::move(*profile), std::move(parameters));
   if (!binding) return binding.status();

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
 #include <string_view>
 
+#include "runtime/glob.h"
 #include "runtime/json_reader.h"
 #include "runtime/text_file.h"
 
@@ -53,10 +55,32 @@ Expected<ParameterShape> parse_parameter(const Json& json, const std::string& pa
     if (!values) {
       return fail("has a \"shape\" that is not a list of sizes with a product up to 2^40");
     }
+    parameter.dimensions = shape->size();
     if (shape->size() >= 2 && *values > 0) parameter.rows = shape->front().get<std::uint64_t>();
   }
   parameter.count = *values;
   return parameter;
+}
+
+// The component before the last in lower case: "wte" of "transformer.wte.weight".
+std::string owner(std::string_view name) {
+  const std::size_t end = name.rfind('.');
+  if (end == std::string_view::npos) return "";
+  name = name.substr(0, end);
+  std::string last(name.substr(name.rfind('.') + 1));
+  for (char& c : last) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return last;
+}
+
+// A module whose weight is a vector is a norm; an embedding is known by its name.
+std::string guess_module_type(std::string_view name, const std::set<std::string>& norms) {
+  static constexpr std::array<std::string_view, 4> kEmbeddings = {"*embed*", "*_emb", "wte", "wpe"};
+  if (norms.contains(std::string(name.substr(0, name.rfind('.'))))) return "Norm";
+  const std::string module = owner(name);
+  const bool is_embedding =
+      std::any_of(kEmbeddings.begin(), kEmbeddings.end(),
+                  [&](std::string_view pattern) { return matches(pattern, module); });
+  return is_embedding ? "Embedding" : "";
 }
 
 Expected<ModelShapes> parse(std::string_view text) {
@@ -104,6 +128,21 @@ std::vector<ModelParameter> ModelShapes::bindable() const {
                    .rows = parameter.rows});
   }
   return all;
+}
+
+ModelShapes with_guessed_types(ModelShapes model) {
+  constexpr std::string_view kWeight = ".weight";
+  std::set<std::string> norms;
+  for (const ParameterShape& parameter : model.parameters) {
+    if (!parameter.module_type.empty()) return model;
+    if (parameter.dimensions == 1 && parameter.name.ends_with(kWeight)) {
+      norms.insert(parameter.name.substr(0, parameter.name.size() - kWeight.size()));
+    }
+  }
+  for (ParameterShape& parameter : model.parameters) {
+    parameter.module_type = guess_module_type(parameter.name, norms);
+  }
+  return model;
 }
 
 Expected<ModelShapes> read_shapes(const std::string& path) {

@@ -1,7 +1,8 @@
 // The parameters of a model, by name and shape, from a JSON file:
-//   {"name": "tiny", "parameters": [{"name": "fc.weight", "shape": [10, 64]}, ...]}
-// A model without a name has that of its file; a parameter may have a "count" instead of a "shape",
-// and a "module_type", which profiles may ask for.
+//   {"name": "tiny", "parameters": [
+//      {"name": "fc.weight", "shape": [10, 64], "module_type": "Linear"}, ...]}
+// A model without a name has that of its file; a parameter may have a "count" instead of a "shape".
+// The "module_type" is what regions of a profile may ask for.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct ParameterShape {
   std::string name;
   std::uint64_t count = 0;       // values
   std::uint64_t rows = 0;        // of what has two dimensions or more
-  std::string module_type = {};  // empty where the file has none
+  std::uint64_t dimensions = 0;  // 0 also if the file has a count
+  std::string module_type = {};  // empty if the file has none
 };
 
 struct ModelShapes {
@@ -32,6 +34,10 @@ struct ModelShapes {
 // Fails, naming the file and the place, where it cannot be read, is no JSON, has an unknown key, or
 // describes parameters that cannot be: two of one name, or more values than kMostModelValues.
 Expected<ModelShapes> read_shapes(const std::string& path);
+
+// If no parameter has a module type: with "Norm" and "Embedding" for those whose shapes and names
+// suggest it, so that the default profile finds its regions.
+ModelShapes with_guessed_types(ModelShapes model);
 
 inline constexpr std::uint64_t kMostModelValues = std::uint64_t{1} << 40;
 

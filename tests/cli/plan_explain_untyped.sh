@@ -1,0 +1,1 @@
+nf plan --shapes "$CASES/untyped.json" --explain
