@@ -9,12 +9,6 @@
 #include "cuda/launch.h"
 
 namespace nf::cuda {
-namespace {
-
-// Buckets of one model, and those that DDP made before it rebuilt them.
-constexpr std::size_t kMostLayouts = 256;
-
-}  // namespace
 
 Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
@@ -92,11 +86,13 @@ const DeviceCodec& DeviceAllReduce::device_codec(std::uint32_t contributions) co
   return *device_stages_[stages_plan_.stage(contributions)];
 }
 
-Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gradients,
+Expected<DeviceLayout*> DeviceAllReduce::layout_of(const AllReduceCall& call,
                                                    std::span<const std::uint64_t> firsts,
                                                    cudaStream_t stream) {
-  for (const std::unique_ptr<DeviceLayout>& layout : layouts_) {
-    if (layout->is_of(gradients)) return layout.get();
+  const std::span<const Gradient> gradients = call.gradients;
+  if (DeviceLayout* known = layouts_.find(
+          call.step, [&](const DeviceLayout& layout) { return layout.is_of(gradients); })) {
+    return known;
   }
   Expected<std::unique_ptr<DeviceLayout>> made =
       DeviceLayout::create({.codec = *codec_,
@@ -110,8 +106,7 @@ Expected<DeviceLayout*> DeviceAllReduce::layout_of(std::span<const Gradient> gra
                             .merges_in_turn = adds_in_turn_ && merges_messages(codec_->kind())},
                            allocator_, stream);
   if (!made) return made.status();
-  if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
-  return layouts_.emplace_back(std::move(*made)).get();
+  return layouts_.add(call.step, std::move(*made));
 }
 
 Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) {
@@ -137,7 +132,7 @@ Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
                                       std::span<const std::uint64_t> firsts, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};
-  const Expected<DeviceLayout*> found = layout_of(call.gradients, firsts, stream);
+  const Expected<DeviceLayout*> found = layout_of(call, firsts, stream);
   if (!found) return found.status();
   const DeviceLayout& layout = **found;
   const std::uint32_t tiles = layout.plan().tiles_per_chunk();
@@ -312,7 +307,7 @@ Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t ti
 
 std::size_t DeviceAllReduce::memory() const {
   std::size_t bytes = messages_.size() + statistics_.size();
-  for (const std::unique_ptr<DeviceLayout>& layout : layouts_) bytes += layout->memory();
+  bytes += layouts_.sum([](const DeviceLayout& layout) { return layout.memory(); });
   if (feedback_ != nullptr) bytes += feedback_->memory();
   return bytes;
 }

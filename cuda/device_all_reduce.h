@@ -16,6 +16,7 @@
 #include "cuda/device_layout.h"
 #include "cuda/device_rounds.h"
 #include "cuda/device_sum.h"
+#include "cuda/layout_cache.h"
 #include "cuda/message_maker.h"
 #include "cuda/stream_transport.h"
 #include "neuron_fabric/all_reduce.h"
@@ -52,7 +53,7 @@ class DeviceAllReduce final : public DeviceSum {
                   std::unique_ptr<Codec> codec, ResidualMemory* memory);
 
   Status prepare();
-  Expected<DeviceLayout*> layout_of(std::span<const Gradient> gradients,
+  Expected<DeviceLayout*> layout_of(const AllReduceCall& call,
                                     std::span<const std::uint64_t> firsts, cudaStream_t stream);
   Status exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
                              cudaStream_t stream);
@@ -87,7 +88,7 @@ class DeviceAllReduce final : public DeviceSum {
   MessageMaker maker_;
   cudaStream_t wire_ = nullptr;  // where exchanges happen
 
-  std::vector<std::unique_ptr<DeviceLayout>> layouts_;
+  LayoutCache<DeviceLayout> layouts_;
   DeviceBuffer messages_;
   DeviceBuffer statistics_;
   std::vector<cudaEvent_t> made_;     // by tile: its messages of this round are there

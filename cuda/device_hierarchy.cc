@@ -10,9 +10,6 @@
 namespace nf::cuda {
 namespace {
 
-// Buckets of one model, and those that DDP made before it rebuilt them.
-constexpr std::size_t kMostLayouts = 256;
-
 DeviceAllReduceOptions between_groups(const DeviceAllReduceOptions& options) {
   DeviceAllReduceOptions own = options;
   own.topology = Topology::kRing;
@@ -83,15 +80,15 @@ DeviceHierarchy::DeviceHierarchy(StreamTransport& transport, const DeviceAllRedu
   }
 }
 
-Expected<DeviceHierarchy::Layout*> DeviceHierarchy::layout_of(std::span<const Gradient> gradients,
+Expected<DeviceHierarchy::Layout*> DeviceHierarchy::layout_of(const AllReduceCall& call,
                                                               cudaStream_t stream) {
-  for (const std::unique_ptr<Layout>& layout : layouts_) {
-    if (layout->values.are_of(gradients)) return layout.get();
+  if (Layout* known = layouts_.find(
+          call.step, [&](const Layout& layout) { return layout.values.are_of(call.gradients); })) {
+    return known;
   }
   auto made = std::make_unique<Layout>(allocator_);
-  NF_RETURN_IF_ERROR(prepare(*made, gradients, stream));
-  if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
-  return layouts_.emplace_back(std::move(made)).get();
+  NF_RETURN_IF_ERROR(prepare(*made, call.gradients, stream));
+  return layouts_.add(call.step, std::move(made));
 }
 
 // Parts start at granules of the codec, so that they can be summed with those of other groups.
@@ -135,7 +132,7 @@ Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradie
 Status DeviceHierarchy::enqueue(const AllReduceCall& call, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};
-  const Expected<Layout*> found = layout_of(call.gradients, stream);
+  const Expected<Layout*> found = layout_of(call, stream);
   if (!found) return found.status();
   const Layout& layout = **found;
   const std::size_t own = layout.part_bytes[inner_.rank()];
@@ -232,11 +229,9 @@ Traffic DeviceHierarchy::traffic() const {
 }
 
 std::size_t DeviceHierarchy::memory() const {
-  std::size_t bytes = between_->memory() + sent_.size() + received_.size();
-  for (const std::unique_ptr<Layout>& layout : layouts_) {
-    bytes += layout->values.memory() + layout->parts->memory();
-  }
-  return bytes;
+  return between_->memory() + sent_.size() + received_.size() +
+         layouts_.sum(
+             [](const Layout& layout) { return layout.values.memory() + layout.parts->memory(); });
 }
 
 }  // namespace nf::cuda

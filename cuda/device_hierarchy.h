@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cuda/device_all_reduce.h"
+#include "cuda/layout_cache.h"
 #include "cuda/stream_group.h"
 #include "cuda/value_copies.h"
 
@@ -50,7 +51,7 @@ class DeviceHierarchy final : public DeviceSum {
   DeviceHierarchy(StreamTransport& transport, const DeviceAllReduceOptions& options,
                   std::unique_ptr<Codec> dense, std::unique_ptr<DeviceCodec> device_dense);
 
-  Expected<Layout*> layout_of(std::span<const Gradient> gradients, cudaStream_t stream);
+  Expected<Layout*> layout_of(const AllReduceCall& call, cudaStream_t stream);
   Status prepare(Layout& layout, std::span<const Gradient> gradients, cudaStream_t stream);
   Status reduce_inside(const Layout& layout, cudaStream_t stream);
   Status gather_inside(const Layout& layout, cudaStream_t stream);
@@ -71,7 +72,7 @@ class DeviceHierarchy final : public DeviceSum {
   std::vector<std::uint32_t> added_;          // the members in the order in which they are added
   std::unique_ptr<DeviceAllReduce> between_;  // sums over outer_
 
-  std::vector<std::unique_ptr<Layout>> layouts_;
+  LayoutCache<Layout> layouts_;
   DeviceBuffer sent_;
   DeviceBuffer received_;
   Traffic traffic_;  // inside
