@@ -5,7 +5,7 @@ from html import escape
 from importlib import resources
 
 from .. import units
-from ..telemetry.records import Decision
+from ..telemetry.records import Buckets, Decision
 from .charts import fallbacks, figures
 from .layers import layers, region_table
 from .run import Run
@@ -60,11 +60,20 @@ def _header(run: Run) -> str:
              "dense all-reduce": _speed(attach.link.dense_latency_us, attach.link.dense_gbps),
              "seed": str(attach.seed), "version": attach.version, "torch": attach.torch,
              "attached": _when(attach.time)}
+    if run.buckets and run.buckets.buckets:
+        facts["buckets"] = _buckets(run.buckets)
     if run.summary.steps and run.last_time and attach.time:
         facts["lasted"] = units.seconds(max(run.last_time - attach.time, 0))
     inside = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
                      for name, value in facts.items() if value)
     return f"<header><h1>{escape(run.name)}</h1><dl>{inside}</dl></header>"
+
+
+def _buckets(buckets: Buckets) -> str:
+    values = sum(bucket.values for bucket in buckets.buckets)
+    low_bit = sum(bucket.low_bit_values for bucket in buckets.buckets)
+    share = units.percent(units.ratio(low_bit, values))
+    return f"{len(buckets.buckets):,}, {share} of values have a low-bit route"
 
 
 def _notices(run: Run) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from .. import units
 from ..summary import RECENT_STEPS, Summary
 from ..telemetry.history import History
-from ..telemetry.records import (DENSE_ROUTE, Attach, Decision, Detach, Notice, RecordError, Step,
-                                 parse)
+from ..telemetry.records import (DENSE_ROUTE, Attach, Buckets, Decision, Detach, Notice, RecordError,
+                                 Step, parse)
 from .columns import Columns, RegionCell
 
 MOST_NOTICES = 200
@@ -35,6 +35,7 @@ class Run:
         self.last_time: float | None = None
         self.first_step: int | None = None
         self.is_finished = False
+        self.buckets: Buckets | None = None  # the last layout
         self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)  # of steps without low bits
         self._unknown = 0
         self._returns = 0
@@ -67,6 +68,8 @@ class Run:
                 self._history.begin_job()
             case Step():
                 self._add_step(event)
+            case Buckets():
+                self.buckets = event
             case Decision():
                 self._history.decide(event)
             case Notice() if len(self.notices) < MOST_NOTICES:

@@ -137,7 +137,21 @@ class Detach:
     step: int
 
 
-Event = Attach | Step | Decision | Notice | Detach
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    values: int
+    low_bit_values: int  # of regions whose profile has a low-bit route
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """How gradients lie in buckets from `step` on."""
+
+    step: int
+    buckets: tuple[Bucket, ...]
+
+
+Event = Attach | Step | Buckets | Decision | Notice | Detach
 
 
 def _refuse(key: str, what: str) -> NoReturn:
@@ -253,6 +267,15 @@ def _step(record: Fields) -> Step:
                 regions=tuple(map(_region_step, _objects(record, "regions"))))
 
 
+def _bucket(record: Fields) -> Bucket:
+    return Bucket(values=_count(record, "values"), low_bit_values=_count(record, "low_bit_values"))
+
+
+def _buckets(record: Fields) -> Buckets:
+    return Buckets(step=_count(record, "step"),
+                   buckets=tuple(map(_bucket, _objects(record, "buckets"))))
+
+
 def _decision(record: Fields) -> Decision:
     _needs(record, "step", "region", "from", "to")
     before, after = _text(record, "from"), _text(record, "to")
@@ -279,8 +302,9 @@ def _detach(record: Fields) -> Detach:
 
 
 _PARSERS: dict[str, Callable[[Fields], Event]] = {
-    "attach": _attach, "step": _step, "decision": _decision, "notice": _notice,
-    "detach": _detach}
+    "attach": _attach, "step": _step, "buckets": _buckets, "decision": _decision,
+    "notice": _notice, "detach": _detach}
+KINDS = frozenset(_PARSERS)
 
 
 def parse(record: Any) -> Event | None:

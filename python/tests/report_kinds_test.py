@@ -1,0 +1,42 @@
+"""The report knows every kind of record that the runtime writes."""
+
+import json
+import re
+from pathlib import Path
+
+import neuron_fabric as nf
+from neuron_fabric.report import make_page, read_run
+from neuron_fabric.telemetry.records import KINDS, parse
+from ranks import on_ranks
+from small_job import batches, loss_of, make, wrap
+
+ROOT = Path(__file__).parents[2]
+WRITERS = (ROOT / "src/runtime/record.cc", ROOT / "python/neuron_fabric/running.py",
+           ROOT / "python/neuron_fabric/session.py")
+
+
+def train(run_dir: str) -> None:
+    model = wrap(make())
+    fabric = nf.attach(model, admit="safe", run_dir=run_dir)
+    for _, batch in zip(range(30), batches()):
+        loss = loss_of(model, batch)
+        fabric.observe(loss)
+        loss.backward()
+    fabric.close()
+
+
+def test_a_report_of_a_real_run_leaves_no_record_out(tmp_path):
+    on_ranks(2, train, str(tmp_path))
+    records = [json.loads(line) for line in (tmp_path / "rank0.jsonl").read_text().splitlines()]
+    assert {"attach", "buckets", "step", "detach"} <= {record["event"] for record in records}
+    assert None not in [parse(record) for record in records]
+    assert not [note for note in read_run(tmp_path).notes if "left out" in note]
+    assert "does not know" not in make_page(tmp_path)
+
+
+def test_every_kind_that_is_written_is_read():
+    written = set()
+    for path in WRITERS:
+        written |= set(re.findall(r'"event"[,:] ?"(\w+)"', path.read_text()))
+    assert {"attach", "buckets", "step", "decision", "notice", "detach"} <= written
+    assert written == KINDS
