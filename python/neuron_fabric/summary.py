@@ -49,7 +49,11 @@ class RegionSummary:
 
 @dataclass
 class Summary:
-    """str() is a table for people, to_dict() for programs. Figures of bytes are this rank's."""
+    """str() is a table for people, to_dict() for programs. Figures of bytes are this rank's.
+
+    mode: that of the job, "on" or "shadow"; "off" for a model whose NF_MODE is off, of which
+    nothing is recorded.
+    """
 
     attach: Attach | None = None
     attaches: int = 0
@@ -66,6 +70,7 @@ class Summary:
     fallbacks: list[Decision] = field(default_factory=list)
     warnings: int = 0
     last_warning: str = ""
+    mode: str | None = None
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     _exposed: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     _predicted: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
@@ -126,6 +131,7 @@ class Summary:
         result: dict[str, Any] = {key: getattr(attach, key, None) for key in
                                   ("version", "ranks", "backend", "mode", "admit", "topology",
                                    "profile")}
+        result["mode"] = self.mode
         result |= {key: getattr(self, key) for key in
                    ("step", "epoch", "steps", "skipped_steps", "loss", "bytes", "dense_bytes",
                     "up_bytes", "bytes_ratio", "bytes_up_ratio", "step_seconds", "exposed_seconds",
@@ -144,7 +150,7 @@ class Summary:
         return text(self)
 
     def _add_attach(self, attach: Attach) -> None:
-        self.attach = attach
+        self.attach, self.mode = attach, attach.mode
         self.attaches += 1
         for info in attach.regions:
             region = self._region(info.name)

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 SHOWN_FALLBACKS = 10  # the last ones; Summary.to_dict() has them all
 
 
+OFF = ("NF_MODE is off: gradients travel as plain DistributedDataParallel sends them, and nothing is "
+       "recorded")
+
+
 def text(summary: "Summary") -> str:
-    blocks = [_head(summary), _regions(summary.regions.values()), _fallbacks(summary.fallbacks)]
+    if summary.mode == "off":
+        return OFF
+    is_shadow = summary.shadow_bytes is not None
+    blocks = [_head(summary), _regions(summary.regions.values(), is_shadow),
+              _fallbacks(summary.fallbacks)]
     return "\n\n".join(filter(None, blocks))
 
 
@@ -28,12 +36,7 @@ def _head(summary: "Summary") -> str:
     skipped = f", {summary.skipped_steps:,} skipped" if summary.skipped_steps else ""
     loss = f", loss {units.number(summary.loss)}" if summary.loss is not None else ""
     lines.append(f"{units.counted(summary.steps, 'step')} to step {summary.step:,}{skipped}{loss}")
-    lines.append(f"sent {units.byte_count(summary.bytes)} where dense is "
-                 f"{units.byte_count(summary.dense_bytes)}, ratio {_ratio(summary.bytes_ratio)}")
-    if summary.shadow_bytes is not None:
-        would = units.ratio(summary.shadow_bytes, summary.dense_bytes)
-        lines.append(f"low bits would send {units.byte_count(summary.shadow_bytes)}, ratio "
-                     f"{_ratio(would)}, and expose {units.seconds(summary.shadow_exposed_seconds)}")
+    lines += _traffic(summary) if summary.shadow_bytes is None else _shadow(summary)
     lines.append(f"step {units.seconds(summary.step_seconds)}, exposed "
                  f"{units.seconds(summary.exposed_seconds)}, predicted "
                  f"{units.seconds(summary.predicted_exposed_seconds)} "
@@ -43,13 +46,41 @@ def _head(summary: "Summary") -> str:
     return "\n".join(lines)
 
 
-def _regions(regions: "Iterable[RegionSummary]") -> str:
-    rows = [["region", "route", "now", "reason", "low bit", "sent", "ratio", "norm", "error",
-             "budget", "fallbacks"]]
+def _traffic(summary: "Summary") -> list[str]:
+    return [f"sent {units.byte_count(summary.bytes)} where dense is "
+            f"{units.byte_count(summary.dense_bytes)}, ratio {_ratio(summary.bytes_ratio)}"]
+
+
+def _shadow(summary: "Summary") -> list[str]:
+    would = units.ratio(summary.shadow_bytes or 0, summary.dense_bytes)
+    return ["shadow mode: all gradients were sent at full precision, "
+            f"{units.byte_count(summary.bytes)}",
+            f"low bits would have sent {units.byte_count(summary.shadow_bytes)}, ratio "
+            f"{_ratio(would)}", *_shadow_gain(summary)]
+
+
+def _shadow_gain(summary: "Summary") -> list[str]:
+    dense, low_bit = summary.predicted_exposed_seconds, summary.shadow_exposed_seconds
+    if dense is None or low_bit is None:
+        return []
+    gain = dense - low_bit
+    much = (f"{units.seconds(abs(gain))} {'less' if gain > 0 else 'more'} than the "
+            f"{units.seconds(dense)} predicted at full precision"
+            if abs(gain) > 0.001 * dense else "as much as predicted at full precision")
+    return [f"low bits would have exposed {units.seconds(low_bit)} a step, {much} "
+            "(predictions, not measured)"]
+
+
+def _regions(regions: "Iterable[RegionSummary]", is_shadow: bool) -> str:
+    """In shadow mode, what was sent is full precision everywhere: a ratio would mislead."""
+    rows = [["region", *(["profile's route", "sent as"] if is_shadow else ["route", "now"]), "reason",
+             "low bit if on" if is_shadow else "low bit", "sent",
+             *([] if is_shadow else ["ratio"]), "norm", "error", "budget", "fallbacks"]]
     for region in regions:
+        ratio = [] if is_shadow else [_ratio(region.bytes_ratio)]
         rows.append([region.name, region.route, region.route_now, region.reason,
                      units.percent(units.ratio(region.low_bit_steps, region.steps)),
-                     units.byte_count(region.bytes), _ratio(region.bytes_ratio),
+                     units.byte_count(region.bytes), *ratio,
                      units.number(region.norm), units.number(region.error),
                      units.number(region.error_budget), str(region.fallbacks)])
     return align(rows, left=4) if len(rows) > 1 else ""
