@@ -61,7 +61,10 @@ class Summary:
     epoch: int = 0
     steps: int = 0
     skipped_steps: int = 0
-    loss: float | None = None
+    loss: float | None = None  # mean over ranks, of loss_step: not every step has one
+    loss_step: int | None = None
+    rank_loss: float | None = None  # this rank's own
+    rank_loss_step: int | None = None
     bytes: int = 0
     dense_bytes: int = 0
     up_bytes: float | None = 0  # of bytes: contributions alone; None where a record does not tell
@@ -133,8 +136,9 @@ class Summary:
                                    "profile")}
         result["mode"] = self.mode
         result |= {key: getattr(self, key) for key in
-                   ("step", "epoch", "steps", "skipped_steps", "loss", "bytes", "dense_bytes",
-                    "up_bytes", "bytes_ratio", "bytes_up_ratio", "step_seconds", "exposed_seconds",
+                   ("step", "epoch", "steps", "skipped_steps", "loss", "loss_step", "rank_loss",
+                    "rank_loss_step", "bytes", "dense_bytes", "up_bytes", "bytes_ratio",
+                    "bytes_up_ratio", "step_seconds", "exposed_seconds",
                     "predicted_exposed_seconds")}
         if self.shadow_bytes is not None:
             result |= {"shadow_bytes": self.shadow_bytes,
@@ -165,7 +169,9 @@ class Summary:
         self.steps += 1
         self.skipped_steps += step.should_step is False
         if step.loss is not None:
-            self.loss = step.loss
+            self.loss, self.loss_step = step.loss, step.step
+        if step.rank_loss is not None:
+            self.rank_loss, self.rank_loss_step = step.rank_loss, step.step
         for value, into in ((step.seconds, self._seconds), (step.exposed_seconds, self._exposed),
                             (step.predicted_exposed_seconds, self._predicted),
                             (step.shadow_exposed_seconds, self._shadow)):

@@ -34,8 +34,8 @@ def _head(summary: "Summary") -> str:
     if summary.steps == 0:
         return "\n".join([*lines, "no steps yet"])
     skipped = f", {summary.skipped_steps:,} skipped" if summary.skipped_steps else ""
-    loss = f", loss {units.number(summary.loss)}" if summary.loss is not None else ""
-    lines.append(f"{units.counted(summary.steps, 'step')} to step {summary.step:,}{skipped}{loss}")
+    lines.append(f"{units.counted(summary.steps, 'step')} to step {summary.step:,}{skipped}")
+    lines += _loss(summary)
     lines += _traffic(summary) if summary.shadow_bytes is None else _shadow(summary)
     lines.append(f"step {units.seconds(summary.step_seconds)}, exposed "
                  f"{units.seconds(summary.exposed_seconds)}, predicted "
@@ -44,6 +44,13 @@ def _head(summary: "Summary") -> str:
     if summary.warnings:
         lines.append(f"warnings: {summary.warnings:,}, the last: {summary.last_warning}")
     return "\n".join(lines)
+
+
+def _loss(summary: "Summary") -> list[str]:
+    known = [f"{units.number(loss)} at step {at:,} {whose}" for loss, at, whose in
+             ((summary.rank_loss, summary.rank_loss_step, "on this rank"),
+              (summary.loss, summary.loss_step, "as the mean over ranks")) if loss is not None]
+    return [f"loss {', '.join(known)}"] if known else []
 
 
 def _traffic(summary: "Summary") -> list[str]:

@@ -165,7 +165,7 @@ def records(steps: int = 2000, seed: int = 0, mode: str = "on", first: int = 0,
                "seconds": round(compute + exposed, 6), "exposed_seconds": round(exposed, 6),
                "predicted_exposed_seconds": round(max(0.0, link_seconds * 0.97 - 0.05), 6),
                **(shadow if is_shadow else {}),
-               "loss": round(loss, 6),
+               "loss": round(loss, 6), "rank_loss": round(loss * draw.uniform(0.97, 1.03), 6),
                "should_step": not any(happens.get((step - first, s.name)) == "non_finite"
                                       for s in states),
                "buckets": 3,

@@ -13,7 +13,7 @@ ATTACH = {"event": "attach", "time": 1e9, "rank": 0, "ranks": 2, "version": "0.1
 def step(number, **changes):
     return {"event": "step", "step": number, "time": 1e9 + number, "epoch": 1, "seconds": 0.25,
             "exposed_seconds": 0.125, "predicted_exposed_seconds": 0.0625, "loss": 1.5,
-            "should_step": True, "buckets": 1,
+            "rank_loss": 1.25, "should_step": True, "buckets": 1,
             "regions": [{"name": "body", "route": "waterfill:5", "reason": "admitted", "norm": 0.5,
                          "error": 0.002, "non_finite": 0, "bytes": 2560, "dense_bytes": 16384,
                          "up_bytes": 1024, "seconds": 0.1},
@@ -23,7 +23,7 @@ def step(number, **changes):
 
 
 def unwatched(number):
-    """Nobody has looked at its gradients."""
+    """Nobody has looked at its gradients, and no mean over ranks is known."""
     record = step(number, loss=None, should_step=None)
     for region in record["regions"]:
         region |= {"route": "fp32", "norm": None, "error": None, "non_finite": None}
@@ -34,4 +34,4 @@ FALLBACK = {"event": "decision", "step": 2, "epoch": 2, "region": "body", "from"
             "to": "non_finite", "route": "fp32"}
 NOTICE = {"event": "notice", "time": 1e9, "level": "warning", "text": "mind the gap"}
 DETACH = {"event": "detach", "time": 2e9, "step": 3}
-RUN = [ATTACH, step(0), step(1, loss=None, should_step=False), FALLBACK, NOTICE, DETACH]
+RUN = [ATTACH, step(0), step(1, loss=None, rank_loss=1.0, should_step=False), FALLBACK, NOTICE, DETACH]

@@ -32,6 +32,8 @@ def test_a_report_of_a_real_run_leaves_no_record_out(tmp_path):
     assert None not in [parse(record) for record in records]
     assert not [note for note in read_run(tmp_path).notes if "left out" in note]
     assert "does not know" not in make_page(tmp_path)
+    losses = [record["rank_loss"] for record in records if record["event"] == "step"]
+    assert len(losses) == 30 and None not in losses
 
 
 def test_every_kind_that_is_written_is_read():

@@ -224,6 +224,32 @@ def test_the_step_time_says_of_how_many_steps_it_is():
     assert "median of" not in untimed
 
 
+def loss_figure(text):
+    return text.split("<h3>Loss</h3>", 1)[1].split("</figure>", 1)[0]
+
+
+def test_the_loss_is_a_line_where_few_steps_have_a_mean_over_ranks():
+    quiet = [step(number, loss=None if number % 16 else 2.0, rank_loss=2 - number / 100)
+             for number in range(49)]
+    text = page(run_of([ATTACH, *quiet]))
+    figure = loss_figure(text)
+    lines = re.findall(r'<path class="line " [^>]* d="([^"]*)"', figure)
+    assert [line.count("L") for line in lines] == [48, 3]
+    assert 'class="dots"' not in figure
+    assert "rank 0" in figure and "mean over ranks" in figure
+    assert "<h2>Loss</h2><strong>1.52</strong><p>rank 0 at step 48</p>" in text
+
+
+def test_the_loss_of_older_records_is_a_line_over_the_steps_that_have_one():
+    old = [step(number, loss=None if number % 16 else 2.0) for number in range(49)]
+    for record in old:
+        del record["rank_loss"]
+    text = page(run_of([ATTACH, *old]))
+    lines = re.findall(r'<path class="line " [^>]* d="([^"]*)"', loss_figure(text))
+    assert [line.count("L") for line in lines] == [3]
+    assert "<h2>Loss</h2><strong>2</strong><p>mean over ranks at step 48</p>" in text
+
+
 def test_a_mean_of_nothing_is_none():
     assert Spread().mean is None
 

@@ -13,7 +13,8 @@ PLAIN = json.loads(json.dumps(RUN).replace(json.dumps(REGION)[1:-1], "head"))
 
 TEXT = """\
 neuron_fabric 0.1.0: 2 ranks, mode on, admit useful, profile default
-2 steps to step 1, 1 skipped, loss 1.5
+2 steps to step 1, 1 skipped
+loss 1 at step 1 on this rank, 1.5 at step 0 as the mean over ranks
 sent 5.25 kB where dense is 32.9 kB, ratio 0.160
 step 250 ms, exposed 125 ms, predicted 62.5 ms (medians of 2 steps)
 warnings: 1, the last: mind the gap
@@ -38,7 +39,8 @@ def test_the_dictionary():
     assert result == {
         "version": "0.1.0", "ranks": 2, "backend": "gloo", "mode": "on", "admit": "useful",
         "topology": "direct", "profile": "default", "step": 1, "epoch": 1, "steps": 2,
-        "skipped_steps": 1, "loss": 1.5, "bytes": 5248, "dense_bytes": 32896,
+        "skipped_steps": 1, "loss": 1.5, "loss_step": 0,
+        "rank_loss": 1.0, "rank_loss_step": 1, "bytes": 5248, "dense_bytes": 32896,
         "up_bytes": 2112, "bytes_ratio": 5248 / 32896, "bytes_up_ratio": 2112 / 16448,
         "step_seconds": 0.25, "exposed_seconds": 0.125, "predicted_exposed_seconds": 0.0625,
         "warnings": 1,
@@ -73,6 +75,23 @@ def test_a_step_that_nobody_looked_at_is_not_skipped():
     assert (summary.steps, summary.skipped_steps) == (2, 1)
     assert summary.regions["body"].non_finite == 3
     assert summary.regions["body"].norm == 0.5
+
+
+def test_the_loss_has_its_step():
+    quiet = [step(0, rank_loss=3.0), *[unwatched(number) | {"rank_loss": 2.0 + number / 100}
+                                       for number in range(1, 13)]]
+    summary = Summary.of([ATTACH, *quiet])
+    assert (summary.loss, summary.loss_step) == (1.5, 0)
+    assert (summary.rank_loss, summary.rank_loss_step) == (2.12, 12)
+    assert "\nloss 2.12 at step 12 on this rank, 1.5 at step 0 as the mean over ranks\n" in str(summary)
+
+
+def test_records_of_before_have_the_mean_alone():
+    old = step(4)
+    del old["rank_loss"]
+    assert "\nloss 1.5 at step 4 as the mean over ranks\n" in str(Summary.of([ATTACH, old]))
+    no_loss = step(4, loss=None, rank_loss=None)
+    assert "loss" not in str(Summary.of([ATTACH, no_loss]))
 
 
 def test_nothing_is_no_trouble():
@@ -140,7 +159,8 @@ def test_shadow_mode_tells_what_low_bits_would_have_done():
 
 SHADOW = """\
 neuron_fabric 0.1.0: 2 ranks, mode shadow, admit useful, profile default
-4 steps to step 3, loss 1.5
+4 steps to step 3
+loss 1.25 at step 3 on this rank, 1.5 at step 3 as the mean over ranks
 shadow mode: all gradients were sent at full precision, 65.8 kB
 low bits would have sent 10.5 kB, ratio 0.160
 low bits would have exposed 20 ms a step, 80 ms less than the 100 ms predicted at full precision \

@@ -21,6 +21,9 @@ neuron_fabric_epoch 1
 # HELP neuron_fabric_loss Loss of the last step that had one, mean over ranks.
 # TYPE neuron_fabric_loss gauge
 neuron_fabric_loss 1.5
+# HELP neuron_fabric_rank_loss Loss of the last step that had one, of this rank.
+# TYPE neuron_fabric_rank_loss gauge
+neuron_fabric_rank_loss 1.0
 # HELP neuron_fabric_steps_total Steps since the job was attached.
 # TYPE neuron_fabric_steps_total counter
 neuron_fabric_steps_total 2

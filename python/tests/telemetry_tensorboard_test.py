@@ -34,6 +34,7 @@ def test_scalars_and_texts_for_tensorboard():
     assert {tag: value for tag, value, number, _ in writer.scalars if number == 0} == {
         "nf/step_seconds": 0.25, "nf/exposed_seconds": 0.125,
         "nf/predicted_exposed_seconds": 0.0625, "nf/bytes_ratio": 2624 / 16448, "nf/loss": 1.5,
+        "nf/rank_loss": 1.25,
         "nf/region/body/norm": 0.5, "nf/region/body/error": 0.002, "nf/region/body/bytes": 2560,
         'nf/region/a "b"\\c\nd/norm': 2.0, 'nf/region/a "b"\\c\nd/bytes': 64}
     assert {time for _, _, number, time in writer.scalars if number == 1} == {1e9 + 1}

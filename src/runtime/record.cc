@@ -47,6 +47,11 @@ double exposed_seconds(const std::vector<BucketTimes>& buckets) {
   return std::max(0.0, done - buckets.back().ready);
 }
 
+// What this rank observed; a step that is not watched has no mean over ranks.
+ordered_json rank_loss(const LocalStatistics& local) {
+  return local.losses > 0 ? finite(local.loss / local.losses) : ordered_json(nullptr);
+}
+
 ordered_json region_record(const Binding& binding, const TrainingStep& step, std::uint32_t region) {
   const RegionStatistics& statistics = step.statistics.regions[region];
   const RegionTraffic& traffic = step.traffic[region];
@@ -136,6 +141,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                       {"exposed_seconds", exposed_seconds(times)},
                       {"predicted_exposed_seconds", finite(prediction.exposed_seconds)},
                       {"loss", statistics.losses > 0 ? finite(statistics.loss) : nullptr},
+                      {"rank_loss", rank_loss(step.local)},
                       {"should_step", step.is_watched ? ordered_json(step.is_sound()) : nullptr},
                       {"buckets", step.buckets.size()},
                       {"regions", regions}};

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "support/fabric_job.h"
@@ -56,6 +57,36 @@ TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
         EXPECT_EQ(region["non_finite"], is_watched ? json(0) : json()) << step["step"];
       }
     }
+  });
+}
+
+TEST(FabricRecords, HaveTheLossOfThisRankInEveryStep) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, short_options("fp32", Admit::kForced));
+    const double own = transport.rank() == 0 ? 1.0 : 3.0;
+    for (int step = 0; step < 18; ++step) {
+      if (step != 5) {
+        rank.fabric().observe_loss(own + step);
+        rank.fabric().observe_loss(own + step + 1);
+      }
+      run_steps(rank, 1);
+    }
+    const std::vector<json> steps = records(rank, "step");
+    ASSERT_EQ(steps.size(), 18u);
+    for (const json& step : steps) {
+      const int number = step["step"];
+      EXPECT_EQ(step["rank_loss"], number == 5 ? json() : json(own + number + 0.5)) << number;
+      EXPECT_EQ(step["loss"], number % 16 == 0 ? json(2.0 + number + 0.5) : json()) << number;
+    }
+  });
+}
+
+TEST(FabricRecords, HaveNoNumberForALossThatIsNotFinite) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricRank rank(transport, short_options("fp32", Admit::kForced));
+    rank.fabric().observe_loss(std::numeric_limits<double>::quiet_NaN());
+    run_steps(rank, 1);
+    EXPECT_EQ(records(rank, "step").at(0).at("rank_loss"), json());
   });
 }
 

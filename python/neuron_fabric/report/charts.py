@@ -162,18 +162,36 @@ def _most(spread: Spread) -> float | None:
 
 
 def _loss(run: Run, columns: Columns) -> Figure | None:
-    ends = [value for column in columns if column.cell.loss.count
-            for value in (column.cell.loss.least, column.cell.loss.most)]
-    if not ends:
+    series = [(name, pick, tone) for name, pick, tone in
+              ((f"rank {run.rank}", _rank_loss, "blue"), ("mean over ranks", _mean_loss, "orange"))
+              if any(pick(column.cell).count for column in columns)]
+    if not series:
         return None
+    ends = [value for column in columns for _, pick, _ in series if pick(column.cell).count
+            for value in (pick(column.cell).least, pick(column.cell).most)]
     low, high = min(ends), max(ends)
     room = 0.06 * (high - low) or 0.5
     plot = Plot(_steps(columns), (low - room if low < 0 or low > high / 2 else 0, high + room))
-    _draw(plot, columns, lambda cell: cell.loss, "blue")
-    plot.strips(_strips(columns, lambda cell: [f"loss: {_range(cell.loss, units.number)}"]))
+    for _, pick, tone in series:  # steps without one leave no gap in the line
+        _draw(plot, [column for column in columns if pick(column.cell).count], pick, tone)
+
+    def text(cell: StepCell) -> list[str]:
+        return [f"{name}: {_range(pick(cell), units.number)}" for name, pick, _ in series
+                if pick(cell).count]
+
+    plot.strips(_strips(columns, text))
     _mark_fallbacks(plot, run)
-    return Figure("Loss", "mean over ranks, as the job observes it",
-                  [("loss", "blue", "line"), *_fallback_key(run)], plot.svg("Loss over steps"))
+    return Figure("Loss", "as the job observes it",
+                  [*[(name, tone, "line") for name, _, tone in series], *_fallback_key(run)],
+                  plot.svg("Loss over steps"))
+
+
+def _rank_loss(cell: StepCell) -> Spread:
+    return cell.rank_loss
+
+
+def _mean_loss(cell: StepCell) -> Spread:
+    return cell.loss
 
 
 def _fallback_key(run: Run) -> list[tuple[str, str, str]]:

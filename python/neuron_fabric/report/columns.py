@@ -58,7 +58,8 @@ class StepCell:
     exposed: Spread = field(default_factory=Spread)
     predicted: Spread = field(default_factory=Spread)
     shadow: Spread = field(default_factory=Spread)
-    loss: Spread = field(default_factory=Spread)
+    loss: Spread = field(default_factory=Spread)  # means over ranks
+    rank_loss: Spread = field(default_factory=Spread)
     bytes: Counter[str] = field(default_factory=Counter)  # by route
     dense_bytes: int = 0
     shadow_bytes: float = 0
@@ -66,7 +67,7 @@ class StepCell:
 
     def merge(self, other: "StepCell") -> None:
         self.steps += other.steps
-        for name in ("seconds", "exposed", "predicted", "shadow", "loss"):
+        for name in ("seconds", "exposed", "predicted", "shadow", "loss", "rank_loss"):
             getattr(self, name).merge(getattr(other, name))
         self.bytes.update(other.bytes)
         self.dense_bytes += other.dense_bytes

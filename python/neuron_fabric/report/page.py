@@ -93,12 +93,7 @@ def _tiles(run: Run) -> str:
     if not summary.steps:
         return ""
     tiles = [_bytes_tile(run), _step_tile(run), _exposed_tile(run)]
-    losses = [column.cell.loss.mean for column in run.columns if column.cell.loss.count]
-    if losses:
-        skipped = f"{units.counted(summary.skipped_steps, 'step')} skipped as not finite" \
-            if summary.skipped_steps else ""
-        tiles.append(_tile("Loss", units.number(summary.loss),
-                           [f"from {units.number(losses[0])} at the start", skipped]))
+    tiles += _loss_tile(run)
     tiles.append(_fallback_tile(run))
     return f'<section class="tiles">{"".join(tiles)}</section>'
 
@@ -137,6 +132,22 @@ def _exposed_tile(run: Run) -> str:
     if run.is_shadow:
         lines.append(f"{units.seconds(summary.shadow_exposed_seconds)} if low-bit routes were on")
     return _tile("Exposed time", units.seconds(exposed), lines)
+
+
+def _loss_tile(run: Run) -> list[str]:
+    """The loss of this rank, which every step has; in older records, the mean over ranks."""
+    summary = run.summary
+    loss, at, name, whose = ((summary.rank_loss, summary.rank_loss_step, "rank_loss",
+                              f"rank {run.rank}") if summary.rank_loss is not None else
+                             (summary.loss, summary.loss_step, "loss", "mean over ranks"))
+    first = next((spread.mean for column in run.columns
+                  if (spread := getattr(column.cell, name)).count), None)
+    if loss is None:
+        return []
+    skipped = f"{units.counted(summary.skipped_steps, 'step')} skipped as not finite" \
+        if summary.skipped_steps else ""
+    return [_tile("Loss", units.number(loss), [f"{whose} at step {at:,}",
+                                               f"from {units.number(first)} at the start", skipped])]
 
 
 def _fallback_tile(run: Run) -> str:
@@ -205,6 +216,6 @@ def _footer(run: Run) -> str:
     if width > 1:
         notes += (f"<li>Plots have one column for {width:,} steps: lines are means, bands reach "
                   "from the least to the most.</li>")
-    notes += (f"<li>Bytes and step times are those of rank {run.rank}; loss, norms, errors and "
+    notes += (f"<li>Bytes and step times are those of rank {run.rank}; norms, errors and "
               "decisions are the same on every rank.</li>")
     return f"<footer><ul>{notes}</ul></footer>"

@@ -111,6 +111,7 @@ class Run:
         cell.predicted.add(step.predicted_exposed_seconds)
         cell.shadow.add(step.shadow_exposed_seconds)
         cell.loss.add(step.loss)
+        cell.rank_loss.add(step.rank_loss)
         cell.shadow_bytes += step.shadow_bytes or 0
         for region in step.regions:
             cell.bytes[region.route] += region.bytes

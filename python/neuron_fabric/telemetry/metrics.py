@@ -10,6 +10,7 @@ _METRICS = {  # name without prefix: type, help
     "step": ("gauge", "Last step that was reported."),
     "epoch": ("gauge", "Grows by one when decisions change."),
     "loss": ("gauge", "Loss of the last step that had one, mean over ranks."),
+    "rank_loss": ("gauge", "Loss of the last step that had one, of this rank."),
     "steps_total": ("counter", "Steps since the job was attached."),
     "skipped_steps_total": ("counter", "Steps whose gradients were not finite."),
     "step_seconds_total": ("counter", "Time of all steps."),
@@ -82,6 +83,7 @@ class Metrics:
         self._set("step", step.step)
         self._set("epoch", step.epoch)
         self._set("loss", step.loss)
+        self._set("rank_loss", step.rank_loss)
         self._count("steps_total", 1)
         self._count("skipped_steps_total", 1 if step.should_step is False else 0)
         self._count("step_seconds_total", step.seconds)

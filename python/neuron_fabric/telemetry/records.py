@@ -100,7 +100,8 @@ class Step:
     predicted_exposed_seconds: float | None
     shadow_exposed_seconds: float | None  # None outside shadow mode, and so is the next
     shadow_bytes: float | None
-    loss: float | None
+    loss: float | None  # mean over ranks; None where the step was not watched
+    rank_loss: float | None  # of the rank whose records these are; None in older records
     should_step: bool | None
     buckets: int
     regions: tuple[RegionStep, ...]
@@ -262,6 +263,7 @@ def _step(record: Fields) -> Step:
                 predicted_exposed_seconds=_number(record, "predicted_exposed_seconds"),
                 shadow_exposed_seconds=_number(record, "shadow_exposed_seconds"),
                 shadow_bytes=_number(record, "shadow_bytes"), loss=_number(record, "loss"),
+                rank_loss=_number(record, "rank_loss"),
                 should_step=_verdict(record, "should_step"),
                 buckets=_count(record, "buckets"),
                 regions=tuple(map(_region_step, _objects(record, "regions"))))

@@ -49,7 +49,8 @@ class TensorBoard(Reader):
                    "nf/predicted_exposed_seconds": step.predicted_exposed_seconds,
                    "nf/shadow_exposed_seconds": step.shadow_exposed_seconds,
                    "nf/bytes_ratio": sent / dense if dense else None,
-                   "nf/shadow_bytes": step.shadow_bytes, "nf/loss": step.loss}
+                   "nf/shadow_bytes": step.shadow_bytes, "nf/loss": step.loss,
+                   "nf/rank_loss": step.rank_loss}
         for region in step.regions:
             scalars |= {f"nf/region/{region.name}/norm": region.norm,
                         f"nf/region/{region.name}/error": region.error,
