@@ -11,12 +11,13 @@ from .layers import layers, region_table
 from .run import Run
 from .table import Cell, swatch, table
 from .timeline import MEANINGS, timeline
+from .verdict import verdict
 
 MOST_ROWS = 1000  # of a table of decisions
 
 
 def page(run: Run) -> str:
-    return frame(run.name, f"{_header(run)}{_notices(run)}{_tiles(run)}{_body(run)}{_footer(run)}")
+    return frame(_title(run), f"{_header(run)}{_notices(run)}{_tiles(run)}{_body(run)}{_footer(run)}")
 
 
 def frame(name: str, inside: str) -> str:
@@ -30,6 +31,33 @@ def frame(name: str, inside: str) -> str:
 
 def _resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _title(run: Run) -> str:
+    """What ran, as its records have it."""
+    attach = run.attach
+    routes = {region.route for region in attach.regions}
+    is_one_route = attach.admit == "forced" and len(routes) == 1
+    parts = [attach.model, f"{next(iter(routes))} route" if is_one_route else
+             f"{attach.profile} profile",
+             f"{_count(sum(region.values for region in attach.regions))} parameters",
+             units.counted(attach.ranks, "rank"), _when(attach.time) if attach.time else ""]
+    return " · ".join(filter(None, parts))
+
+
+def _count(value: int) -> str:
+    """4,096, 361 k, 124 M, 1.56 G."""
+    if value < 99_950:
+        return f"{value:,}"
+    scale, unit = next((scale, unit) for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+                       if value >= 0.9995 * scale)
+    return f"{value / scale:.3g} {unit}"
+
+
+def _verdict(run: Run) -> str:
+    found = verdict(run)
+    return "" if found is None else (f'<p class="verdict {found.kind}"><strong>{escape(found.text)}'
+                                     f"</strong> {escape(found.advice)}</p>")
 
 
 def _body(run: Run) -> str:
@@ -54,7 +82,7 @@ def _speed(latency_us: float | None, gbps: float | None) -> str:
 
 def _header(run: Run) -> str:
     attach = run.attach
-    facts = {"ranks": f"{attach.ranks} over {attach.backend or '-'}", "profile": attach.profile,
+    facts = {"folder": run.name, "ranks": f"{attach.ranks} over {attach.backend or '-'}", "profile": attach.profile,
              "mode": attach.mode, "admit": attach.admit, "topology": attach.topology,
              "link": _speed(attach.link.latency_us, attach.link.gbps),
              "dense all-reduce": _speed(attach.link.dense_latency_us, attach.link.dense_gbps),
@@ -66,7 +94,7 @@ def _header(run: Run) -> str:
         facts["lasted"] = units.seconds(max(run.last_time - attach.time, 0))
     inside = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
                      for name, value in facts.items() if value)
-    return f"<header><h1>{escape(run.name)}</h1><dl>{inside}</dl></header>"
+    return f"<header><h1>{escape(_title(run))}</h1>{_verdict(run)}<dl>{inside}</dl></header>"
 
 
 def _buckets(buckets: Buckets) -> str:

@@ -33,10 +33,15 @@ class Run:
         self.notices: list[Notice] = []
         self.notes: list[str] = []  # about the file, for the reader of the page
         self.last_time: float | None = None
-        self.first_step: int | None = None
         self.is_finished = False
         self.buckets: Buckets | None = None  # the last layout
-        self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)  # of steps without low bits
+        # Of steps with and without low bits whose step before was alike: a time reaches from the
+        # first bucket of the step before to the step's own.
+        self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
+        self.low_bit_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
+        self.low_bit_steps = 0
+        self._low_bit_bytes = self._low_bit_dense_bytes = 0  # of those steps
+        self._before: tuple[int, bool] | None = None  # the last step, and whether it was dense
         self._unknown = 0
         self._returns = 0
         self._last_return = ""
@@ -53,6 +58,11 @@ class Run:
         return self._history.decisions
 
     @property
+    def low_bit_ratio(self) -> float | None:
+        """Bytes over dense bytes, of the steps with low bits."""
+        return units.ratio(self._low_bit_bytes, self._low_bit_dense_bytes)
+
+    @property
     def is_shadow(self) -> bool:
         return self.summary.shadow_bytes is not None
 
@@ -65,6 +75,7 @@ class Run:
         match event:
             case Attach():
                 self.is_finished = False
+                self._before = None
                 self._history.begin_job()
             case Step():
                 self._add_step(event)
@@ -94,16 +105,12 @@ class Run:
             self.notes.append("There is no detach record: the job still runs, or was killed.")
 
     def _add_step(self, step: Step) -> None:
-        if self.first_step is None or step.step < self.first_step:
-            self.first_step = step.step
         before = self._history.last_step
         if self._history.add_step(step.step):
             self._returns += 1
             self._last_return = f"from {before:,} to {step.step:,}"
             self.columns.cut(step.step)
-        is_dense = all(region.route == DENSE_ROUTE for region in step.regions)
-        if is_dense and step.seconds is not None and step.step != self.first_step:
-            self.dense_seconds.append(step.seconds)
+        self._compare(step)
         cell = self.columns.at(step.step)
         cell.steps += 1
         cell.seconds.add(step.seconds)
@@ -122,6 +129,16 @@ class Run:
             part.norm.add(region.norm)
             part.error.add(region.error)
             part.states[region.reason, region.chosen_route] += 1
+
+    def _compare(self, step: Step) -> None:
+        is_dense = all(region.route == DENSE_ROUTE for region in step.regions)
+        if step.seconds is not None and self._before == (step.step - 1, is_dense):
+            (self.dense_seconds if is_dense else self.low_bit_seconds).append(step.seconds)
+        self._before = step.step, is_dense
+        if not is_dense:
+            self.low_bit_steps += 1
+            self._low_bit_bytes += sum(region.bytes for region in step.regions)
+            self._low_bit_dense_bytes += sum(region.dense_bytes for region in step.regions)
 
 
 def find_files(folder: Path) -> dict[int, Path]:

@@ -63,6 +63,7 @@ class Attach:
     topology: str
     seed: int
     profile: str
+    model: str  # the name of its class; empty where the record does not tell
     link: Link
     regions: tuple[Region, ...]
     parameters: tuple[Parameter, ...]
@@ -238,7 +239,7 @@ def _attach(record: Fields) -> Attach:
                   torch=_text(record, "torch"), backend=_text(record, "backend"),
                   mode=_text(record, "mode"), admit=_text(record, "admit"),
                   topology=_text(record, "topology"), seed=_count(record, "seed"),
-                  profile=_text(record, "profile"), link=_link(link),
+                  profile=_text(record, "profile"), model=_text(record, "model"), link=_link(link),
                   regions=tuple(map(_region, _objects(record, "regions"))),
                   parameters=tuple(map(_parameter, _objects(record, "parameters"))))
 

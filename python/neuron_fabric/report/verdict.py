@@ -1,0 +1,138 @@
+"""Whether low bits paid in a run, in a sentence, and what to do about it.
+
+Step times are measured and compared within the run; where the records hold a prediction alone, the
+sentence says so.
+"""
+
+import math
+import statistics
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from .. import units
+from ..telemetry.records import DENSE_ROUTE, TROUBLE_REASONS
+from .run import Run
+
+LEAST_STEPS = 5  # of each kind, for a comparison
+LEAST_CHANGE = 0.01  # of the step time: less is no difference
+
+_USEFUL = 'admit="useful", the default, uses them only if it predicts a shorter step'
+_ADVICE = {  # of runs in which low bits did not pay, by admit
+    "forced": f"Leave route= out: {_USEFUL}.",
+    "safe": f"Use {_USEFUL}, unless the link of the real job is slower than this one.",
+    "useful": "The cost model expected otherwise: set NF_MODE=off to send everything dense, and "
+              "repeat the comparison on a machine that does nothing else.",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    text: str
+    advice: str
+    kind: str  # "paid", "lost" or "even"
+
+
+def verdict(run: Run) -> Verdict | None:
+    """None for a run without steps."""
+    if not run.summary.steps:
+        return None
+    if run.attach.ranks == 1:
+        return Verdict("A single rank sends nothing: there is nothing to gain here.",
+                       "Attach in jobs of several ranks.", "even")
+    if run.is_shadow:
+        return _shadow(run)
+    if not run.low_bit_steps:
+        return _unused(run)
+    found = _compared(run)
+    locked = [region.name for region in run.summary.regions.values()
+              if region.reason == "locked_out"]
+    if not locked:
+        return found
+    stays = "stays" if len(locked) == 1 else "stay"
+    return Verdict(found.text, f"{found.advice} {_few(locked)} {stays} dense after too many "
+                   "fallbacks: the table of fallbacks says why.", found.kind)
+
+
+def _shadow(run: Run) -> Verdict:
+    summary = run.summary
+    sent = units.percent(units.ratio(summary.shadow_bytes or 0, summary.dense_bytes))
+    dense, low_bit = summary.predicted_exposed_seconds, summary.shadow_exposed_seconds
+    gain = dense - low_bit if dense is not None and low_bit is not None else 0.0
+    step = summary.step_seconds
+    is_gain = gain > LEAST_CHANGE * (step or 0)
+    of_step = f" of {units.seconds(step)}" if step else ""
+    what = f"shortened a step by {units.seconds(gain)}{of_step}" if is_gain else \
+        "would not have shortened a step"
+    text = (f"Shadow mode: everything was sent at full precision. Low bits would have sent {sent} of "
+            f"the dense bytes and {what}, as predicted, not measured.")
+    return Verdict(text, "Unset NF_MODE to use them." if is_gain else
+                   "Nothing is to be gained on this link; set NF_MODE=off.",
+                   "paid" if is_gain else "even")
+
+
+def _unused(run: Run) -> Verdict:
+    regions = [region for region in run.summary.regions.values() if region.route != DENSE_ROUTE]
+    reasons = {region.reason for region in regions}
+    trouble = [f"{region.name}: {region.reason}" for region in regions
+               if region.reason in (*TROUBLE_REASONS, "cool_down")]
+    if not regions:
+        why, advice = ("the profile sends every region at full precision",
+                       "The default profile has low-bit routes; nf calibrate finds your own.")
+    elif trouble:
+        why, advice = (f"signs of trouble kept them off ({_few(trouble)})",
+                       "Look at the charts of these regions, and take a wider route for them.")
+    elif "not_useful" in reasons:
+        why, advice = ("the cost model predicted that they would not shorten a step on this link (a "
+                       "prediction, not a measurement)",
+                       "Nothing to do: gradients travel as plain DDP sends them.")
+    elif reasons == {"warm_up"}:
+        why, advice = "the run did not get past its warm-up", "Train for more steps."
+    else:
+        why, advice = "no region was admitted", "The timeline below has the reasons."
+    return Verdict(f"Low bits were not used in this run: {why}.", advice, "even")
+
+
+def _compared(run: Run) -> Verdict:
+    dense, low_bit = run.dense_seconds, run.low_bit_seconds
+    sent = f"they sent {units.percent(run.low_bit_ratio)} of the dense bytes"
+    unknown = "Whether low bits paid is not known from this run"
+    if len(low_bit) < LEAST_STEPS:
+        return Verdict(f"{unknown}: it has timed {units.counted(len(dense), 'step')} without them "
+                       f"and {len(low_bit):,} with them.", "Train for more steps.", "even")
+    if len(dense) < LEAST_STEPS:
+        others = run.summary.steps - run.low_bit_steps
+        took = units.seconds(statistics.median(low_bit))
+        return Verdict(
+            f"{unknown}: all but {others:,} of its {units.counted(run.summary.steps, 'step')} used "
+            f"them, which leaves nothing to compare with. A step took {took}, and {sent}.",
+            f"Run the same job with NF_MODE=off and hold its step time against {took}.", "even")
+    with_them, without = statistics.median(low_bit), statistics.median(dense)
+    figures = (f"with them a step took {units.seconds(with_them)} (median of "
+               f"{units.counted(len(low_bit), 'step')}), without them {units.seconds(without)} "
+               f"(median of {units.counted(len(dense), 'step')}), both measured here")
+    change = with_them / without - 1
+    noise = 2 * math.hypot(_error_of_median(low_bit), _error_of_median(dense)) / without
+    if abs(change) <= max(LEAST_CHANGE, noise):
+        return Verdict(f"Low bits made no measurable difference to the step time in this run: "
+                       f"{figures}; {sent}.", _advice_if_even(run), "even")
+    if change < 0:
+        return Verdict(f"Low bits paid in this run: {figures}, {units.percent(-change)} less; {sent}.",
+                       "Keep these settings.", "paid")
+    return Verdict(f"Low bits did not pay in this run: {figures}; {sent}.",
+                   _ADVICE.get(run.attach.admit, _ADVICE["useful"]), "lost")
+
+
+def _advice_if_even(run: Run) -> str:
+    change = "set NF_MODE=off" if run.attach.admit == "useful" else 'use admit="useful", the default'
+    return f"Keep them if sending fewer bytes is worth something by itself; otherwise {change}."
+
+
+def _error_of_median(values: Collection[float]) -> float:
+    """Its standard error, from the median deviation, which a few slow steps do not move."""
+    middle = statistics.median(values)
+    deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
+    return 1.2533 * deviation / math.sqrt(len(values))
+
+
+def _few(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
