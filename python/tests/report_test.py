@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from few_records import ATTACH, DETACH, FALLBACK, NOTICE, RUN, step
 
+from neuron_fabric import units
 from neuron_fabric.report import RunError, make_page, read_run
 from neuron_fabric.report.__main__ import main
 from neuron_fabric.report.columns import MOST_COLUMNS, Columns, Spread, StepCell, fewer
@@ -248,6 +249,46 @@ def test_the_loss_of_older_records_is_a_line_over_the_steps_that_have_one():
     lines = re.findall(r'<path class="line " [^>]* d="([^"]*)"', loss_figure(text))
     assert [line.count("L") for line in lines] == [3]
     assert "<h2>Loss</h2><strong>2</strong><p>mean over ranks at step 48</p>" in text
+
+
+def error_figure(budgets):
+    """Of regions that differ in their budgets."""
+    regions = [ATTACH["regions"][0] | {"name": f"region_{place}", "error_budget": budget}
+               for place, budget in enumerate(budgets)]
+    body = step(0)["regions"][0]
+    steps = [step(number, regions=[body | {"name": region["name"]} for region in regions])
+             for number in range(20)]
+    text = page(run_of([ATTACH | {"regions": regions}, *steps]))
+    return text.split("<h3>Error by region</h3>", 1)[1].split("</figure>", 1)[0]
+
+
+@pytest.mark.parametrize("budgets", [[0.1, 0.1, 0.1], [0.1, 0.099, 0.098], [0.1, 0.09, 0.0021],
+                                     [0.1 / 1.01 ** place for place in range(40)]])
+def test_labels_of_budgets_never_overlap(budgets):
+    figure = error_figure(budgets)
+    places = sorted(float(y) for y in re.findall(r'<text class="label limit end"[^>]* y="([^"]*)"',
+                                                 figure))
+    assert len(places) == min(len(set(budgets)), len(places)) >= 1
+    assert all(after - before >= 15 for before, after in zip(places, places[1:]))
+    assert all(10 <= place <= 210 for place in places)
+    for budget in set(budgets):  # also those without room for a label
+        assert f": {units.number(budget)}</title></path>" in figure
+    assert len(places) == len(set(budgets)) or len(places) >= 10
+
+
+# Narrow windows
+
+def test_wide_drawings_scroll_by_themselves_and_nothing_else_is_wide(tmp_path):
+    text = make_page(write(tmp_path, fake_run.records(steps=300)))
+    wide = text.count('<svg viewBox="0 0 1160 ')
+    assert wide == 3
+    assert text.count('<div class="scroll"><svg viewBox="0 0 1160 ') == wide
+    style = text.split("<style>", 1)[1].split("</style>", 1)[0]
+    rules = dict(re.findall(r"^([^{}@\n]+) \{([^{}]*)\}", style, re.M))
+    assert "overflow-wrap: anywhere" in rules["body"]
+    assert "overflow-x" not in rules[".card"]
+    assert "nowrap" not in rules[".key"]
+    assert "overflow-x: auto" in rules[".scroll"]
 
 
 def test_a_mean_of_nothing_is_none():

@@ -112,7 +112,7 @@ def _branches(provenance: dict[str, Any]) -> str:
            f"{''.join(parts)}</svg>")
     return ('<figure class="card wide"><figcaption><h3>What low bits did to the loss</h3><p>of short '
             "branches, above that of dense ones with the same batches; lines reach two standard "
-            f"errors to each side</p></figcaption>{svg}</figure>")
+            f"errors to each side</p></figcaption><div class='scroll'>{svg}</div></figure>")
 
 
 def _branch(row: Row, x: Scale, y: float) -> str:
@@ -166,8 +166,8 @@ def _errors(provenance: dict[str, Any]) -> str:
     return ('<figure class="card wide"><figcaption><h3>Error of summed gradients</h3><p>‖sum − exact‖² '
             "/ ‖exact‖², the mean over the points of dense training where it was measured; chosen "
             f'routes have a ring</p></figcaption><div class="legend">{keys}</div>'
-            f'<svg viewBox="0 0 {WIDTH} {SIZE}" role="img" aria-label="Error by bytes">'
-            f"{''.join(parts)}</svg></figure>")
+            f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {SIZE}" role="img" aria-label="Error by bytes">'
+            f"{''.join(parts)}</svg></div></figure>")
 
 
 def _routes(provenance: dict[str, Any]) -> str:

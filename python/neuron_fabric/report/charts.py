@@ -25,13 +25,15 @@ class Figure:
     about: str
     legend: list[tuple[str, str, str]]  # name, colour, kind: area, line or dashed
     svg: str
+    is_wide: bool = False  # across the page
 
     def html(self) -> str:
         keys = "".join(f'<span class="key"><i class="{kind}" {colour(name)}></i>{escape(text)}'
                        "</span>" for text, name, kind in self.legend)
+        svg = f'<div class="scroll">{self.svg}</div>' if self.is_wide else self.svg
         return (f'<figure class="card"><figcaption><h3>{escape(self.title)}</h3>'
                 f"<p>{escape(self.about)}</p></figcaption>"
-                f'<div class="legend">{keys}</div>{self.svg}</figure>')
+                f'<div class="legend">{keys}</div>{svg}</figure>')
 
 
 def route_colours(run: Run) -> dict[str, str]:
@@ -128,7 +130,7 @@ def _bytes(run: Run, columns: Columns) -> Figure:
 
     plot.strips(_strips(columns, text))
     return Figure("Bytes by route", "sent by this rank in a step", legend,
-                  plot.svg("Bytes by route over steps"))
+                  plot.svg("Bytes by route over steps"), is_wide=True)
 
 
 def _time(run: Run, columns: Columns) -> Figure:
@@ -248,9 +250,11 @@ def _draw_budgets(plot: Plot, budgets: dict[str, float], colours: dict[str, str]
     for name, budget in budgets.items():
         by_level.setdefault(budget, []).append(name)
     for budget, names in by_level.items():
-        whose = "budget" if len(by_level) == 1 else f"budget of {_names(names)}"
-        plot.level(budget, colours[names[0]] if len(names) == 1 < len(by_level) else "text",
-                   f"{whose}: {units.number(budget)}")
+        is_only, amount = len(by_level) == 1, units.number(budget)
+        short = [name if len(name) <= 20 else f"{name[:19]}…" for name in names]
+        plot.level(budget, "text" if is_only or len(names) > 1 else colours[names[0]],
+                   f"budget: {amount}" if is_only else f"budget of {_names(short)}: {amount}",
+                   f"budget of {_names(names)}: {amount}")
 
 
 def _names(names: Sequence[str]) -> str:

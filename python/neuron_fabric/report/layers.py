@@ -54,9 +54,10 @@ def layers(run: Run) -> str:
                    for route, values in sorted(by_route.items(), key=lambda item: -item[1]))
     return ('<figure class="card wide"><figcaption><h3>Which layers travel how</h3><p>areas are '
             "numbers of values; colours are the routes of the profile, once admitted</p>"
-            f'</figcaption><div class="legend">{keys}</div><svg viewBox="0 0 {WIDTH} {HEIGHT}" '
+            f'</figcaption><div class="legend">{keys}</div>'
+            f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'role="img" aria-label="Parameters by region and route">'
-            f'{"".join(_map(parameters, colours, total))}</svg>'
+            f'{"".join(_map(parameters, colours, total))}</svg></div>'
             f"{_parameter_table(parameters, colours, total)}</figure>")
 
 

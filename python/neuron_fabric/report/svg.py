@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 PALE = frozenset({"dense", "faint", "orange", "pink", "sky"})  # colours that need dark letters
+LABEL_GAP = 16  # between the labels of two limits
 Point = tuple[float, float | None]  # step, value; no value is a gap
 Span = tuple[float, float | None, float | None]  # step, least, most
 
@@ -90,6 +91,7 @@ class Plot:
         self.y = Scale(values[0], values[1], height - self.BOTTOM, self.TOP, is_log)
         self._parts: list[str] = []
         self._over: list[str] = []
+        self._limits: list[tuple[float, str]] = []  # where a label should be, and its text
         self._draw_axes(axis_format(unit, values[1]))
 
     def _draw_axes(self, text: Callable[[float], str]) -> None:
@@ -138,14 +140,22 @@ class Plot:
             lower = "L".join(self._place(step, low) for step, low, _ in reversed(run))
             self._parts.append(f'<path class="{kind}" {colour(name)} d="M{upper}L{lower}Z"/>')
 
-    def level(self, value: float, name: str, label: str) -> None:
-        """A limit, across the whole plot."""
+    def level(self, value: float, name: str, label: str, title: str) -> None:
+        """A limit, across the whole plot; a pointer finds the title."""
         if self.y.low <= value <= self.y.high:
             y = self.y(value)
             self._over.append(f'<path class="line dashed" {colour(name)} '
-                              f'd="M{self.x.a} {y:.1f}H{self.x.b}"/>'
-                              f'<text class="label end" x="{self.x.b}" y="{y - 4:.1f}">'
-                              f"{escape(label)}</text>")
+                              f'd="M{self.x.a} {y:.1f}H{self.x.b}"><title>{escape(title)}</title>'
+                              "</path>")
+            self._limits.append((y - 4, label))
+
+    def _limit_labels(self) -> list[str]:
+        """Beside their lines, or as near as the others allow; the first ones, where not all fit."""
+        top, bottom = self.y.b + 2, self.y.a
+        labels = sorted(self._limits[:int((bottom - top) / LABEL_GAP)])
+        places = spread_out([y for y, _ in labels], top, bottom, LABEL_GAP)
+        return [f'<text class="label limit end" x="{self.x.b}" y="{y:.1f}">{escape(text)}</text>'
+                for y, (_, text) in zip(places, labels)]
 
     def marks(self, marks: Iterable[tuple[int, str]], name: str) -> None:
         """Thin uprights at steps, with what happened there; one where several share a pixel."""
@@ -176,7 +186,18 @@ class Plot:
 
     def svg(self, label: str) -> str:
         return (f'<svg viewBox="0 0 {self.width} {self.height}" role="img" '
-                f'aria-label="{escape(label)}">{"".join(self._parts + self._over)}</svg>')
+                f'aria-label="{escape(label)}">{"".join(self._parts + self._over + self._limit_labels())}'
+                "</svg>")
+
+
+def spread_out(places: Sequence[float], low: float, high: float, gap: float) -> list[float]:
+    """Ascending places within low..high, moved no further than it takes to be `gap` apart."""
+    result: list[float] = []
+    for place in places:
+        result.append(max(place, result[-1] + gap if result else low))
+    for at in reversed(range(len(result))):
+        result[at] = min(result[at], result[at + 1] - gap if at + 1 < len(result) else high)
+    return result
 
 
 def _few(texts: list[str], most: int = 6) -> str:

@@ -88,8 +88,8 @@ def timeline(run: Run) -> str:
         about += f"; {left_out} more regions are in the table below"
     return ('<figure class="card wide"><figcaption><h3>Admission</h3>'
             f"<p>{escape(about)}</p></figcaption>{_legend(kinds)}"
-            f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Admission of regions over '
-            f'steps">{"".join(parts)}</svg></figure>')
+            f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {height}" role="img" '
+            f'aria-label="Admission of regions over steps">{"".join(parts)}</svg></div></figure>')
 
 
 def _legend(kinds: set[str]) -> str:
@@ -120,7 +120,7 @@ def _row(x: Scale, top: float, name: str, row: list[Segment], decisions: list[De
          ) -> Iterator[str]:
     middle = top + ROW - 10 - BAR / 2
     yield (f'<text class="name end" x="{LEFT - 10}" y="{middle + 4:.1f}">'
-           f"{escape(_shorten(name, 18))}<title>{escape(name)}</title></text>")
+           f"{escape(_shorten(name, 15))}<title>{escape(name)}</title></text>")
     for segment in row:
         yield _bar(x, middle, name, segment)
     yield from _dots(x, middle + BAR / 2 + 3, [d for d in decisions if not d.is_fallback])
