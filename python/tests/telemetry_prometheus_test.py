@@ -1,13 +1,19 @@
 """What Prometheus reads of a run."""
 
+import contextlib
+import socket
+import threading
+import time
 import urllib.error
 import urllib.request
 
 import pytest
 from few_records import ATTACH, RUN, step, unwatched
 
+from neuron_fabric.telemetry import prometheus
 from neuron_fabric.telemetry.metrics import Metrics
-from neuron_fabric.telemetry.prometheus import PrometheusFile, PrometheusServer, parse_address
+from neuron_fabric.telemetry.prometheus import (HANDLER_THREAD, MOST_CONNECTIONS, MOST_REQUEST_BYTES,
+                                                PrometheusFile, PrometheusServer, parse_address)
 
 METRICS = r"""# HELP neuron_fabric_info What runs; always 1.
 # TYPE neuron_fabric_info gauge
@@ -123,8 +129,109 @@ def test_metrics_are_served_and_nothing_else_is():
         urllib.request.urlopen(f"{url}/metrics", timeout=10)
 
 
-@pytest.mark.parametrize("target, address", [(9400, ("", 9400)), ("9400", ("", 9400)),
-                                             (":9400", ("", 9400)),
+def scrape(server, timeout=10):
+    url = "http://{}:{}/metrics".format(*server.address)
+    with urllib.request.urlopen(url, timeout=timeout) as answer:
+        return answer.read().decode()
+
+
+@contextlib.contextmanager
+def serving(target="127.0.0.1:0"):
+    server = PrometheusServer(target)
+    server.write(step(0))
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def handler_threads():
+    return sum(thread.name == HANDLER_THREAD for thread in threading.enumerate())
+
+
+def is_closed_by_peer(connection, seconds):
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+@pytest.mark.parametrize("target", [0, "0", ":0"])
+def test_a_port_alone_is_served_to_this_machine_alone(target):
+    with serving(target) as server:
+        assert server.address[0] == "127.0.0.1"
+        assert "neuron_fabric_step 0" in scrape(server)
+
+
+def test_all_interfaces_are_served_where_they_are_named():
+    with serving("0.0.0.0:0") as server:
+        assert server.address[0] == "0.0.0.0"
+        assert "neuron_fabric_step 0" in scrape(server)
+
+
+def test_idle_connections_neither_stop_a_scrape_nor_hold_a_thread_each():
+    with serving() as server, contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(server.address, timeout=10))
+                for _ in range(3 * MOST_CONNECTIONS)]
+        assert "neuron_fabric_step 0" in scrape(server)
+        assert handler_threads() <= MOST_CONNECTIONS
+        # The oldest went first.
+        assert all(is_closed_by_peer(connection, 10) for connection in idle[:MOST_CONNECTIONS])
+        assert not is_closed_by_peer(idle[-1], 0.05)
+
+
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_connection_ends_in_time_also_where_it_sends_a_byte_now_and_then(monkeypatch, drips):
+    monkeypatch.setattr(prometheus, "CONNECTION_SECONDS", 0.5)
+    with serving() as server, socket.create_connection(server.address, timeout=10) as slow:
+        deadline = time.monotonic() + 10
+        is_over = False
+        while not is_over and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                slow.sendall(b"G" if drips else b"")
+            is_over = is_closed_by_peer(slow, 0.1)
+        assert is_over
+        assert "neuron_fabric_step 0" in scrape(server)
+    assert handler_threads() == 0
+
+
+@pytest.mark.parametrize("request_text", [
+    b"GET /" + b"x" * 3 * MOST_REQUEST_BYTES, b"G" * 3 * MOST_REQUEST_BYTES,
+    b"GET /metrics HTTP/1.0\r\n" + b"X-Name: " + b"y" * 3 * MOST_REQUEST_BYTES,
+    b"GET /metrics HTTP/1.0\r\n" + b"X-Name: y\r\n" * MOST_REQUEST_BYTES])
+def test_a_request_that_is_too_long_is_refused(request_text):
+    with serving() as server, socket.create_connection(server.address, timeout=10) as client:
+        with contextlib.suppress(ConnectionError):
+            client.sendall(request_text)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while part := client.recv(4096):
+                answer += part
+        assert b"neuron_fabric_step" not in answer
+        assert answer == b"" or answer.startswith(b"HTTP/1.0 431 ")
+        assert "neuron_fabric_step 0" in scrape(server)
+
+
+def test_closing_does_not_wait_for_idle_connections():
+    server = PrometheusServer("127.0.0.1:0")
+    with socket.create_connection(server.address, timeout=10) as idle:
+        scrape(server)  # it has been accepted by then
+        begin = time.monotonic()
+        server.close()
+        assert time.monotonic() - begin < 5
+        assert is_closed_by_peer(idle, 10)
+    assert handler_threads() == 0
+
+
+LOOPBACK = "127.0.0.1"
+
+
+@pytest.mark.parametrize("target, address", [(9400, (LOOPBACK, 9400)), ("9400", (LOOPBACK, 9400)),
+                                             (":9400", (LOOPBACK, 9400)),
+                                             ("0.0.0.0:9400", ("0.0.0.0", 9400)),
                                              ("127.0.0.1:0", ("127.0.0.1", 0)),
                                              ("[::1]:9400", ("::1", 9400))])
 def test_addresses(target, address):

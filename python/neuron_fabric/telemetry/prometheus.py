@@ -1,11 +1,15 @@
 """Telemetry for Prometheus: served over HTTP, or in a file for the textfile collector of
 node_exporter."""
 
+import contextlib
+import http.client
 import socket
 import socketserver
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import time
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 from ..files import write_whole
 from .metrics import Metrics
@@ -13,38 +17,121 @@ from .stream import Reader, Record
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FILE_ENDING = ".prom"  # the only files that the collector looks at
+LOOPBACK = "127.0.0.1"
+MOST_CONNECTIONS = 16
+CONNECTION_SECONDS = 10.0  # from accepting a connection to closing it
+JOIN_SECONDS = 1.0  # for the thread of a connection that was shut down
+MOST_REQUEST_BYTES = 16 * 1024  # with all headers
+HANDLER_THREAD = "nf-prometheus-request"
 
 
 def parse_address(target: int | str) -> tuple[str, int]:
-    """9400, "9400", ":9400", "127.0.0.1:9400" or "[::1]:9400" as host and port; no host is all of
-    them. Raises ValueError."""
+    """9400, "9400", ":9400", "0.0.0.0:9400" or "[::1]:9400" as host and port; no host is loopback.
+    Raises ValueError."""
     host, _, port = str(target).rpartition(":")
     if isinstance(target, bool) or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"prometheus={target!r} is no port (9400), no address (127.0.0.1:9400) "
                          f"and no file (run{FILE_ENDING})")
-    return host.strip("[]"), int(port)
+    return host.strip("[]") or LOOPBACK, int(port)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(socketserver.TCPServer):
+    """One thread per connection, and few connections: a new one beyond MOST_CONNECTIONS ends the
+    oldest, and none lasts longer than CONNECTION_SECONDS, whatever it sends."""
+
+    allow_reuse_address = True
+    request_queue_size = 64
 
     def __init__(self, address: tuple[str, int], metrics: "PrometheusServer"):
         self.metrics = metrics
+        self._lock = threading.Lock()
+        self._connections: dict[socket.socket, tuple[float, threading.Thread]] = {}  # oldest first
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
 
-    def server_bind(self) -> None:
-        # HTTPServer's own asks the name service for this host, which may take seconds.
-        socketserver.TCPServer.server_bind(self)
+    def process_request(self, request: socket.socket, client_address: object) -> None:
+        with self._lock:
+            oldest = list(self._connections)[:len(self._connections) - MOST_CONNECTIONS + 1]
+        self._end(oldest)
+        thread = threading.Thread(target=self._handle, args=(request, client_address),
+                                  name=HANDLER_THREAD, daemon=True)
+        with self._lock:
+            thread.start()  # first: it may fail
+            self._connections[request] = time.monotonic(), thread
+
+    def _handle(self, request: socket.socket, client_address: object) -> None:
+        try:
+            self.finish_request(request, client_address)
+        except Exception:  # noqa: BLE001
+            self.handle_error(request, client_address)
+        finally:
+            with self._lock:
+                self._connections.pop(request, None)
+            self.shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A scraper that hung up is no concern of the job."""
 
+    def service_actions(self) -> None:
+        """Called by serve_forever() several times a second."""
+        limit = time.monotonic() - CONNECTION_SECONDS
+        with self._lock:
+            late = [request for request, (begin, _) in self._connections.items() if begin < limit]
+        self._end(late)
+
+    def _end(self, requests: list[socket.socket]) -> None:
+        """Their threads read the end of the stream, close them and finish."""
+        with self._lock:
+            threads = [self._connections.pop(request)[1] for request in requests
+                       if request in self._connections and _shut_down(request)]
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+
+    def server_close(self) -> None:
+        super().server_close()
+        with self._lock:
+            requests = list(self._connections)
+        self._end(requests)
+
+
+def _shut_down(request: socket.socket) -> bool:
+    with contextlib.suppress(OSError):  # the peer was faster
+        request.shutdown(socket.SHUT_RDWR)
+    return True
+
+
+class _Bounded:
+    """Lines of a request, until they are too many bytes together."""
+
+    def __init__(self, file: Any):
+        self._file = file
+        self._left = MOST_REQUEST_BYTES
+
+    def readline(self, _: int = -1) -> bytes:
+        line = self._file.readline(self._left + 1)
+        self._left -= len(line)
+        if self._left < 0:
+            raise http.client.LineTooLong("request")
+        return line
+
+    def close(self) -> None:
+        self._file.close()
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    timeout = 10  # seconds, for a scraper that says nothing
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = _Bounded(self.rfile)  # type: ignore[assignment]
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except http.client.LineTooLong:
+            self.requestline, self.request_version, self.command = "", "HTTP/1.0", ""
+            self.send_error(431)
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != "/metrics":
@@ -62,7 +149,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class PrometheusServer(Reader):
-    """Serves http://HOST:PORT/metrics. Port 0 takes any; `address` says which."""
+    """Serves http://HOST:PORT/metrics, on loopback unless a host is named. Port 0 takes any;
+    `address` says which."""
 
     def __init__(self, target: int | str):
         self._metrics = Metrics()
