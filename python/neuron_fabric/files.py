@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from pathlib import Path
 def whole_file(path: str | os.PathLike) -> Iterator[Path]:
     """A place to write to, which then becomes the file: whoever reads meanwhile, or comes after an
     interruption, finds the file of before. Raises OSError, and leaves nothing behind on any error; a
-    process that is killed leaves NAME.PID.part."""
+    process that is killed leaves NAME.TOKEN.part. The token cannot be guessed, so that nobody else
+    who writes to the folder can put a link in its place."""
     path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o666))
     try:
         yield part
         os.replace(part, path)
