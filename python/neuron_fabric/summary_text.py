@@ -82,7 +82,8 @@ def _regions(regions: "Iterable[RegionSummary]", is_shadow: bool) -> str:
     """In shadow mode, what was sent is full precision everywhere: a ratio would mislead."""
     rows = [["region", *(["profile's route", "sent as"] if is_shadow else ["route", "now"]), "reason",
              "low bit if on" if is_shadow else "low bit", "sent",
-             *([] if is_shadow else ["ratio"]), "norm", "error", "budget", "fallbacks"]]
+             *([] if is_shadow else ["ratio"]), "norm", "quantisation error",
+             "budget", "fallbacks"]]
     for region in regions:
         ratio = [] if is_shadow else [_ratio(region.bytes_ratio)]
         rows.append([region.name, region.route, region.route_now, region.reason,

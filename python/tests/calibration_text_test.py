@@ -22,9 +22,9 @@ OUTCOME = {
 
 def test_the_tables():
     assert text.tables(OUTCOME) == """\
-region  route        of its bytes     error  slope  signs kept        harm alone
-body    g_binary              5 %  4.00e-01  0.900        75 %          diverged
-        waterfill:4          13 %         -      -           -  +0.0123 ± 0.0040  chosen
+region  route        of its bytes  error of the sum  slope  signs kept        harm alone
+body    g_binary              5 %          4.00e-01  0.900        75 %          diverged
+        waterfill:4          13 %                 -      -           -  +0.0123 ± 0.0040  chosen
 
 routes            from         bytes              harm  pairs
 body=waterfill:4  checkpoint  12.5 %  +0.0123 ± 0.0040      2  within the target, chosen"""

@@ -44,6 +44,9 @@ def test_the_page_tells_what_was_tried_and_chosen(tmp_path):
     assert "+0.0040 ± 0.0020" in page
     assert "diverged" in page
     assert "first steps: backbone=g_ternary" in page
+    assert "<h3>Error of the sum (vnmse)</h3>" in page
+    assert "error of the sum</th>" in page
+    assert "quantisation error" not in page.lower()  # that is of a rank's own gradient
     # A dot a branch that ended, and one a route whose error was measured.
     assert len(re.findall("<circle", page)) == 3 + 2
 

@@ -104,7 +104,7 @@ def test_the_page_shows_every_region_parameter_reason_and_fallback(tmp_path, mod
         assert f'data-key="{float(decision["step"])}">{decision["step"]:,}</td>' in text
     assert fake_run.NOTICE in text
     for title in ("Admission", "Bytes by route", "Step time", "Loss", "Gradient norm by region",
-                  "Error by region", "Which layers travel how", "Regions", "Fallbacks"):
+                  "Quantisation error by region", "Which layers travel how", "Regions", "Fallbacks"):
         assert f"{title}</h3>" in text
     assert ("low bits would send" in text) == (mode == "shadow")
     assert "budget of mlp: 0.02" in text
@@ -259,7 +259,7 @@ def error_figure(budgets):
     steps = [step(number, regions=[body | {"name": region["name"]} for region in regions])
              for number in range(20)]
     text = page(run_of([ATTACH | {"regions": regions}, *steps]))
-    return text.split("<h3>Error by region</h3>", 1)[1].split("</figure>", 1)[0]
+    return text.split("<h3>Quantisation error by region</h3>", 1)[1].split("</figure>", 1)[0]
 
 
 @pytest.mark.parametrize("budgets", [[0.1, 0.1, 0.1], [0.1, 0.099, 0.098], [0.1, 0.09, 0.0021],

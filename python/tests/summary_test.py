@@ -19,9 +19,9 @@ sent 5.25 kB where dense is 32.9 kB, ratio 0.160
 step 250 ms, exposed 125 ms, predicted 62.5 ms (medians of 2 steps)
 warnings: 1, the last: mind the gap
 
-region  route        now          reason    low bit     sent  ratio  norm  error  budget  fallbacks
-body    waterfill:5  waterfill:5  admitted    100 %  5.12 kB  0.156   0.5  0.002     0.1          1
-head    fp32         fp32         admitted      0 %    128 B  1.000     2      -       -          0
+region  route        now          reason    low bit     sent  ratio  norm  quantisation error  budget  fallbacks
+body    waterfill:5  waterfill:5  admitted    100 %  5.12 kB  0.156   0.5               0.002     0.1          1
+head    fp32         fp32         admitted      0 %    128 B  1.000     2                   -       -          0
 
 fallbacks
 step  region  reason

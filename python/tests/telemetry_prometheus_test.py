@@ -61,7 +61,7 @@ neuron_fabric_region_state{region="body",route="waterfill:5",reason="admitted"} 
 # TYPE neuron_fabric_region_norm gauge
 neuron_fabric_region_norm{region="a \"b\"\\c\nd"} 2.0
 neuron_fabric_region_norm{region="body"} 0.5
-# HELP neuron_fabric_region_error Squared error of the region's route over squared norm.
+# HELP neuron_fabric_region_error Quantisation error of the region's route, sampled: squared, over the squared norm.
 # TYPE neuron_fabric_region_error gauge
 neuron_fabric_region_error{region="body"} 0.002
 # HELP neuron_fabric_region_error_budget The most that region_error may be.

@@ -12,7 +12,7 @@ def tables(outcome: dict[str, Any]) -> str:
 
 
 def _routes(outcome: dict[str, Any]) -> str:
-    rows = [["region", "route", "of its bytes", "error", "slope", "signs kept", "harm alone", ""]]
+    rows = [["region", "route", "of its bytes", "error of the sum", "slope", "signs kept", "harm alone", ""]]
     before = ""
     for row in outcome["routes"]:
         rows.append([

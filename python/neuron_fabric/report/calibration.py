@@ -155,7 +155,7 @@ def _errors(provenance: dict[str, Any]) -> str:
                  "bytes up, of the region's dense bytes</text>")
     for row, share in zip(rows, shares, strict=True):
         ring = ' stroke="var(--text)" stroke-width="2"' if row["chosen"] else ""
-        words = f"{row['region']} {row['route']}: error {row['error']:.2e}"
+        words = f"{row['region']} {row['route']}: error of the sum {row['error']:.2e}"
         parts.append(f'<circle class="area" {colour(shade[row["region"]])}{ring} cx="{x(share):.1f}" '
                      f'cy="{y(row["error"]):.1f}" r="6"><title>{escape(words)}</title></circle>')
     last = {row["route"]: share for row, share in zip(rows, shares, strict=True)}
@@ -163,10 +163,11 @@ def _errors(provenance: dict[str, Any]) -> str:
               for route, share in last.items()]
     keys = "".join(f'<span class="key"><i class="area" {colour(shade[region])}></i>{escape(region)}'
                    "</span>" for region in regions)
-    return ('<figure class="card wide"><figcaption><h3>Error of summed gradients</h3><p>‖sum − exact‖² '
+    return ('<figure class="card wide"><figcaption><h3>Error of the sum (vnmse)</h3><p>‖sum − exact‖² '
             "/ ‖exact‖², the mean over the points of dense training where it was measured; chosen "
             f'routes have a ring</p></figcaption><div class="legend">{keys}</div>'
-            f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {SIZE}" role="img" aria-label="Error by bytes">'
+            f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {SIZE}" role="img" '
+            'aria-label="Error of the sum by bytes">'
             f"{''.join(parts)}</svg></div></figure>")
 
 
@@ -181,5 +182,6 @@ def _routes(provenance: dict[str, Any]) -> str:
             Cell.number(row["slope"], units.number(row["slope"])),
             Cell.number(row["agreement"], units.percent(row["agreement"])),
             Cell.number(row["harm"], _harm(row)), Cell.text("chosen" if row["chosen"] else "")])
-    head = ["region", "route", "of its bytes", "error", "slope", "signs kept", "harm alone", ""]
+    head = ["region", "route", "of its bytes", "error of the sum", "slope", "signs kept",
+            "harm alone", ""]
     return (f'<section class="card wide"><h3>Regions and routes</h3>{table(head, rows)}</section>')

@@ -236,8 +236,9 @@ def _by_region(run: Run, columns: Columns, what: str) -> Figure | None:
     legend += [(f"{faint} smaller", "faint", "line")] if faint else []
     legend += [("budget", "text", "dashed")] if budgets else []
     title, about = {"norm": ("Gradient norm by region", "of the reduced gradient"),
-                    "error": ("Error by region", "‖g − Q(g)‖² / ‖g‖² that the route makes, or "
-                                                 "would make, of a sample")}[what]
+                    "error": ("Quantisation error by region",
+                              "‖g − Q(g)‖² / ‖g‖² of a rank's own gradient, sampled: what the route "
+                              "does, or would do, to it")}[what]
     return Figure(title, about, legend + _fallback_key(run), plot.svg(f"{title} over steps"))
 
 

@@ -148,5 +148,5 @@ def region_table(run: Run) -> str:
             Cell.number(region.error_budget, units.number(region.error_budget)),
             Cell.number(region.fallbacks, str(region.fallbacks))])
     return table(["region", "route", "at the end", "reason", "values", "share",
-                  "low-bit steps", "sent", "of dense", "norm", "error", "budget", "fallbacks"],
-                 rows)
+                  "low-bit steps", "sent", "of dense", "norm", "quantisation error", "budget",
+                  "fallbacks"], rows)

@@ -244,6 +244,6 @@ def _footer(run: Run) -> str:
     if width > 1:
         notes += (f"<li>Plots have one column for {width:,} steps: lines are means, bands reach "
                   "from the least to the most.</li>")
-    notes += (f"<li>Bytes and step times are those of rank {run.rank}; norms, errors and "
-              "decisions are the same on every rank.</li>")
+    notes += (f"<li>Bytes and step times are those of rank {run.rank}; norms, quantisation "
+              "errors and decisions are the same on every rank.</li>")
     return f"<footer><ul>{notes}</ul></footer>"

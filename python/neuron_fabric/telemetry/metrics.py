@@ -22,7 +22,8 @@ _METRICS = {  # name without prefix: type, help
     "shadow_bytes_total": ("counter", "In shadow mode: bytes that low-bit routes would send."),
     "region_state": ("gauge", "How a region travels and why; 1 for what holds now."),
     "region_norm": ("gauge", "Norm of the region's reduced gradient."),
-    "region_error": ("gauge", "Squared error of the region's route over squared norm."),
+    "region_error": ("gauge", "Quantisation error of the region's route, sampled: squared, over the "
+                     "squared norm."),
     "region_error_budget": ("gauge", "The most that region_error may be."),
     "non_finite_values_total": ("counter", "Values of reduced gradients that were not finite."),
     "decisions_total": ("counter", "Changes of a region's reason, by the new one."),
