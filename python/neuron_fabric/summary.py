@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import units
-from .summary_text import text
+from .summary_text import parameters_text, text
 from .telemetry.records import (CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
                                 parse)
 from .telemetry.stream import Reader, Record
@@ -152,6 +152,10 @@ class Summary:
 
     def __str__(self) -> str:
         return text(self)
+
+    def describe(self) -> str:
+        """One line per parameter: its size, region, the profile's route, the route in use and why."""
+        return parameters_text(self)
 
     def _add_attach(self, attach: Attach) -> None:
         self.attach, self.mode = attach, attach.mode

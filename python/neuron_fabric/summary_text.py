@@ -26,6 +26,22 @@ def text(summary: "Summary") -> str:
     return "\n\n".join(filter(None, blocks))
 
 
+def parameters_text(summary: "Summary") -> str:
+    if summary.mode == "off":
+        return OFF
+    if not summary.attach or not summary.attach.parameters:
+        return "no parameters yet"
+    at_start = {region.name: region.route for region in summary.attach.regions}
+    rows = [["parameter", "region", "profile's route", "now", "reason", "values"]]
+    for parameter in summary.attach.parameters:
+        region = summary.regions[parameter.region]
+        is_small = parameter.route != at_start[parameter.region]  # dense, whatever its region
+        rows.append([parameter.name, parameter.region, parameter.route if is_small else region.route,
+                     parameter.route if is_small else region.route_now or "-",
+                     "small" if is_small else region.reason or "-", f"{parameter.values:,}"])
+    return align(rows, left=5)
+
+
 def _head(summary: "Summary") -> str:
     lines = []
     if attach := summary.attach:

@@ -113,6 +113,31 @@ def test_the_mode_is_that_of_the_job():
     assert Summary.of([ATTACH]).to_dict()["mode"] == "on"
 
 
+PARAMETERS = [{"name": "body.weight", "region": "body", "values": 4000, "route": "waterfill:5"},
+              {"name": "body.bias", "region": "body", "values": 96, "route": "fp32"},
+              {"name": "head.weight", "region": "head", "values": 16, "route": "fp32"}]
+
+
+def test_parameters_are_described_with_the_route_in_use_and_its_reason():
+    attach = PLAIN[0] | {"parameters": PARAMETERS}
+    dense = json.loads(json.dumps(PLAIN[1]))
+    dense["regions"][0] |= {"route": "fp32", "reason": "not_useful"}
+    assert Summary.of([attach, dense]).describe() == """\
+parameter    region  profile's route  now   reason      values
+body.weight  body    waterfill:5      fp32  not_useful   4,000
+body.bias    body    fp32             fp32  small           96
+head.weight  head    fp32             fp32  admitted        16"""
+    assert Summary.of([attach, PLAIN[1]]).describe().splitlines()[1].split() == [
+        "body.weight", "body", "waterfill:5", "waterfill:5", "admitted", "4,000"]
+
+
+def test_before_the_first_step_no_route_is_in_use():
+    lines = Summary.of([PLAIN[0] | {"parameters": PARAMETERS}]).describe().splitlines()
+    assert lines[1].split() == ["body.weight", "body", "waterfill:5", "-", "-", "4,000"]
+    assert Summary(mode="off").describe().startswith("NF_MODE is off")
+    assert Summary().describe() == "no parameters yet"
+
+
 def test_one_rank_sends_nothing_and_has_no_ratio():
     alone = step(0)
     for region in alone["regions"]:
