@@ -72,6 +72,11 @@ def test_the_step_at_which_routes_change_is_timed_with_neither():
     assert (len(run.dense_seconds), len(run.low_bit_seconds)) == (19, 79)
 
 
+def test_of_a_long_run_the_last_steps_count():
+    text = verdict(run_with(LOW_BIT, steps=1200)).text
+    assert "with them a step took 143 ms (median of the last 1,000 steps)" in text
+
+
 def test_without_a_dense_step_nothing_is_claimed():
     found = verdict(run_with(LOW_BIT, admit="forced", warm_up=0))
     assert found.kind == "even"

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from .. import units
+from ..summary import RECENT_STEPS
 from ..telemetry.records import DENSE_ROUTE, TROUBLE_REASONS
 from .run import Run
 
@@ -108,8 +109,8 @@ def _compared(run: Run) -> Verdict:
             f"Run the same job with NF_MODE=off and hold its step time against {took}.", "even")
     with_them, without = statistics.median(low_bit), statistics.median(dense)
     figures = (f"with them a step took {units.seconds(with_them)} (median of "
-               f"{units.counted(len(low_bit), 'step')}), without them {units.seconds(without)} "
-               f"(median of {units.counted(len(dense), 'step')}), both measured here")
+               f"{_steps(low_bit)}), without them {units.seconds(without)} (median of "
+               f"{_steps(dense)}), both measured here")
     change = with_them / without - 1
     noise = 2 * math.hypot(_error_of_median(low_bit), _error_of_median(dense)) / without
     if abs(change) <= max(LEAST_CHANGE, noise):
@@ -120,6 +121,11 @@ def _compared(run: Run) -> Verdict:
                        "Keep these settings.", "paid")
     return Verdict(f"Low bits did not pay in this run: {figures}; {sent}.",
                    _ADVICE.get(run.attach.admit, _ADVICE["useful"]), "lost")
+
+
+def _steps(seconds: Collection[float]) -> str:
+    is_all = len(seconds) < RECENT_STEPS
+    return ("" if is_all else "the last ") + units.counted(len(seconds), "step")
 
 
 def _advice_if_even(run: Run) -> str:
