@@ -1,7 +1,11 @@
 // What is measured at a shared-memory reducer, but not how long it takes.
 #include "nf/replay_shared.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace nf::cli {
 namespace {
@@ -16,6 +20,18 @@ TEST(ReplayShared, TimesTheWholeSumAndItsReduction) {
       EXPECT_GT(sum->whole, sum->reduce);
     }
   }
+}
+
+TEST(ReplayShared, LeavesAloneWhatHasANameThatCanBeGuessed) {
+  const std::string guess = fmt::format("/nf_replay_{}", getpid());
+  const int file = shm_open(guess.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(ftruncate(file, 1), 0);
+  close(file);
+  const BucketTraffic bucket{.step = 0, .values = 1000, .low_bit_values = 900};
+  const auto sum = measure_shared_sum("g_binary", 2, bucket, 1);
+  EXPECT_TRUE(sum) << sum.status().message();
+  EXPECT_EQ(shm_unlink(guess.c_str()), 0) << "it is gone";
 }
 
 TEST(ReplayShared, FailsOnWhatNoReducerKnows) {

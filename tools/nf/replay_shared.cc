@@ -1,11 +1,12 @@
 #include "nf/replay_shared.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,12 @@ constexpr int kWarmUps = 2;
 // Of a rank's processor, between two sums: enough for ranks that share cores to come one after the
 // other, as from a backward pass, and for those that wait to fall asleep.
 constexpr double kComputeSeconds = 0.01;
+
+// Of shared memory, which all users of the machine see.
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("replay-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
 
 double processor_seconds() {
   timespec time = {};
@@ -114,7 +121,7 @@ Expected<SharedSum> measure_shared_sum(const std::string& codec, std::uint32_t w
                                        const BucketTraffic& bucket, int repeat) {
   Expected<DenseSockets> sockets = DenseSockets::create(workers);
   if (!sockets) return sockets.status();
-  const std::string name = fmt::format("replay_{}", getpid());
+  const std::string name = random_name();
   const auto sums = static_cast<std::size_t>(kWarmUps) + static_cast<std::size_t>(repeat);
   const auto samples =
       run_rank_processes(workers, 2 * sums, [&](std::uint32_t rank, std::span<double> own) {
