@@ -19,6 +19,7 @@ _HOMES = {
     "hook": "comm_hook",
     "Profile": "profile",
     "Summary": "summary",
+    "write_shapes": "shapes",
 }
 
 __all__ = ["__version__", *_HOMES]

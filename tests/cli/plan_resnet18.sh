@@ -4,4 +4,3 @@ nf plan --shapes "$shapes" --json |
   python3 "$CASES/json_lines.py" route codec parameters values codes_ratio
 nf plan --shapes "$shapes" --route "*=g_ternary" --route "fc.*=fp32" --json |
   python3 "$CASES/json_lines.py" route codec parameters values codes_ratio
-"$CASES/../../scripts/resnet18_shapes.py" | diff - "$shapes"
