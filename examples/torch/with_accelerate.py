@@ -1,4 +1,5 @@
-"""NEURON-Fabric under Accelerate: prepare() wraps the model, attach() takes what it returns.
+"""NEURON-Fabric under Accelerate: prepare() wraps the model, attach() takes what it returns. Its state
+is then in the checkpoints of save_state().
 
     pip install accelerate
     torchrun --standalone --nproc-per-node 2 examples/torch/with_accelerate.py
@@ -10,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-import neuron_fabric as nf
+from neuron_fabric.integrations.accelerate import attach
 
 STEPS = int(os.environ.get("STEPS", "100"))
 
@@ -23,7 +24,7 @@ def main() -> None:
         torch.randn(32 * accelerator.num_processes * STEPS, 64), batch_size=32)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
     model, optimizer, data = accelerator.prepare(net, optimizer, data)
-    fabric = nf.attach(model, admit="safe")
+    fabric = attach(accelerator, model, admit="safe")
 
     for batch in data:
         optimizer.zero_grad()

@@ -1,0 +1,69 @@
+"""NEURON-Fabric under Accelerate.
+
+    from neuron_fabric.integrations.accelerate import attach
+
+    model, optimizer, data = accelerator.prepare(model, optimizer, data)
+    fabric = attach(accelerator, model, admit="safe")
+
+Do not give the fabric to accelerator.register_for_checkpointing(): it saves the state of the main
+process alone.
+"""
+
+import os
+from typing import Any
+
+import torch
+
+import neuron_fabric as nf
+from neuron_fabric.integrations.framework import bare, is_alone, missing
+from neuron_fabric.integrations.state import load_state, save_state
+
+try:
+    from accelerate import Accelerator
+except ModuleNotFoundError as error:
+    if error.name != "accelerate":
+        raise
+    raise missing("accelerate", __name__) from error
+
+
+def attach(accelerator: Accelerator, model: torch.nn.Module, **options: Any) -> nf.Fabric:
+    """nf.attach() for a model that accelerator.prepare() returned. accelerator.save_state() then also
+    writes every rank's state, to a file of its own, and accelerator.load_state() loads it.
+
+    options: of nf.attach(). Its scaler is that of mixed_precision="fp16".
+
+    With one process and without DDP, the fabric does nothing, as with NF_MODE=off.
+    """
+    if _find(accelerator, model) is None:
+        raise ValueError("the model is not one of this accelerator's: pass the model that "
+                         "accelerator.prepare() returned")
+    if is_alone(model, accelerator.num_processes):
+        return nf.Fabric(None, model)
+    fabric = nf.attach(model, **{"scaler": accelerator.scaler} | options)
+
+    def save(_models: list[torch.nn.Module], _weights: list[dict], folder: str | os.PathLike) -> None:
+        if (index := _find(accelerator, model)) is not None:
+            save_state(fabric, folder, _name(index))
+
+    def load(_models: list[torch.nn.Module], folder: str | os.PathLike) -> None:
+        if (index := _find(accelerator, model)) is not None:
+            load_state(fabric, folder, _name(index))
+
+    accelerator.register_save_state_pre_hook(save)
+    accelerator.register_load_state_pre_hook(load)
+    return fabric
+
+
+def _name(index: int) -> str:
+    """Of the files of one model; numbered as Accelerate numbers those of weights."""
+    return "neuron_fabric" if index == 0 else f"neuron_fabric_{index}"
+
+
+def _find(accelerator: Accelerator, model: torch.nn.Module) -> int | None:
+    """None if it is not there, as after accelerator.free_memory(). Other hooks may remove models from
+    the list that hooks are given, so this reads the accelerator's own, which has models as they were
+    before DDP wrapped them."""
+    for index, other in enumerate(accelerator._models):
+        if bare(other) is bare(model):
+            return index
+    return None
