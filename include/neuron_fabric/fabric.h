@@ -62,6 +62,13 @@ enum class Admit {
   kForced,  // the routes of the profile from the first step, without admission
 };
 
+// What measured times decide, from `from_step` until the next of these.
+struct MeasuredDecision {
+  std::uint64_t from_step = 0;
+  std::vector<std::string> useful = {};  // regions whose low bits shorten the step
+  bool is_over_capacity = false;         // more lines a second than the profile's reducer takes
+};
+
 struct FabricOptions {
   Profile profile = {};
   std::vector<ModelParameter> parameters = {};
@@ -72,6 +79,9 @@ struct FabricOptions {
   // not known. kHierarchical needs it.
   std::uint32_t group = 0;
   std::optional<double> link_gbps = {};  // prices another link than the one measured
+  // If given, these replace everything that measured times would decide, so that a run can be
+  // repeated (docs/runtime.md). In order of steps; before the first, all regions are useful.
+  std::optional<std::vector<MeasuredDecision>> decisions = {};
   std::uint64_t seed = 0;
   Duration timeout = std::chrono::seconds(1800);  // without any sign of life from a peer
   bool checksum = true;
@@ -102,7 +112,8 @@ class BucketSum {
 class Fabric {
  public:
   // Borrows transport and engine. Measures link and codecs, in less than a second; all ranks call
-  // it at the same time. Fails with kBadConfig where the profile does not fit the model.
+  // it at the same time. Fails with kBadConfig if the profile does not fit the model, or the
+  // recorded decisions do not fit the profile.
   static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseSum& engine,
                                                   FabricOptions options);
   virtual ~Fabric() = default;

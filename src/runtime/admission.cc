@@ -63,6 +63,12 @@ void Admission::set_useful(const std::vector<bool>& useful) {
   for (std::size_t r = 0; r < useful.size(); ++r) state_.regions[r].is_useful = useful[r];
 }
 
+std::vector<bool> Admission::useful() const {
+  std::vector<bool> useful;
+  for (const RegionState& region : state_.regions) useful.push_back(region.is_useful);
+  return useful;
+}
+
 Decision Admission::decide_region(RegionState& region, std::uint64_t step) const {
   const HealthLimits& limits = binding_.profile().health;
   if (std::exchange(region.is_fallback_new, false)) return {false, region.cause};

@@ -39,6 +39,7 @@ class Admission {
   // What the cost model holds of each region's low-bit route; all useful until it has spoken.
   // Precondition: one a region.
   void set_useful(const std::vector<bool>& useful);
+  std::vector<bool> useful() const;
 
   // The decisions for `step`, one a region. Called once a step, in order. A region whose route is
   // `fp32` at that step is dense and kAdmitted.

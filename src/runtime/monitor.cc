@@ -36,10 +36,13 @@ Monitor::Monitor(const Profile& profile)
   }
 }
 
+bool exceeds_rate(const ReducerCapacity& reducer, const StepStatistics& statistics) {
+  return reducer.lines_per_second > 0 && statistics.seconds > 0 &&
+         statistics.lines > reducer.lines_per_second * statistics.seconds;
+}
+
 bool Monitor::exceeds_capacity(const StepStatistics& statistics) const {
-  if (statistics.capacity_breaches > 0) return true;
-  return reducer_.lines_per_second > 0 && statistics.seconds > 0 &&
-         statistics.lines > reducer_.lines_per_second * statistics.seconds;
+  return statistics.capacity_breaches > 0 || exceeds_rate(reducer_, statistics);
 }
 
 // What is beyond a limit enters the mean as if it were at the limit. One spike hardly moves it; a

@@ -29,6 +29,9 @@ struct RunningMean {
   friend bool operator==(const RunningMean&, const RunningMean&) = default;
 };
 
+// Whether a step sent more lines a second than the reducer takes; false if either is unknown.
+bool exceeds_rate(const ReducerCapacity& reducer, const StepStatistics& statistics);
+
 class Monitor {
  public:
   // What is normal for this run.

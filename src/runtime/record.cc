@@ -185,6 +185,18 @@ std::string decision_record(const Binding& binding, const TrainingStep& step, st
   return print(record);
 }
 
+std::string measured_record(const Binding& binding, std::uint64_t step,
+                            const MeasuredInputs& inputs) {
+  ordered_json useful = ordered_json::array();
+  for (std::size_t region = 0; region < inputs.useful.size(); ++region) {
+    if (inputs.useful[region]) useful.push_back(binding.profile().regions[region].name);
+  }
+  return print({{"event", "measured"},
+                {"step", step},
+                {"useful", std::move(useful)},
+                {"over_capacity", inputs.is_over_capacity}});
+}
+
 void RecordQueue::push(std::string record) {
   if (records_.size() == kMost) records_.pop_front();
   records_.push_back(std::move(record));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "neuron_fabric/fabric.h"
+#include "runtime/recorded_decisions.h"
 #include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
@@ -29,6 +30,10 @@ std::string buckets_record(const Binding& binding, const TrainingStep& step);
 // A region that travels otherwise than in the step before, or for another reason.
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
                             const Decision& before);
+
+// What measured times decide from this step on, if that has changed.
+std::string measured_record(const Binding& binding, std::uint64_t step,
+                            const MeasuredInputs& inputs);
 
 // Bounded: where nobody reads, the oldest are lost.
 class RecordQueue {

@@ -47,6 +47,13 @@ Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, De
   Expected<Binding> binding =
       Binding::make(std::move(options.profile), std::move(options.parameters));
   if (!binding) return binding.status();
+  std::optional<RecordedDecisions> recorded;
+  if (options.decisions) {
+    Expected<RecordedDecisions> made =
+        RecordedDecisions::make(*options.decisions, binding->profile());
+    if (!made) return made.status();
+    recorded = std::move(*made);
+  }
   options.timeout = bounded(options.timeout);
   Expected<Exchange> exchange = Exchange::create(transport, options.seed, options.timeout);
   if (!exchange) return exchange.status();
@@ -56,6 +63,7 @@ Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, De
       {.binding = fabric->binding_, .options = fabric->options_, .topology = fabric->topology_});
   if (!path) return path.status();
   fabric->path_ = std::move(*path);
+  fabric->recorded_ = std::move(recorded);
   NF_RETURN_IF_ERROR(fabric->measure());
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
@@ -68,7 +76,8 @@ RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptio
       binding_(std::move(binding)),
       topology_(topology_of(options_, binding_.profile(), transport.ranks())),
       exchange_(std::move(exchange)),
-      admission_(binding_, transport.ranks(), mode_of(options_.admit)) {}
+      admission_(binding_, transport.ranks(), mode_of(options_.admit)),
+      told_inputs_{.useful = admission_.useful()} {}
 
 Status RuntimeFabric::measure() {
   CostFigures figures;

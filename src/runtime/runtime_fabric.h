@@ -15,6 +15,7 @@
 #include "runtime/bucket_path.h"
 #include "runtime/exchange.h"
 #include "runtime/record.h"
+#include "runtime/recorded_decisions.h"
 #include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
@@ -64,6 +65,7 @@ class RuntimeFabric final : public Fabric {
   void judge(const TrainingStep& step);
   Status begin_step(std::unique_lock<std::mutex>& lock);
   Status wait_for_statistics(std::unique_lock<std::mutex>& lock);
+  void observe(TrainingStep& step);
   void decide();
   Status fail(Status why);
 
@@ -77,6 +79,7 @@ class RuntimeFabric final : public Fabric {
   const Binding binding_;
   const Topology topology_;
   std::unique_ptr<BucketPath> path_;
+  std::optional<RecordedDecisions> recorded_;  // instead of those from measured times
 
   Exchange exchange_;  // of the thread that ends steps
 
@@ -85,6 +88,8 @@ class RuntimeFabric final : public Fabric {
   mutable std::condition_variable summed_;
   Admission admission_;
   std::unique_ptr<Usefulness> usefulness_;
+  bool is_over_capacity_ = false;  // by what was observed for the step under way
+  MeasuredInputs told_inputs_;     // that the records have
   RecordQueue records_;
   std::vector<BucketLayout> told_buckets_;  // that the records have
   std::vector<std::string> told_routes_;    // and what the profile named then, by region

@@ -61,22 +61,40 @@ Status RuntimeFabric::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
                  fmt::format("step {}: the statistics of step {} did not come within {:.3g} s",
                              step_, summed_steps_, seconds(options_.timeout))});
   }
+  is_over_capacity_ = false;
   while (!to_observe_.empty() && to_observe_.front()->statistics.step + 2 <= step_) {
-    const TrainingStep& step = *to_observe_.front();
-    admission_.observe(step.statistics);
-    usefulness_->observe(step);
+    observe(*to_observe_.front());
     to_observe_.pop_front();
   }
   return {};
 }
 
+void RuntimeFabric::observe(TrainingStep& step) {
+  StepStatistics& statistics = step.statistics;
+  bool is_over_capacity = exceeds_rate(binding_.profile().reducer, statistics);
+  if (recorded_) {  // the length of this run's steps must not decide
+    is_over_capacity = recorded_->at(step_).is_over_capacity;
+    statistics.seconds = 0;
+    if (is_over_capacity) ++statistics.capacity_breaches;
+  }
+  is_over_capacity_ |= is_over_capacity;
+  admission_.observe(statistics);
+  usefulness_->observe(step);
+}
+
 void RuntimeFabric::decide() {
-  // Before that, what admission has loaded stands.
-  if (options_.admit == Admit::kUseful && usefulness_->has_observed()) {
+  if (options_.admit == Admit::kUseful && recorded_) {
+    admission_.set_useful(recorded_->at(step_).useful);
+  } else if (options_.admit == Admit::kUseful && usefulness_->has_observed()) {
+    // Before that, what admission has loaded stands.
     std::vector<bool> in_use;
     for (const Decision& decision : admission_.decisions()) in_use.push_back(decision.is_low_bit);
     in_use.resize(regions(), false);
     admission_.set_useful(usefulness_->decide(step_, in_use));
+  }
+  if (MeasuredInputs inputs{admission_.useful(), is_over_capacity_}; inputs != told_inputs_) {
+    records_.push(measured_record(binding_, step_, inputs));
+    told_inputs_ = std::move(inputs);
   }
   const std::vector<Decision> before(admission_.decisions().begin(), admission_.decisions().end());
   const std::span<const Decision> now = admission_.decide(step_);

@@ -1,0 +1,36 @@
+// The only inputs of admission that depend on measured times, and how a run replays those of
+// another (docs/runtime.md).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "neuron_fabric/fabric.h"
+
+namespace nf {
+
+// As of one step.
+struct MeasuredInputs {
+  std::vector<bool> useful;  // by region
+  bool is_over_capacity = false;
+
+  friend bool operator==(const MeasuredInputs&, const MeasuredInputs&) = default;
+};
+
+class RecordedDecisions {
+ public:
+  // Fails with kBadConfig if steps are out of order or a region is not of the profile.
+  static Expected<RecordedDecisions> make(std::span<const MeasuredDecision> decisions,
+                                          const Profile& profile);
+
+  const MeasuredInputs& at(std::uint64_t step) const;
+
+ private:
+  RecordedDecisions() = default;
+
+  std::map<std::uint64_t, MeasuredInputs> by_step_;  // has one from step 0
+};
+
+}  // namespace nf
