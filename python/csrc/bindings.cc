@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,17 @@ T take(Expected<T> expected) {
   return std::move(*expected);
 }
 
+// Tuples of step, useful regions and whether the reducer's rate was exceeded; or None.
+std::optional<std::vector<MeasuredDecision>> decisions_from(const py::object& changes) {
+  if (changes.is_none()) return {};
+  std::vector<MeasuredDecision> decisions;
+  for (auto& [from_step, useful, is_over_capacity] :
+       changes.cast<std::vector<std::tuple<std::uint64_t, std::vector<std::string>, bool>>>()) {
+    decisions.push_back({from_step, useful, is_over_capacity});
+  }
+  return decisions;
+}
+
 FabricOptions options_from(const py::dict& options) {
   FabricOptions result;
   result.profile = take(Profile::parse(options["profile"].cast<std::string>()));
@@ -49,6 +61,7 @@ FabricOptions options_from(const py::dict& options) {
   result.shared_reducer = options["shared_reducer"].cast<std::string>();
   result.record_lines = options["record_lines"].cast<std::string>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
+  result.decisions = decisions_from(options["decisions"]);
   result.seed = options["seed"].cast<std::uint64_t>();
   result.timeout = std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(options["timeout"].cast<double>()));

@@ -37,6 +37,8 @@ def attach(
     record: str | os.PathLike | None = None,
     record_lines: str | os.PathLike | None = None,
     readers: Sequence[Reader] = (),
+    deterministic: bool = False,
+    decisions: str | os.PathLike | None = None,
 ) -> Fabric:
     """Attaches the runtime to a DistributedDataParallel model, before its first backward pass.
 
@@ -64,6 +66,10 @@ def attach(
         gradients, for the RTL (docs/rtl.md).
     readers: of your own, on this rank: neuron_fabric.telemetry.Reader, with write(record), flush() and
         close() (docs/telemetry.md).
+    deterministic: no measured time decides anything, so that two runs of one seed give the same bits:
+        every safe low-bit route is used, as with admit="safe"; with `decisions`, those of the file.
+    decisions: a file for what measured times decide, on rank 0. If it does not exist, this run records
+        it; if it exists, this run replays it, whatever it measures (docs/runtime.md).
 
     Telemetry and threads end with close(), with the process, or, where gradients are summed on the
     host, when model and fabric are dropped. A model on a device is freed by close() alone.
@@ -94,6 +100,8 @@ def attach(
             record=record,
             record_lines=record_lines,
             readers=readers,
+            deterministic=deterministic,
+            decisions=decisions,
         )
 
     session, parameters = open_session(

@@ -93,14 +93,14 @@ class Fabric:
     def summary(self) -> Summary:
         """What has happened so far on this rank; print it, or take its to_dict()."""
         if not self._session:
-            return Summary()
+            return Summary(mode="off")
         self._session.runtime.drain()
         self._session.telemetry.poll()
         return self._session.summary_reader.summary()
 
     def describe(self) -> str:
-        """One line a parameter: its size, region and routes."""
-        return self._session.runtime.describe() if self._session else "NF_MODE is off\n"
+        """One line per parameter: its region, the profile's route, the route in use and why, its size."""
+        return self.summary().describe()
 
     def detach(self) -> None:
         """Back to plain all-reduce, for good. Every rank calls it after the same step."""

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric import _C
+from neuron_fabric.decisions import Owner, Recorder, recorded_decisions
 from neuron_fabric.machines import ranks_of_a_machine, this_machine
 from neuron_fabric.meeting import agree, of_all_ranks, of_rank_0, together
 from neuron_fabric.model import ModelParameters, check_devices, parameters_of
@@ -44,6 +45,10 @@ class Session:
         self.ranks = dist.get_world_size(group)
         self.timeout = settings.timeout or _timeout_of(group)
         self.parameters, self.profile = prepared.parameters, prepared.profile
+        self._owner = Owner.of(prepared.profile, prepared.binding)
+        self._decisions = recorded_decisions(
+            self.own_group, settings.decisions, self._owner,
+            deterministic=settings.deterministic)
         self._group_size = self._find_group_size()
         self._shared_name = ""
         if settings.reducer == "cxl":
@@ -70,13 +75,16 @@ class Session:
             self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
 
     def _make_readers(self) -> list[Reader]:
-        return make_readers(
+        readers = make_readers(
             self.rank,
             run_dir=self.settings.run_dir,
             tensorboard=self.settings.tensorboard,
             prometheus=self.settings.prometheus,
             buckets=self.settings.record,
         )
+        if self.rank == 0 and self.settings.decisions is not None and self._decisions is None:
+            readers.append(Recorder(self.settings.decisions, self._owner))
+        return readers
 
     def _find_group_size(self) -> int:
         """The same on all ranks; 0 where ranks do not share machines evenly."""
@@ -106,7 +114,8 @@ class Session:
             store=dist.distributed_c10d._get_default_store(),
             prefix=self.own_group.group_name,
             options=self.settings.to_core(
-                self.profile.text, self.timeout, self._group_size, self._shared_name
+                self.profile.text, self.timeout, self._group_size, self._shared_name,
+                self._decisions,
             ),
         )
 
@@ -204,6 +213,8 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
         "reducer": settings.reducer,
         "link_gbps": settings.link_gbps,
         "seed": settings.seed,
+        "deterministic": settings.deterministic,
+        "whether decisions= is given": settings.decisions is not None,
     }
     if settings.reducer == "cxl":
         facts["the machine, and reducer='cxl' sums in the memory of one"] = this_machine()

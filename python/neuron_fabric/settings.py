@@ -54,6 +54,8 @@ class Settings:
     record: str | os.PathLike | None = None
     record_lines: str | os.PathLike | None = None
     readers: Sequence[Reader] = ()
+    deterministic: bool = False
+    decisions: str | os.PathLike | None = None
 
     def __post_init__(self) -> None:
         if self.route is not None and not isinstance(self.route, str):
@@ -80,6 +82,12 @@ class Settings:
             if self.reducer != "cxl":
                 raise ValueError("record_lines keeps the lines of a memory-side reducer: attach with "
                                  "reducer='cxl', or leave it out")
+        if not isinstance(self.deterministic, bool):
+            raise TypeError(f"deterministic is True or False, not {self.deterministic!r}")
+        if self.decisions is not None and not isinstance(self.decisions, (str, os.PathLike)):
+            raise TypeError(f"decisions is a file, not {self.decisions!r}")
+        if self.deterministic and self.decisions is None:
+            self.admit = "safe"
         for reader in self.readers:
             if not isinstance(reader, Reader):
                 raise TypeError(f"readers are neuron_fabric.telemetry.Reader, not {reader!r}")
@@ -87,10 +95,12 @@ class Settings:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 
     def to_core(
-        self, profile: str, timeout: float, group_size: int, shared_reducer: str
+        self, profile: str, timeout: float, group_size: int, shared_reducer: str,
+        decisions: list | None = None,
     ) -> dict[str, object]:
         """group_size: of ranks that share a machine; 0 where that is not known.
-        shared_reducer: its name, which no other job of this machine has; empty without one."""
+        shared_reducer: its name, which no other job of this machine has; empty without one.
+        decisions: to replay; None if measured times decide."""
         return {
             "profile": profile,
             "mode": mode(),
@@ -100,6 +110,7 @@ class Settings:
             "shared_reducer": shared_reducer,
             "record_lines": os.fspath(self.record_lines) if self.record_lines else "",
             "link_gbps": self.link_gbps,
+            "decisions": decisions,
             "seed": self.seed,
             "timeout": timeout,
         }

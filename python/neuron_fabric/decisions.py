@@ -1,0 +1,172 @@
+"""What measured times decide, kept in a file, so that another run decides the same (docs/runtime.md)."""
+
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch.distributed as dist
+
+from neuron_fabric.files import whole_file, write_whole
+from neuron_fabric.meeting import of_rank_0, together
+from neuron_fabric.profile import Profile
+from neuron_fabric.telemetry import Reader, Record
+
+logger = logging.getLogger(__name__)
+
+FORMAT = "neuron_fabric.decisions"
+VERSION = 1
+MOST_BYTES = 16 << 20  # of a file
+_KEYS = {"format", "version", "binding", "regions", "changes"}
+_CHANGE_KEYS = {"from_step", "useful", "over_capacity"}
+
+Change = tuple[int, list[str], bool]  # from_step, useful, over_capacity
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What decisions belong to: the regions of a profile, and the hash of how it fits a model."""
+
+    hash: str
+    regions: list[str]
+
+    @staticmethod
+    def of(profile: Profile, binding: int) -> "Owner":
+        return Owner(f"{binding:016x}", [region["name"] for region in profile.to_dict()["regions"]])
+
+
+class Recorder(Reader):
+    """Writes the file of a run: whole, after its first step and whenever something has changed."""
+
+    def __init__(self, path: str | os.PathLike, owner: Owner) -> None:
+        """Raises ValueError if the file cannot be written."""
+        self._path = Path(path).absolute()
+        self._head = {"format": FORMAT, "version": VERSION, "binding": owner.hash,
+                      "regions": owner.regions}
+        self._changes: list[str] = []
+        self._has_begun = False
+        self._is_written = False
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(self._path) as part:
+                part.touch()
+            self._path.unlink()  # a job without a step has recorded nothing
+        except OSError as error:
+            raise ValueError(f"cannot write the decisions {path}: {error.strerror}") from error
+
+    def write(self, record: Record) -> None:
+        if record["event"] == "step":
+            self._has_begun = True
+        if record["event"] == "measured":
+            self._changes.append(json.dumps({"from_step": record["step"], "useful": record["useful"],
+                                             "over_capacity": record["over_capacity"]}))
+            self._is_written = False
+
+    def flush(self) -> None:
+        if self._is_written or not self._has_begun:
+            return
+        changes = ",".join(f"\n  {change}" for change in self._changes)
+        text = f'{json.dumps(self._head)[:-1]}, "changes": [{changes}]}}\n'
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"the decisions {self._path} exceed {MOST_BYTES >> 20} MiB: the file "
+                             "lacks the latest and does not reproduce this run")
+        write_whole(self._path, text)
+        self._is_written = True
+
+
+def load(path: Path, owner: Owner) -> list[Change]:
+    """Raises ValueError, with the name of the file, if it cannot be read, is malformed or belongs to
+    another profile or model."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+        return _parse(data, owner)
+    except OSError as error:
+        raise ValueError(f"cannot read the decisions {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise ValueError(f"the decisions {path} cannot be replayed: {error}; name another file, or "
+                         "remove this one to record anew") from error
+
+
+def _parse(data: bytes, owner: Owner) -> list[Change]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON ({error})") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f'its "format" is not "{FORMAT}"')
+    if content.get("version") != VERSION:
+        raise ValueError(f"version {_short(content.get('version'))}, and this build reads version "
+                         f"{VERSION}")
+    _check_keys(content, _KEYS, "the file")
+    if content["binding"] != owner.hash or content["regions"] != owner.regions:
+        raise ValueError("it was recorded with another profile or model")
+    if not isinstance(content["changes"], list):
+        raise ValueError('"changes" is not a list')
+    known = frozenset(owner.regions)
+    changes: list[Change] = []
+    for index, fields in enumerate(content["changes"]):
+        where = f"changes[{index}]"
+        change = _change(fields, known, where)
+        if changes and change[0] <= changes[-1][0]:
+            raise ValueError(f"{where}: step {change[0]} comes after step {changes[-1][0]}")
+        changes.append(change)
+    return changes
+
+
+def _change(fields: object, known: frozenset[str], where: str) -> Change:
+    if not isinstance(fields, dict):
+        raise ValueError(f"{where} is not an object")
+    _check_keys(fields, _CHANGE_KEYS, where)
+    step, useful, over_capacity = fields["from_step"], fields["useful"], fields["over_capacity"]
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < 1 << 53:
+        raise ValueError(f"{where}.from_step is {_short(step)}, not a step")
+    if not isinstance(useful, list):
+        raise ValueError(f"{where}.useful is not a list of regions")
+    for name in useful:
+        if not isinstance(name, str) or name not in known:
+            raise ValueError(f"{where}.useful has {_short(name)}, which is not a region of the profile")
+    if not isinstance(over_capacity, bool):
+        raise ValueError(f"{where}.over_capacity is {_short(over_capacity)}, not true or false")
+    return step, useful, over_capacity
+
+
+def _check_keys(fields: dict, known: set[str], where: str) -> None:
+    if missing := known - fields.keys():
+        raise ValueError(f'{where} has no "{min(missing)}"')
+    if unknown := fields.keys() - known:
+        raise ValueError(f"{where} has an unknown key {_short(min(unknown))}")
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a number of too many digits
+        return "a huge number"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def recorded_decisions(group: dist.ProcessGroup, path: str | os.PathLike | None, owner: Owner, *,
+                       deterministic: bool) -> list[Change] | None:
+    """What to replay, the same on all ranks; None if measured times decide. All ranks call it at the
+    same time. Rank 0 alone reads the file; if that fails, it raises on all ranks."""
+    if path is None:
+        return [] if deterministic else None
+
+    def read() -> list[Change] | None:
+        file = Path(path).absolute()
+        if group.rank() != 0:
+            return None
+        if file.exists():
+            changes = load(file, owner)
+            logger.info("replaying the decisions %s: %d changes", file, len(changes))
+            return changes
+        if deterministic:
+            raise ValueError(f"deterministic=True replays the decisions {file}, which does not exist: "
+                             "record them in a run without it, or leave decisions= out")
+        return None
+
+    return of_rank_0(group, together(group, read))
