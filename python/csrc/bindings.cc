@@ -184,7 +184,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def_property_readonly("place", &Runtime::place)
       .def_property_readonly("why_on_host", &Runtime::why_on_host)
       .def_property_readonly("held_bytes", [](Runtime& self) { return self.fabric().held_bytes(); })
-      .def("describe", [](Runtime& self) { return self.fabric().binding().describe(); })
       .def("records", [](Runtime& self) { return self.fabric().drain(); })
       .def("drain", &Runtime::drain, py::call_guard<py::gil_scoped_release>())
       .def("state",

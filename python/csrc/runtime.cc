@@ -148,8 +148,17 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
     fail(*job, {ErrorCode::kInvalidArgument, first_line(error.what())});
     if (device_ != nullptr) device_->abort();
   }
-  if (job->is_last) worker_.post([this, step = job->step] { end_step(step); });
+  if (job->is_last) {
+    worker_.post([this, step = job->step] { end_step(step); },
+                 [this](const std::string& what) { give_up(what); });
+  }
   return job->future;
+}
+
+// The step cannot end: its peers must not wait for this rank, nor the next step for its statistics.
+void Runtime::give_up(const std::string& what) {
+  transport_.abort({ErrorCode::kUnsupported, first_line(what)});
+  if (device_ != nullptr) device_->abort();
 }
 
 // A failure shows in the next step's first bucket, which needs what could not be had.
@@ -195,14 +204,15 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   }
   if (has_low_bit) {
     // With the thread's state, traces show what runs on the worker.
-    worker_.post([this, job, state = at::ThreadLocalState()] {
+    const auto sum_low_bit = [this, job, state = at::ThreadLocalState()] {
       const at::ThreadLocalStateGuard as_caller(state);
       RECORD_FUNCTION("neuron_fabric::sum_low_bit", std::vector<c10::IValue>());
       if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) {
         return fail(*job, watch_.name_the_silent(job->step, status));
       }
       finish_part(*job);
-    });
+    };
+    worker_.post(sum_low_bit, fails(job));
   }
 }
 
@@ -263,22 +273,19 @@ void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket
   auto ready = std::make_shared<c10::Event>(device.type());
   ready->record(streams.getStream(device));
   Bucket view = model_.view(bucket, job->buffer);
-  worker_.post([this, job, ready, view = std::move(view), streams, device]() mutable {
-    try {
-      const c10::StreamGuard guard(streams.getStreamFromGlobalPool(device));
-      ready->block(guard.current_stream());
-      at::Tensor host = job->buffer.to(at::kCPU);
-      view.values.data = host.data_ptr();
-      if (Status status = average(view); !status.ok()) {
-        return fail(*job, watch_.name_the_silent(job->step, status));
-      }
-      job->buffer.copy_(host);
-      if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
-      settle(*job);
-    } catch (const std::exception& error) {
-      fail(*job, {ErrorCode::kUnsupported, error.what()});
+  const auto sum = [this, job, ready, view = std::move(view), streams, device]() mutable {
+    const c10::StreamGuard guard(streams.getStreamFromGlobalPool(device));
+    ready->block(guard.current_stream());
+    at::Tensor host = job->buffer.to(at::kCPU);
+    view.values.data = host.data_ptr();
+    if (Status status = average(view); !status.ok()) {
+      return fail(*job, watch_.name_the_silent(job->step, status));
     }
-  });
+    job->buffer.copy_(host);
+    if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
+    settle(*job);
+  };
+  worker_.post(sum, fails(job));
 }
 
 // All of a bucket but the end of its step, which comes as a job of its own.
@@ -290,6 +297,12 @@ Status Runtime::average(const Bucket& bucket) {
     NF_RETURN_IF_ERROR(device_ != nullptr ? device_->engine().sum(dense) : engine_.sum(dense));
   }
   return fabric_->finish(**sum);
+}
+
+Worker::Handler Runtime::fails(const std::shared_ptr<Job>& job) {
+  return [this, job](const std::string& what) {
+    fail(*job, {ErrorCode::kUnsupported, first_line(what)});
+  };
 }
 
 void Runtime::finish_part(Job& job) {

@@ -63,6 +63,9 @@ class Runtime {
   void finish(Job& job);
   void fail(Job& job, const Status& why);
   void settle(Job& job);
+  // What the worker does when a part of this bucket throws.
+  Worker::Handler fails(const std::shared_ptr<Job>& job);
+  void give_up(const std::string& what);
 
   const Model model_;
   const Surroundings surroundings_;

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import sys
 import warnings
 
 import torch
@@ -93,7 +94,7 @@ class Fabric:
     def summary(self) -> Summary:
         """What has happened so far on this rank; print it, or take its to_dict()."""
         if not self._session:
-            return Summary(mode="off")
+            return Summary(mode="off", notes=[note for note in [self._parameters.unrouted_text()] if note])
         self._session.runtime.drain()
         self._session.telemetry.poll()
         return self._session.summary_reader.summary()
@@ -115,6 +116,14 @@ class Fabric:
 
     def state_dict(self) -> dict[str, object]:
         """This rank's share of what a checkpoint needs: every rank saves its own."""
+        # Accelerate asks every rank and saves what the main process answers.
+        if sys._getframe(1).f_globals.get("__name__") == "accelerate.checkpointing":
+            raise RuntimeError(
+                "accelerator.register_for_checkpointing(fabric) saves the state of the main process "
+                "only, and the error feedback of the other ranks would be lost: attach with "
+                "neuron_fabric.integrations.accelerate.attach(accelerator, model) instead, which "
+                "saves the state of every rank"
+            )
         if not self._session:
             return {"format": _FORMAT, "version": _VERSION, "off": True}
         runtime = self._session.runtime

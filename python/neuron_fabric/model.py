@@ -10,6 +10,7 @@ import torch
 _PREFIXES = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 
 _ROUTED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,15 @@ class ModelParameters:
     module_types: list[str]
     tensors: list[torch.Tensor]
     unrouted: "list[Unrouted]" = field(default_factory=list)
+
+    def unrouted_text(self) -> str:
+        """What to tell of them; empty if there are none."""
+        if not self.unrouted:
+            return ""
+        shown = ", ".join(f"{one.name} ({one.why})" for one in self.unrouted[:_SHOWN_NAMES])
+        more = len(self.unrouted) - _SHOWN_NAMES
+        return (f"sent as DDP sends them: {shown}{f' and {more} more' if more > 0 else ''}; only float32, "
+                "bfloat16 and float16 have low-bit routes")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from neuron_fabric.telemetry import Reader, make_readers
 
 logger = logging.getLogger(__name__)
 
-SHOWN_NAMES = 5
-
 
 class Session:
     """Made by open_session(), on all ranks at the same time. Raises on all of them where one cannot
@@ -64,13 +62,13 @@ class Session:
             raise
         self._running = Running(
             self.runtime, [self.summary_reader, *readers, *settings.readers],
-            {"torch": torch.__version__, "backend": dist.get_backend(group)},
+            {"torch": torch.__version__, "backend": dist.get_backend(group), "model": prepared.model},
         )
         self.telemetry = self._running.telemetry
         self._dropped = weakref.finalize(self, self._running.leave)
         self._dropped.atexit = False  # all that still run are closed then
         if self.parameters.unrouted:
-            self.notice("info", _told_unrouted(self.parameters))
+            self.notice("info", self.parameters.unrouted_text())
         if self.runtime.why_on_host:
             self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
 
@@ -131,6 +129,7 @@ class Session:
 class Prepared:
     """What a rank finds out by itself, before the ranks compare it."""
 
+    model: str  # its class
     parameters: ModelParameters
     profile: Profile
     binding: int  # a hash of how the profile fits the model
@@ -165,24 +164,24 @@ def open_session(
     prepared = together(own, lambda: _prepare(module, reduced, settings))
     agree(own, _facts(prepared, settings))
     if not prepared.parameters.names:
-        logger.warning("neuron_fabric: %s", _told_unrouted(prepared.parameters))
+        logger.warning("no parameter has a route; %s", prepared.parameters.unrouted_text())
         return None, prepared.parameters
     return Session(prepared, group, own, settings), prepared.parameters
 
 
 def _prepare(module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None,
              settings: Settings) -> Prepared:
-    parameters = parameters_of(module, reduced)
+    kind, parameters = type(module).__name__, parameters_of(module, reduced)
     if not parameters.names and not parameters.unrouted:
         raise ValueError("the model has no parameter that gets a gradient")
     if not parameters.names:
-        return Prepared(parameters, Profile(""), 0)
+        return Prepared(kind, parameters, Profile(""), 0)
     check_devices(parameters.tensors)
     profile = resolve(settings.profile, settings.route, parameters)
     binding = _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises if the profile does not fit the model
-    return Prepared(parameters, profile, binding)
+    return Prepared(kind, parameters, profile, binding)
 
 
 def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
@@ -219,13 +218,6 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
     if settings.reducer == "cxl":
         facts["the machine, and reducer='cxl' sums in the memory of one"] = this_machine()
     return facts
-
-
-def _told_unrouted(parameters: ModelParameters) -> str:
-    shown = ", ".join(f"{one.name} ({one.why})" for one in parameters.unrouted[:SHOWN_NAMES])
-    more = len(parameters.unrouted) - SHOWN_NAMES
-    return (f"these parameters travel as DDP sends them: {shown}{f' and {more} more' if more > 0 else ''}; "
-            "float32, bfloat16 and float16 have low-bit routes")
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

@@ -73,6 +73,7 @@ class Summary:
     fallbacks: list[Decision] = field(default_factory=list)
     warnings: int = 0
     last_warning: str = ""
+    notes: list[str] = field(default_factory=list)
     mode: str | None = None
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     _exposed: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
@@ -98,6 +99,8 @@ class Summary:
             case Notice(level="warning" | "error"):
                 self.warnings += 1
                 self.last_warning = event.text
+            case Notice(level="info"):
+                self.notes.append(event.text)
 
     @property
     def bytes_ratio(self) -> float | None:
@@ -148,6 +151,7 @@ class Summary:
                                 "region": fallback.region, "reason": fallback.after}
                                for fallback in self.fallbacks]
         result["warnings"] = self.warnings
+        result["notes"] = self.notes
         return result
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ OFF = ("NF_MODE is off: gradients travel as plain DistributedDataParallel sends 
 
 def text(summary: "Summary") -> str:
     if summary.mode == "off":
-        return OFF
+        return "\n".join(summary.notes) or OFF
     is_shadow = summary.shadow_bytes is not None
     blocks = [_head(summary), _regions(summary.regions.values(), is_shadow),
               _fallbacks(summary.fallbacks)]
@@ -47,6 +47,7 @@ def _head(summary: "Summary") -> str:
     if attach := summary.attach:
         lines.append(f"neuron_fabric {attach.version}: {attach.ranks} ranks, mode {attach.mode}, "
                      f"admit {attach.admit}, profile {attach.profile}")
+    lines += summary.notes
     if summary.steps == 0:
         return "\n".join([*lines, "no steps yet"])
     skipped = f", {summary.skipped_steps:,} skipped" if summary.skipped_steps else ""
