@@ -190,7 +190,7 @@ Status DevicePath::sum_dense(PlannedSum& sum) {
   return (*found)->enqueue({.step = sum.step().statistics.step,
                             .epoch = sum.step().epoch,
                             .gradients = gradients_,
-                            .loss_scale = sum.step().loss_scale},
+                            .loss_scale = sum.step().loss_scale.value},
                            lane_->stream);
 }
 
@@ -214,7 +214,7 @@ Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
   NF_RETURN_IF_ERROR(all_reduce.enqueue({.step = number,
                                          .epoch = sum.step().epoch,
                                          .gradients = gradients_,
-                                         .loss_scale = sum.step().loss_scale},
+                                         .loss_scale = sum.step().loss_scale.value},
                                         lane_->stream));
   NF_RETURN_IF_ERROR(times.end.record(lane_->stream));
   const Traffic after = all_reduce.traffic();
@@ -274,10 +274,9 @@ Status DevicePath::learn(TrainingStep& step) {
 
 void DevicePath::take(const StepReading& reading, TrainingStep& step) {
   if (step.is_watched) {
-    const double unscale = 1.0 / (static_cast<double>(step.loss_scale) * step.loss_scale);
     const std::span<const DeviceNorm> norms = reading.read_norms();
     for (std::size_t region = 0; region < norms.size(); ++region) {
-      step.statistics.regions[region].energy += norms[region].energy * unscale;
+      step.statistics.regions[region].energy += norms[region].energy;
       step.statistics.regions[region].non_finite += norms[region].non_finite;
     }
     for (const DeviceSample& sample : reading.samples()) {

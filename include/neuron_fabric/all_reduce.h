@@ -50,8 +50,10 @@ struct AllReduceCall {
   std::uint64_t epoch = 0;
   std::span<const Gradient> gradients = {};
   // By which the gradients have been multiplied. What is remembered from call to call is free of
-  // it, so it may change at any time, on all ranks alike.
+  // it, so it may change at any time. All ranks use the scale with the highest version among them;
+  // ranks that have this version must have the same scale.
   float loss_scale = 1;
+  std::uint64_t loss_scale_version = 0;
 };
 
 // What is kept of one parameter between calls, to be saved with a checkpoint.

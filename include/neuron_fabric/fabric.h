@@ -132,7 +132,9 @@ class Fabric {
   // This rank's loss of the step under way, or of the last one. The mean over ranks is watched.
   virtual void observe_loss(double loss) = 0;
   // What the gradients are multiplied by from the next step on; error feedback and the watched
-  // norms are free of it.
+  // norms are free of it. Ranks that have set it for a step must have set the same. A rank that has
+  // not, as one without data under DDP's join(), takes that of the others; if no rank has, the last
+  // one stays. 1 at first.
   virtual void set_loss_scale(float scale) = 0;
   // A reducer outside the ranks has refused this rank's work.
   virtual void report_capacity_breach() = 0;

@@ -14,7 +14,7 @@ namespace nf {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x6772'666e;  // "nfrg"
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 std::string_view codec_of(const CallDescription& call) {
   return {call.codec.data(), strnlen(call.codec.data(), call.codec.size())};
@@ -37,10 +37,6 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   if (a.epoch != b.epoch) return say("epoch", a.epoch, b.epoch);
   if (a.step != b.step) return say("step", a.step, b.step);
   if (a.tile_bytes != b.tile_bytes) return say("tiles of", a.tile_bytes, b.tile_bytes);
-  if (a.loss_scale != b.loss_scale) {
-    return say("loss scale", std::bit_cast<double>(a.loss_scale),
-               std::bit_cast<double>(b.loss_scale));
-  }
   if (a.part != b.part) return say("part", a.part, b.part);
   return fmt::format(
       "ranks {} and {} have {} values each, but in parameters of other names, shapes or types",
@@ -55,7 +51,6 @@ CallDescription describe_call(std::string_view codec, const AllReduceOptions& op
                               .step = call.step,
                               .epoch = call.epoch,
                               .tile_bytes = options.tile_bytes,
-                              .loss_scale = std::bit_cast<std::uint64_t>(double{call.loss_scale}),
                               .topology = static_cast<std::uint16_t>(options.topology),
                               .part = part,
                               .group = options.group};
@@ -70,12 +65,20 @@ CallDescription describe_call(std::string_view codec, const AllReduceOptions& op
   return description;
 }
 
-Agreement::Agreement(Transport& transport, const CallDescription& own) : transport_(transport) {
+Agreement::Agreement(Transport& transport, const CallDescription& own, const LossScale& scale)
+    : transport_(transport) {
   static_assert(std::has_unique_object_representations_v<Knowledge>, "it travels as it is");
   known_.magic = kMagic;
   known_.version = kVersion;
   known_.ranks[0] = known_.ranks[1] = transport.rank();
   known_.calls[0] = known_.calls[1] = own;
+  known_.scale_version = scale.version;
+  known_.scales[0] = known_.scales[1] = std::bit_cast<std::uint32_t>(scale.value);
+  known_.scale_ranks[0] = known_.scale_ranks[1] = transport.rank();
+}
+
+LossScale Agreement::loss_scale() const {
+  return {.value = std::bit_cast<float>(known_.scales[0]), .version = known_.scale_version};
 }
 
 std::uint32_t Agreement::rounds(std::uint32_t ranks) {
@@ -130,13 +133,41 @@ Status Agreement::take() {
     known_.ranks[other] = incoming_.ranks[0];
     known_.calls[other] = incoming_.calls[0];
   }
+  take_scales();
   return {};
 }
 
+// A higher version replaces all that is known of a lower one, even two scales that differ.
+void Agreement::take_scales() {
+  if (incoming_.scale_version < known_.scale_version) return;
+  if (incoming_.scale_version > known_.scale_version) {
+    known_.scale_version = incoming_.scale_version;
+    std::ranges::copy(incoming_.scales, known_.scales);
+    std::ranges::copy(incoming_.scale_ranks, known_.scale_ranks);
+    return;
+  }
+  for (const int i : {0, 1}) {
+    if (known_.scales[0] != known_.scales[1]) return;
+    if (incoming_.scales[i] == known_.scales[0]) continue;
+    const int other = incoming_.scale_ranks[i] < known_.scale_ranks[0] ? 0 : 1;
+    known_.scale_ranks[1 - other] = known_.scale_ranks[0];
+    known_.scale_ranks[other] = incoming_.scale_ranks[i];
+    known_.scales[other] = incoming_.scales[i];
+  }
+}
+
 Status Agreement::verdict() const {
-  if (known_.differ == 0) return {};
-  return {ErrorCode::kDisagreement,
-          difference(known_.ranks[0], known_.calls[0], known_.ranks[1], known_.calls[1])};
+  if (known_.differ != 0) {
+    return {ErrorCode::kDisagreement,
+            difference(known_.ranks[0], known_.calls[0], known_.ranks[1], known_.calls[1])};
+  }
+  if (known_.scales[0] != known_.scales[1]) {
+    return {ErrorCode::kDisagreement,
+            fmt::format("rank {} has loss scale {}, rank {} has {}", known_.scale_ranks[0],
+                        std::bit_cast<float>(known_.scales[0]), known_.scale_ranks[1],
+                        std::bit_cast<float>(known_.scales[1]))};
+  }
+  return {};
 }
 
 Expected<bool> Agreement::advance() {

@@ -98,16 +98,24 @@ Status CodecAllReduce::start(const AllReduceCall& call) {
   return start_as(call, describe_call(codec_->spec().to_string(), options_, call));
 }
 
-Status CodecAllReduce::start_as(const AllReduceCall& call, const CallDescription& agreed) {
-  NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
+Status CodecAllReduce::take(const AllReduceCall& call) {
+  if (codec_->keeps_residual()) NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   gradients_.assign(call.gradients.begin(), call.gradients.end());
   call_ = call;
   call_.gradients = gradients_;
-  if (transport_.ranks() == 1) {
-    stage_ = Stage::kDone;
-    return {};
-  }
-  agreement_.emplace(transport_, agreed);
+  stage_ = Stage::kDone;
+  return {};
+}
+
+Status CodecAllReduce::start_agreed(const AllReduceCall& call) {
+  NF_RETURN_IF_ERROR(take(call));
+  return transport_.ranks() == 1 ? Status() : begin_group_reduce();
+}
+
+Status CodecAllReduce::start_as(const AllReduceCall& call, const CallDescription& agreed) {
+  NF_RETURN_IF_ERROR(take(call));
+  if (transport_.ranks() == 1) return {};
+  agreement_.emplace(transport_, agreed, loss_scale_of(call));
   stage_ = Stage::kAgree;
   return {};
 }
@@ -127,7 +135,12 @@ Expected<bool> CodecAllReduce::advance() {
     Expected<bool> is_done = phase->advance();
     if (!is_done || !*is_done) return is_done;
     switch (stage_) {
-      case Stage::kAgree: NF_RETURN_IF_ERROR(begin_group_reduce()); break;
+      case Stage::kAgree:
+        traffic_.agreement += agreement_->bytes_sent();
+        call_.loss_scale = agreement_->loss_scale().value;
+        call_.loss_scale_version = agreement_->loss_scale().version;
+        NF_RETURN_IF_ERROR(begin_group_reduce());
+        break;
       case Stage::kGroupReduce: NF_RETURN_IF_ERROR(begin_statistics()); break;
       case Stage::kStatistics: NF_RETURN_IF_ERROR(begin_sum()); break;
       case Stage::kSum: NF_RETURN_IF_ERROR(begin_group_gather()); break;
@@ -190,7 +203,6 @@ Status CodecAllReduce::prepare_work() {
 }
 
 Status CodecAllReduce::begin_group_reduce() {
-  traffic_.agreement += agreement_->bytes_sent();
   NF_RETURN_IF_ERROR(prepare_work());
   domain_ = whole_;
   if (!is_grouped()) return begin_statistics();

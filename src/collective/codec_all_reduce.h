@@ -25,6 +25,10 @@ class CodecAllReduce final : public AllReduce {
   Status start(const AllReduceCall& call) override;
   // For a sum on behalf of another call: that is what ranks are to agree on.
   Status start_as(const AllReduceCall& call, const CallDescription& agreed);
+  // The same if ranks have agreed already, on the loss scale, too.
+  Status start_agreed(const AllReduceCall& call);
+  // Of the last call, once all ranks have agreed on it.
+  LossScale loss_scale() const { return loss_scale_of(call_); }
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   Traffic traffic() const override { return traffic_; }
@@ -48,6 +52,7 @@ class CodecAllReduce final : public AllReduce {
   bool is_grouped() const { return options_.topology == Topology::kHierarchical; }
   FrameKind frame_kind(const Codec& codec) const;
 
+  Status take(const AllReduceCall& call);
   // Each begins a stage. They may find that there is nothing to do in it.
   Status begin_group_reduce();
   Status begin_statistics();

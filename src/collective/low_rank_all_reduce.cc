@@ -64,7 +64,10 @@ Status LowRankAllReduce::start(const AllReduceCall& call) {
   stage_ = Stage::kDone;
   if (transport_.ranks() == 1) return {};
   NF_RETURN_IF_ERROR(check_shapes());
-  return begin_first();
+  // The first factor depends on the loss scale that all ranks agree on.
+  agreement_.emplace(transport_, describe_call(codec_, options_, call_, 1), loss_scale_of(call_));
+  stage_ = Stage::kAgree;
+  return {};
 }
 
 Status LowRankAllReduce::check_shapes() {
@@ -90,25 +93,23 @@ Status LowRankAllReduce::begin_first() {
     thin_.push_back({.parameter = gradient.parameter,
                      .values = Values(state.begin(wide_, rows_of(gradient), call_.loss_scale))});
   }
-  return sum_factors(Stage::kFirst);
+  stage_ = Stage::kFirst;
+  AllReduceCall call = call_;
+  call.gradients = thin_;
+  return factors_->start_agreed(call);
 }
 
+// Ranks agree on what the caller wants: factors of other gradients may look alike.
 Status LowRankAllReduce::begin_second() {
   thin_.clear();
   for (const Gradient& gradient : gradients_) {
     const std::span<float> second = parameters_.at(gradient.parameter).middle();
     if (!second.empty()) thin_.push_back({.parameter = gradient.parameter, .values = second});
   }
-  return sum_factors(Stage::kSecond);
-}
-
-// Ranks agree on what the caller wants: factors of other gradients may look alike.
-Status LowRankAllReduce::sum_factors(Stage part) {
-  stage_ = part;
+  stage_ = Stage::kSecond;
   AllReduceCall call = call_;
   call.gradients = thin_;
-  return factors_->start_as(
-      call, describe_call(codec_, options_, call_, static_cast<std::uint16_t>(part)));
+  return factors_->start_as(call, describe_call(codec_, options_, call_, 2));
 }
 
 // What is remembered changes only if the whole sum is finite, as with residuals: the step of a sum
@@ -171,8 +172,27 @@ Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
   return {};
 }
 
+std::string LowRankAllReduce::waiting_for() const {
+  return stage_ == Stage::kAgree ? agreement_->waiting_for() : factors_->waiting_for();
+}
+
+Traffic LowRankAllReduce::traffic() const {
+  Traffic traffic = factors_->traffic();
+  traffic.agreement += agreement_bytes_;
+  return traffic;
+}
+
 Expected<bool> LowRankAllReduce::advance() {
   while (stage_ != Stage::kDone) {
+    if (stage_ == Stage::kAgree) {
+      NF_RETURN_IF_ERROR(transport_.progress());
+      Expected<bool> is_agreed = agreement_->advance();
+      if (!is_agreed || !*is_agreed) return is_agreed;
+      agreement_bytes_ += agreement_->bytes_sent();
+      call_.loss_scale = agreement_->loss_scale().value;
+      call_.loss_scale_version = agreement_->loss_scale().version;
+      NF_RETURN_IF_ERROR(begin_first());
+    }
     Expected<bool> is_summed = factors_->advance();
     if (!is_summed) forget_new();
     if (!is_summed || !*is_summed) return is_summed;

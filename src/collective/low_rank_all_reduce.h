@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -27,8 +28,8 @@ class LowRankAllReduce final : public AllReduce {
 
   Status start(const AllReduceCall& call) override;
   Expected<bool> advance() override;
-  std::string waiting_for() const override { return factors_->waiting_for(); }
-  Traffic traffic() const override { return factors_->traffic(); }
+  std::string waiting_for() const override;
+  Traffic traffic() const override;
   std::vector<Remembered> remembered() const override;
   Status remember(std::span<const Remembered> memory) override;
   void forget(std::uint64_t parameter) override { parameters_.erase(parameter); }
@@ -40,7 +41,7 @@ class LowRankAllReduce final : public AllReduce {
   Duration timeout() const override { return options_.timeout; }
 
  private:
-  enum class Stage : std::uint16_t { kDone, kFirst, kSecond };
+  enum class Stage : std::uint16_t { kDone, kAgree, kFirst, kSecond };
 
   LowRankAllReduce(Transport& transport, const AllReduceOptions& options, std::uint32_t terms,
                    std::unique_ptr<CodecAllReduce> factors, std::unique_ptr<Codec> dense);
@@ -48,7 +49,6 @@ class LowRankAllReduce final : public AllReduce {
   Status check_shapes();
   Status begin_first();
   Status begin_second();
-  Status sum_factors(Stage part);
   void finish();
   // Nothing is remembered of a call that failed.
   void forget_new();
@@ -69,6 +69,8 @@ class LowRankAllReduce final : public AllReduce {
   std::vector<Gradient> thin_;
   std::vector<std::uint64_t> new_;  // of the parameters: nothing is remembered of them yet
   std::vector<float> wide_;
+  std::optional<Agreement> agreement_;
+  std::uint64_t agreement_bytes_ = 0;  // of all calls: those that factors_ has not sent
 
   std::unordered_map<std::uint64_t, LowRank> parameters_;
 };

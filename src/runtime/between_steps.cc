@@ -15,7 +15,8 @@ void RuntimeFabric::observe_loss(double loss) {
 
 void RuntimeFabric::set_loss_scale(float scale) {
   const std::lock_guard lock(mutex_);
-  loss_scale_ = scale;
+  loss_scale_.value = scale;
+  is_scale_fresh_ = true;
 }
 
 void RuntimeFabric::report_capacity_breach() {
@@ -74,6 +75,7 @@ Status RuntimeFabric::load_state(std::string_view text) {
   loss_ = state->pending.loss;
   losses_ = state->pending.losses;
   capacity_breach_ = state->pending.capacity_breach;
+  loss_scale_.version = 0;  // those of steps after the loaded one would count as later
   to_observe_.clear();
   for (const StepStatistics& statistics : state->to_observe) {
     auto step = std::make_shared<TrainingStep>();

@@ -5,23 +5,28 @@
 namespace nf {
 
 Expected<Exchange> Exchange::create(Transport& transport, std::uint64_t seed, Duration timeout) {
-  Expected<std::unique_ptr<AllReduce>> all_reduce = AllReduce::create(
+  Expected<std::unique_ptr<CodecAllReduce>> all_reduce = CodecAllReduce::create(
       transport,
       {.codec = "fp32", .topology = Topology::kDirect, .seed = seed, .timeout = timeout});
   if (!all_reduce) return all_reduce.status();
   return Exchange(std::move(*all_reduce), transport.rank(), transport.ranks());
 }
 
-Exchange::Exchange(std::unique_ptr<AllReduce> all_reduce, std::uint32_t rank, std::uint32_t ranks)
+Exchange::Exchange(std::unique_ptr<CodecAllReduce> all_reduce, std::uint32_t rank,
+                   std::uint32_t ranks)
     : all_reduce_(std::move(all_reduce)), rank_(rank), ranks_(ranks) {}
 
-Status Exchange::run(std::uint64_t step, std::uint64_t epoch) {
+Status Exchange::run(std::uint64_t step, std::uint64_t epoch, const LossScale& scale) {
   static const std::uint64_t key = parameter_key("neuron_fabric.statistics");
   const Gradient figures{.parameter = key, .values = Values(figures_)};
-  return all_reduce_->run({.step = step, .epoch = epoch, .gradients = std::span(&figures, 1)});
+  return all_reduce_->run({.step = step,
+                           .epoch = epoch,
+                           .gradients = std::span(&figures, 1),
+                           .loss_scale = scale.value,
+                           .loss_scale_version = scale.version});
 }
 
-Status Exchange::sum(const LocalStatistics& local, std::uint64_t epoch,
+Status Exchange::sum(const LocalStatistics& local, std::uint64_t epoch, LossScale& scale,
                      StepStatistics& statistics) {
   figures_ = {static_cast<float>(local.loss), static_cast<float>(local.losses),
               static_cast<float>(local.lines), static_cast<float>(local.seconds),
@@ -34,7 +39,8 @@ Status Exchange::sum(const LocalStatistics& local, std::uint64_t epoch,
     figures_.push_back(static_cast<float>(times.ready));
     figures_.push_back(static_cast<float>(times.done));
   }
-  NF_RETURN_IF_ERROR(run(statistics.step, epoch));
+  NF_RETURN_IF_ERROR(run(statistics.step, epoch, scale));
+  scale = all_reduce_->loss_scale();
 
   const auto ranks = static_cast<double>(ranks_);
   const float* next = figures_.data();
@@ -60,7 +66,7 @@ Status Exchange::sum(const LocalStatistics& local, std::uint64_t epoch,
 Status Exchange::gather(double value, std::vector<double>& by_rank) {
   figures_.assign(ranks_, 0.0f);
   figures_[rank_] = static_cast<float>(value);
-  NF_RETURN_IF_ERROR(run(0, 0));
+  NF_RETURN_IF_ERROR(run(0, 0, {}));
   by_rank.assign(figures_.begin(), figures_.end());
   return {};
 }

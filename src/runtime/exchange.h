@@ -1,5 +1,6 @@
 // What only one rank knows of a step, and how it becomes what all know: the ranks' figures are
-// added by our own all-reduce, whose result has the same bits everywhere.
+// added by our own all-reduce, whose result has the same bits everywhere. Its agreement gives all
+// ranks the same loss scale.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/codec_all_reduce.h"
 #include "neuron_fabric/all_reduce.h"
 #include "runtime/statistics.h"
 
@@ -33,16 +35,18 @@ class Exchange {
   static Expected<Exchange> create(Transport& transport, std::uint64_t seed, Duration timeout);
 
   // Adds what all ranks know to `statistics`. Ranks have equally many regions and buckets.
-  Status sum(const LocalStatistics& local, std::uint64_t epoch, StepStatistics& statistics);
+  // Replaces `scale` by the one that all ranks agree on; fails with kDisagreement if they do not.
+  Status sum(const LocalStatistics& local, std::uint64_t epoch, LossScale& scale,
+             StepStatistics& statistics);
 
   // Every rank's `value`, by rank.
   Status gather(double value, std::vector<double>& by_rank);
 
  private:
-  Exchange(std::unique_ptr<AllReduce> all_reduce, std::uint32_t rank, std::uint32_t ranks);
-  Status run(std::uint64_t step, std::uint64_t epoch);
+  Exchange(std::unique_ptr<CodecAllReduce> all_reduce, std::uint32_t rank, std::uint32_t ranks);
+  Status run(std::uint64_t step, std::uint64_t epoch, const LossScale& scale);
 
-  std::unique_ptr<AllReduce> all_reduce_;
+  std::unique_ptr<CodecAllReduce> all_reduce_;
   std::uint32_t rank_;
   std::uint32_t ranks_;
   std::vector<float> figures_;

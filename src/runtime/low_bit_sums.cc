@@ -103,7 +103,8 @@ Status LowBitSums::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
   NF_RETURN_IF_ERROR(route.all_reduce->run({.step = number,
                                             .epoch = step.epoch,
                                             .gradients = gradients_,
-                                            .loss_scale = step.loss_scale}));
+                                            .loss_scale = step.loss_scale.value,
+                                            .loss_scale_version = step.loss_scale.version}));
   const Traffic after = route.all_reduce->traffic();
   const std::chrono::duration<double> seconds = transport_.now() - begin;
   const auto values = static_cast<double>(routed.values());

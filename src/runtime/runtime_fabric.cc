@@ -213,12 +213,17 @@ Status RuntimeFabric::end_step() {
   // Every step with low bits is watched.
   if (step->is_watched && !step->is_sound()) path_->undo(step->statistics.step);
   if (step->is_watched) {
-    if (Status status = exchange_.sum(step->local, step->epoch, step->statistics); !status.ok()) {
+    if (Status status = exchange_.sum(step->local, step->epoch, step->loss_scale, step->statistics);
+        !status.ok()) {
       const std::lock_guard lock(mutex_);
       return fail(status);
     }
+    step->unscale_norms();
   }
   const std::lock_guard lock(mutex_);
+  if (!is_scale_fresh_ && step->loss_scale.version > loss_scale_.version) {
+    loss_scale_ = step->loss_scale;
+  }
   if (told_buckets_ != step->buckets || told_routes_ != step->wanted) {
     told_buckets_ = step->buckets;
     told_routes_ = step->wanted;

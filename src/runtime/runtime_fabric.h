@@ -105,7 +105,8 @@ class RuntimeFabric final : public Fabric {
   // To go with the next step.
   double loss_ = 0;
   std::uint32_t losses_ = 0;
-  float loss_scale_ = 1;
+  LossScale loss_scale_;         // its version is 1 + the step that it was last set for
+  bool is_scale_fresh_ = false;  // set since the last step began
   bool capacity_breach_ = false;
 };
 

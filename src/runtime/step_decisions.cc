@@ -35,6 +35,7 @@ Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
   under_way_ = std::make_shared<TrainingStep>();
   TrainingStep& step = *under_way_;
   step.begin = now;
+  if (std::exchange(is_scale_fresh_, false)) loss_scale_.version = step_ + 1;
   step.loss_scale = loss_scale_;
   step.statistics.step = step_;
   step.statistics.regions.resize(regions());

@@ -47,7 +47,7 @@ struct TrainingStep {
   std::vector<std::string> routes;  // in use, by region
   std::vector<std::string> wanted;  // what the profile names, were the region admitted
   bool is_watched = false;          // norms are taken, and local statistics summed over ranks
-  float loss_scale = 1;
+  LossScale loss_scale;             // this rank's; that of all ranks once statistics are summed
 
   // Learnt.
   Duration begin{};
@@ -60,14 +60,19 @@ struct TrainingStep {
   std::vector<std::vector<GradientNorm>> norms;  // by bucket and region
 
   // To the statistics, bucket after bucket, whichever was done first: all ranks hold the same bits.
+  // The energies are those of scaled gradients until unscale_norms().
   void add_norms() {
-    const double unscale = 1.0 / (static_cast<double>(loss_scale) * loss_scale);
     for (const std::vector<GradientNorm>& bucket : norms) {
       for (std::size_t region = 0; region < bucket.size(); ++region) {
-        statistics.regions[region].energy += bucket[region].energy * unscale;
+        statistics.regions[region].energy += bucket[region].energy;
         statistics.regions[region].non_finite += bucket[region].non_finite;
       }
     }
+  }
+  // Precondition: loss_scale is that of all ranks.
+  void unscale_norms() {
+    const double unscale = 1.0 / (static_cast<double>(loss_scale.value) * loss_scale.value);
+    for (RegionStatistics& region : statistics.regions) region.energy *= unscale;
   }
   bool is_finished() const { return has_begun_all && finished_buckets == buckets.size(); }
   // Whether all its values are finite. Precondition: it is watched, and all of it is known.

@@ -191,6 +191,39 @@ TEST(LossScale, KeepsErrorFeedbackWhole) {
   EXPECT_LT(error_with({1, 1000, 0.1f, 65536}), 2 * error_with({1}));
 }
 
+// What a rank remembers follows the scale of the ranks that know it, not the one that it had
+// before.
+TEST(LossScale, OfARankThatDoesNotKnowItIsThatOfTheOthers) {
+  for (const char* codec : {"waterfill:3+ef", "g_ternary+ef", "marsit+ef", "powersgd:2"}) {
+    for (const Topology topology : all_topologies()) {
+      SCOPED_TRACE(std::string(codec) + " " + std::string(to_string(topology)));
+      const AllReduceOptions options{.codec = codec, .topology = topology, .group = 2};
+      on_all_ranks(4, [&](Transport& transport) {
+        const auto expected = AllReduce::create(transport, options);
+        const auto stale = AllReduce::create(transport, options);
+        const float scales[] = {1024, 512, 3, 1024};
+        for (std::uint64_t step = 0; step < std::size(scales); ++step) {
+          const bool is_stale = transport.rank() == 2 && step > 0;
+          Parameters one = values_of(transport.rank(), step, scales[step]);
+          Parameters other = one;
+          const std::vector<Gradient> ones = gradients_of(one);
+          const std::vector<Gradient> others = gradients_of(other);
+          const Status status =
+              (*expected)->run({.step = step, .gradients = ones, .loss_scale = scales[step]});
+          ASSERT_TRUE(status.ok()) << to_string(status);
+          const Status same = (*stale)->run({.step = step,
+                                             .gradients = others,
+                                             .loss_scale = is_stale ? scales[0] : scales[step],
+                                             .loss_scale_version = is_stale ? 1 : step + 1});
+          ASSERT_TRUE(same.ok()) << to_string(same);
+          expect_same(other, one);
+        }
+        EXPECT_EQ((*stale)->remembered(), (*expected)->remembered());
+      });
+    }
+  }
+}
+
 TEST(LossScale, MustBeANormalNumberAboveZero) {
   for (const char* codec : {"waterfill:3+ef", "powersgd:2"}) {
     for (const float scale : {0.0f, -1.0f, 1e-40f, std::numeric_limits<float>::infinity(),
