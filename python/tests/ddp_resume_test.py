@@ -1,6 +1,6 @@
 """A run that goes on elsewhere is the run that attached again where it was: both have a new DDP,
-whose buckets are others in its first step. That a run with the same buckets goes on with the bits
-of one that was never interrupted is proved by tests/runtime/fabric_resume_test.cc."""
+whose buckets hold other parameters in its first step. With one bucket they hold the same, in another
+order, and the run is the one that was never interrupted."""
 
 import itertools
 import warnings
@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from ranks import on_ranks
-from small_job import Records, batches, digest, loss_of, make, profile, sgd, wrap
+from small_job import BUCKET_MB, Records, batches, digest, loss_of, make, profile, sgd, wrap
 
 STOP, END = 20, 40
 NAN_STEP = 15  # so that the run stops in the middle of a cool-down
@@ -22,7 +22,7 @@ LOW_RANK = {"route": "powersgd:2"}
 ADMITTED = {
     "profile": profile({"second": "waterfill:3+ef", "rest": "waterfill:4+ef"},
                        health={"warm_up_steps": 12, "cool_down_steps": 6, "probation_steps": 5,
-                               "error_budget": 0.5}),
+                               "error_budget": 1}),
     "admit": "safe",
 }
 
@@ -30,8 +30,8 @@ ADMITTED = {
 class Job:
     """One rank's model and all that its checkpoint holds."""
 
-    def __init__(self, **options: object) -> None:
-        self.options = options
+    def __init__(self, *, bucket_mb: float = BUCKET_MB, **options: object) -> None:
+        self.options, self.bucket_mb = options, bucket_mb
         self.model = make()
         self.optimizer = sgd(self.model)
         self.step = 0
@@ -39,7 +39,7 @@ class Job:
         self._attach()
 
     def _attach(self) -> None:
-        self.ddp = wrap(self.model)
+        self.ddp = wrap(self.model, bucket_cap_mb=self.bucket_mb)
         self.fabric = nf.attach(self.ddp, **self.options)
 
     def _spoil(self, gradient: torch.Tensor) -> torch.Tensor:
@@ -81,10 +81,11 @@ class Job:
             self.fabric.load_state_dict(saved["fabric"])
 
 
-def run_through(options: dict) -> list[str]:
+def run_through(options: dict, attach_again: bool = True) -> list[str]:
     job = Job(**options)
     digests = job.train(STOP)
-    job.attach_again()
+    if attach_again:
+        job.attach_again()
     digests += job.train(END)
     job.fabric.close()
     return digests
@@ -114,6 +115,18 @@ def test_a_resumed_run_has_the_bits_of_one_that_attached_again(tmp_path, options
     before = on_ranks(2, run_and_stop, options, tmp_path, fresh=True)
     after = on_ranks(2, go_on, options, tmp_path, fresh=True)
     for rank in range(2):
+        assert before[rank] + after[rank] == through[rank]
+    assert through[0] == through[1]
+
+
+@pytest.mark.parametrize("options", [FORCED, LOW_RANK, ADMITTED],
+                         ids=["forced", "low_rank", "admitted"])
+def test_a_resumed_run_with_one_bucket_has_the_bits_of_one_never_interrupted(tmp_path, options):
+    options = options | {"bucket_mb": 25}
+    through = on_ranks(3, run_through, options, attach_again=False)
+    before = on_ranks(3, run_and_stop, options, tmp_path)
+    after = on_ranks(3, go_on, options, tmp_path, fresh=True)
+    for rank in range(3):
         assert before[rank] + after[rank] == through[rank]
     assert through[0] == through[1]
 

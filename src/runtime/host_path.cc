@@ -59,7 +59,7 @@ Status HostPath::finish(PlannedSum& sum) {
     }));
   }
   if (!sum.step().is_watched) return {};
-  for (const BucketSlot& slot : sum.bucket().slots) {
+  for (const BucketSlot& slot : in_parameter_order(sum.bucket().slots)) {
     const GradientNorm norm = gradient_norm(sum.values(slot.offset, slot.count));
     GradientNorm& region = sum.norms()[binding_.region_of(slot.parameter)];
     region.energy += norm.energy;

@@ -36,10 +36,18 @@ Status check_slots(const Binding& binding, const Bucket& bucket) {
   return {};
 }
 
+std::vector<BucketSlot> in_parameter_order(std::span<const BucketSlot> slots) {
+  std::vector<BucketSlot> ordered(slots.begin(), slots.end());
+  std::ranges::sort(ordered, [](const BucketSlot& a, const BucketSlot& b) {
+    return a.parameter != b.parameter ? a.parameter > b.parameter : a.offset < b.offset;
+  });
+  return ordered;
+}
+
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
                std::span<const std::string> routes) {
   Plan plan;
-  for (const BucketSlot& slot : slots) {
+  for (const BucketSlot& slot : in_parameter_order(slots)) {
     if (slot.count == 0) continue;
     const std::uint32_t region = binding.region_of(slot.parameter);
     const std::string& route = routes[region];

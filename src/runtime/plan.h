@@ -37,7 +37,13 @@ struct Plan {
 // it, or ends beyond the bucket's.
 Status check_slots(const Binding& binding, const Bucket& bucket);
 
-// `routes` by region: in use now, kDenseRoute for dense ones. Small parameters are dense.
+// The slots in one order, wherever they lie: the last parameter first, which is about how DDP fills
+// its buckets. What depends on the order of parameters in a bucket (widths, rounding, the engine's
+// sum of gathered values, sums of norms) then does not change when DDP rebuilds its buckets.
+std::vector<BucketSlot> in_parameter_order(std::span<const BucketSlot> slots);
+
+// `routes` by region: in use now, kDenseRoute for dense ones. Small parameters are dense. Segments
+// are in_parameter_order().
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
                std::span<const std::string> routes);
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/fabric_job.h"
 
 namespace nf {
@@ -44,6 +46,28 @@ TEST(Plan, LetsSegmentsOfOneRouteTravelTogetherWhateverTheirRegion) {
       make_plan(binding, slots_of(binding), std::vector<std::string>{"waterfill:4", "waterfill:4"});
   ASSERT_EQ(plan.low_bit.size(), 1u);
   EXPECT_EQ(plan.low_bit[0].segments.size(), 3u);
+}
+
+// As DDP does between its first buckets and those it rebuilds.
+TEST(Plan, DoesNotDependOnTheOrderInABucket) {
+  const Binding binding = small_binding();
+  const auto parameters_of = [&](std::span<const BucketSlot> slots) {
+    const Plan plan =
+        make_plan(binding, slots, std::vector<std::string>{"waterfill:4", "waterfill:5"});
+    std::vector<std::vector<std::uint32_t>> parameters(1);
+    for (const Segment& segment : plan.dense) parameters[0].push_back(segment.slot.parameter);
+    for (const RoutedSegments& routed : plan.low_bit) {
+      auto& own = parameters.emplace_back();
+      for (const Segment& segment : routed.segments) own.push_back(segment.slot.parameter);
+    }
+    return parameters;
+  };
+  std::vector<BucketSlot> slots = slots_of(binding);
+  const auto expected = parameters_of(slots);
+  EXPECT_EQ(expected.size(), 3u);
+  while (std::ranges::next_permutation(slots, {}, &BucketSlot::offset).found) {
+    EXPECT_EQ(parameters_of(slots), expected);
+  }
 }
 
 TEST(Plan, IsDenseWhereEveryRouteIs) {
