@@ -16,8 +16,8 @@ Status DeviceFeedback::begin(const AllReduceCall& call, cudaStream_t stream) {
   loss_scale_ = call.loss_scale;
   type_ = call.gradients.front().values.type;
   NF_RETURN_IF_ERROR(place(call.gradients, stream));
-  NF_RETURN_IF_ERROR(to_status(cudaMemsetAsync(is_unsound(), 0, sizeof(*is_unsound()), stream),
-                               "clearing of a flag"));
+  NF_RETURN_IF_ERROR(
+      to_status(cudaMemsetAsync(is_unsound(), 0, flag_bytes(), stream), "clearing of flags"));
   return take_values(parameters_, type_, loss_scale_, stream);
 }
 
@@ -33,7 +33,7 @@ Status DeviceFeedback::place(std::span<const Gradient> gradients, cudaStream_t s
     distance_ += aligned(gradient.values.count * sizeof(float));
   }
   const std::byte* before = room_.data();
-  NF_RETURN_IF_ERROR(room_.reserve(2 * distance_ + kDeviceAlignment, stream));
+  NF_RETURN_IF_ERROR(room_.reserve(2 * distance_ + aligned(flag_bytes()), stream));
   has_moved_ = room_.data() != before;
   std::byte* at = room_.data();
   for (Gradient& gradient : taken_) {
@@ -41,8 +41,11 @@ Status DeviceFeedback::place(std::span<const Gradient> gradients, cudaStream_t s
     const Expected<float*> kept = memory_.use(gradient.parameter, count, stream);
     if (!kept) return kept.status();
     auto* values = reinterpret_cast<float*>(at);
-    parameters_.push_back(
-        {.gradient = gradient.values.data, .values = values, .kept = *kept, .count = count});
+    parameters_.push_back({.gradient = gradient.values.data,
+                           .values = values,
+                           .kept = *kept,
+                           .is_added = is_unsound() + 1 + parameters_.size(),
+                           .count = count});
     gradient.values = Values(values, count, DataType::kFloat32);
     at += aligned(count * sizeof(float));
   }

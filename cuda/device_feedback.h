@@ -3,7 +3,8 @@
 // is decoded again, in a second room of the same layout, where the loss is left; it becomes what is
 // kept once all sums are there and finite. The host learns nothing of that.
 //
-//   room   values of all parameters | what is lost of them | whether a result is not finite
+//   room   values of all parameters | what is lost of them | whether a result is not finite, and by
+//          parameter whether what was lost is added
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -51,7 +52,9 @@ class DeviceFeedback {
 
  private:
   Status place(std::span<const Gradient> gradients, cudaStream_t stream);
+  // Flags: one for the call, and behind it one for every parameter.
   std::uint32_t* is_unsound() const;
+  std::size_t flag_bytes() const { return (1 + taken_.size()) * sizeof(std::uint32_t); }
 
   ResidualMemory& memory_;
   DeviceBuffer room_;

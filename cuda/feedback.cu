@@ -57,6 +57,19 @@ struct Share {
   }
 };
 
+// Whether any value of a parameter is neither 0 nor -0. Behind the last value there are zeros.
+template <DataType kType>
+__global__ void __launch_bounds__(kThreads) find_used(__grid_constant__ const Parameters all) {
+  const Share share(all);
+  if (share.is_empty) return;
+  float values[kRun];
+  device::load_run<kType>(Row<const void>(share.gradient<kType>(), share.held), share.run, values);
+  bool is_used = false;
+#pragma unroll
+  for (const float value : values) is_used |= magnitude_bits(value) != 0;
+  if (is_used) *share.parameter.is_added = 1;
+}
+
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
     take(__grid_constant__ const Parameters all, float loss_scale) {
@@ -67,9 +80,11 @@ __global__ void __launch_bounds__(kThreads)
   device::load_run<kType>(Row<const void>(share.gradient<kType>(), share.held), share.run, values);
   device::load_run<DataType::kFloat32>(
       Row<const void>(share.parameter.kept + share.first, share.held), share.run, kept);
+  if (*share.parameter.is_added != 0) {
 #pragma unroll
-  for (unsigned i = 0; i < kRun; ++i) {
-    values[i] = __fadd_rn(values[i], __fmul_rn(loss_scale, kept[i]));
+    for (unsigned i = 0; i < kRun; ++i) {
+      values[i] = __fadd_rn(values[i], __fmul_rn(loss_scale, kept[i]));
+    }
   }
   device::store_run<DataType::kFloat32>(
       values, Row<void>(share.parameter.values + share.first, share.held), share.run);
@@ -151,6 +166,13 @@ __global__ void __launch_bounds__(kThreads)
       reinterpret_cast<const std::byte*>(share.parameter.values + share.first) + distance;
   float values[kRun];
   device::load_run<DataType::kFloat32>(Row<const void>(lost, share.held), share.run, values);
+  if (*share.parameter.is_added == 0) {
+    float kept[kRun];
+    device::load_run<DataType::kFloat32>(
+        Row<const void>(share.parameter.kept + share.first, share.held), share.run, kept);
+#pragma unroll
+    for (unsigned i = 0; i < kRun; ++i) values[i] = __fadd_rn(values[i], kept[i]);
+  }
   device::store_run<DataType::kFloat32>(
       values, Row<void>(share.parameter.kept + share.first, share.held), share.run);
 }
@@ -179,7 +201,9 @@ Status for_each_launch(std::span<const FeedbackParameter> parameters, Put put) {
 Status take_values(std::span<const FeedbackParameter> parameters, DataType type, float loss_scale,
                    cudaStream_t stream) {
   return for_each_launch(parameters, [&](const Parameters& some, unsigned grid) {
-    return with_type(type, [&](auto own) {
+    return with_type(type, [&](auto own) -> Status {
+      NF_RETURN_IF_ERROR(
+          launch("gradients that are not zero", find_used<own()>, grid, kThreads, stream, some));
       return launch("values with what was lost of them", take<own()>, grid, kThreads, stream, some,
                     loss_scale);
     });

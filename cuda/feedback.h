@@ -19,10 +19,12 @@ struct FeedbackParameter {
   void* gradient = nullptr;  // of the call's type, at its alignment
   float* values = nullptr;   // aligned to 16 bytes, as is all that follows
   float* kept = nullptr;
+  std::uint32_t* is_added = nullptr;  // whether what is kept is added in this call; 0 at first
   std::uint64_t count = 0;
 };
 
-// values = gradient + loss_scale * kept, rounded twice.
+// values = gradient + loss_scale * kept, rounded twice; of a parameter whose gradient is zero
+// everywhere, values = gradient. Sets *is_added accordingly.
 Status take_values(std::span<const FeedbackParameter> parameters, DataType type, float loss_scale,
                    cudaStream_t stream);
 
@@ -40,7 +42,8 @@ Status subtract_decoded(const Batch& tile, std::uint64_t most_values, std::size_
 Status give_values(std::span<const FeedbackParameter> parameters, DataType type,
                    std::uint32_t* is_unsound, cudaStream_t stream);
 
-// kept = what lies `distance` bytes behind values, unless *is_unsound.
+// kept = what lies `distance` bytes behind values, unless *is_unsound; added to what is kept if
+// that is not among the values.
 Status keep_values(std::span<const FeedbackParameter> parameters, std::size_t distance,
                    const std::uint32_t* is_unsound, cudaStream_t stream);
 

@@ -27,13 +27,35 @@ __device__ __forceinline__ float held_at(const LowRankMatrix& matrix, std::uint6
   return device::load_value<kType>(matrix.values, i) + loss_scale * matrix.error[i];
 }
 
+// Whether any value of a matrix is neither 0 nor -0: half a warp a row.
+template <DataType kType>
+__global__ void __launch_bounds__(kThreads)
+    find_used(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t* is_used) {
+  const LowRankTile tile = tiles[blockIdx.x];
+  const LowRankMatrix matrix = matrices[tile.matrix];
+  const std::uint32_t row = tile.row + threadIdx.x / kSumLanes;
+  if (row >= matrix.rows) return;
+  bool is_zero = true;
+  for (std::uint32_t col = threadIdx.x % kSumLanes; col < matrix.cols; col += kSumLanes) {
+    const std::uint64_t at = std::uint64_t{row} * matrix.cols + col;
+    is_zero &= magnitude_bits(device::load_value<kType>(matrix.values, at)) == 0;
+  }
+  if (!is_zero) is_used[tile.matrix] = 1;
+}
+
+// What the error is multiplied by before it is added.
+__device__ __forceinline__ float error_scale(std::uint32_t is_used, float loss_scale) {
+  return is_used != 0 ? loss_scale : 0.0f;
+}
+
 // Half a warp a row. One read of the row serves kTerms columns of the factor; where an element is
 // not usable, this row of the factor is NaN, and so all ranks know.
 template <DataType kType, unsigned kTerms>
 __global__ void __launch_bounds__(kThreads, 4)
     first_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
-                 float loss_scale) {
+                 const std::uint32_t* is_used, float loss_scale) {
   const LowRankTile tile = tiles[blockIdx.x];
+  const float scale = error_scale(is_used[tile.matrix], loss_scale);
   const LowRankMatrix matrix = matrices[tile.matrix];
   const std::uint32_t cols = matrix.cols;
   const std::uint32_t row = tile.row + threadIdx.x / kSumLanes;
@@ -49,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     bool is_usable = true;
 #pragma unroll 4
     for (std::uint32_t col = threadIdx.x % kSumLanes; col < cols; col += kSumLanes) {
-      const float held = held_at<kType>(matrix, at + col, loss_scale);
+      const float held = held_at<kType>(matrix, at + col, scale);
       is_usable &= fabsf(held) <= kGreatestUsable;
 #pragma unroll
       for (unsigned k = 0; k < kTerms; ++k) sums[k] += held * columns[k][col];
@@ -71,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 template <DataType kType, unsigned kTerms>
 __global__ void __launch_bounds__(kThreads, 2)
     second_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
-                  float loss_scale) {
+                  const std::uint32_t* is_used, float loss_scale) {
   constexpr std::uint32_t kRows = 64;
   constexpr std::uint32_t kOwn = kRows / kWarps;  // rows of a tile that a warp brings
   __shared__ float held[kRows][kColumnTile];
@@ -81,13 +103,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::uint32_t warp = threadIdx.x / kWarp;
   const std::uint32_t lane = threadIdx.x % kWarp;
   const std::uint32_t col = tile.col + lane;
+  const float scale = error_scale(is_used[tile.matrix], loss_scale);
   float next[kOwn];
   const auto load = [&](std::uint32_t first) {
 #pragma unroll
     for (std::uint32_t i = 0; i < kOwn; ++i) {
       const std::uint32_t row = first + warp + i * kWarps;
       next[i] = row < matrix.rows && col < matrix.cols
-                    ? held_at<kType>(matrix, std::uint64_t{row} * matrix.cols + col, loss_scale)
+                    ? held_at<kType>(matrix, std::uint64_t{row} * matrix.cols + col, scale)
                     : 0.0f;
     }
   };
@@ -143,8 +166,8 @@ __device__ __forceinline__ bool stays_finite(float value) {
 template <DataType kType, bool kChecks>
 __global__ void __launch_bounds__(kThreads, 2)
     write_results(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
-                  const std::uint32_t* is_finite, std::uint32_t* is_unsound, float loss_scale,
-                  float unscale) {
+                  const std::uint32_t* is_used, const std::uint32_t* is_finite,
+                  std::uint32_t* is_unsound, float loss_scale, float unscale) {
   constexpr std::uint32_t kRows = kResultRows * kResultColumns / kThreads;
   __shared__ float weights[kMostTerms][kResultRows];
   const LowRankTile tile = tiles[blockIdx.x];
@@ -190,7 +213,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (!stay_finite) *is_unsound = 1;
     return;
   }
-  const bool is_kept = *is_unsound == 0;
+  // An error that was not added stays as it is.
+  const bool is_kept = *is_unsound == 0 && is_used[tile.matrix] != 0;
 #pragma unroll
   for (std::uint32_t r = 0; r < kRows; ++r) {
     if (tile.row + strip + r >= matrix.rows) break;
@@ -229,9 +253,15 @@ Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_
   return with_type(tables.type, [&](auto type) {
     NF_RETURN_IF_ERROR(launch("values that travel as they are", copy_plain<type.value, true>,
                               tables.plain_count, kThreads, stream, tables.plain, nullptr));
+    NF_RETURN_IF_ERROR(to_status(
+        cudaMemsetAsync(tables.is_used, 0, tables.matrix_count * sizeof(*tables.is_used), stream),
+        "clearing of flags"));
+    NF_RETURN_IF_ERROR(launch("matrices that are not zero", find_used<type.value>, tables.row_count,
+                              kThreads, stream, tables.matrices, tables.rows, tables.is_used));
     return with_terms(tables.terms, [&](auto terms) {
       return launch("first factors", first_factor<type.value, terms.value>, tables.row_count,
-                    kThreads, stream, tables.matrices, tables.rows, tables.terms, loss_scale);
+                    kThreads, stream, tables.matrices, tables.rows, tables.terms, tables.is_used,
+                    loss_scale);
     });
   });
 }
@@ -241,7 +271,8 @@ Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream
   return with_type(tables.type, [&](auto type) {
     return with_terms((tables.terms + kWarps - 1) / kWarps, [&](auto terms) {
       return launch("second factors", second_factor<type.value, terms.value>, tables.column_count,
-                    kThreads, stream, tables.matrices, tables.columns, tables.terms, loss_scale);
+                    kThreads, stream, tables.matrices, tables.columns, tables.terms, tables.is_used,
+                    loss_scale);
     });
   });
 }
@@ -254,8 +285,8 @@ Status finish_low_rank(const LowRankTables& tables, float loss_scale, cudaStream
   return with_type(tables.type, [&](auto type) {
     const auto results = [&](const char* what, auto checks) {
       return launch(what, write_results<type.value, checks.value>, tables.result_count, kThreads,
-                    stream, tables.matrices, tables.results, tables.terms, tables.is_finite,
-                    tables.is_unsound, loss_scale, 1 / loss_scale);
+                    stream, tables.matrices, tables.results, tables.terms, tables.is_used,
+                    tables.is_finite, tables.is_unsound, loss_scale, 1 / loss_scale);
     };
     NF_RETURN_IF_ERROR(launch("sums of what travelled as it is", copy_plain<type.value, false>,
                               tables.plain_count, kThreads, stream, tables.plain,

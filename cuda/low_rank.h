@@ -50,6 +50,7 @@ struct LowRankTables {
   std::uint64_t seed = 0;
   const LowRankMatrix* matrices = nullptr;
   std::uint32_t matrix_count = 0;
+  std::uint32_t* is_used = nullptr;     // by matrix: room for whether a value is not zero
   std::uint32_t* is_finite = nullptr;   // by matrix: room for whether its second factor is
   std::uint32_t* is_unsound = nullptr;  // room for whether any result is not finite
   const LowRankTile* rows = nullptr;
@@ -74,7 +75,8 @@ inline constexpr std::uint32_t kPlainPiece = 2048;
 Status start_bases(const LowRankMatrix* matrices, std::uint32_t count, std::uint32_t terms,
                    std::uint64_t seed, cudaStream_t stream);
 
-// LowRank::begin(): writes first factors, and the values that travel as they are.
+// LowRank::begin(): writes first factors, and the values that travel as they are. The error of a
+// matrix whose values are all zero is neither added, here and below, nor changed.
 Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);
 // LowRank::middle(), once those are summed: writes second factors.
 Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);

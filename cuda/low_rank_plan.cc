@@ -137,6 +137,7 @@ Status LowRankPlan::upload(cudaStream_t stream) {
   tables.add(columns, &tables_.columns);
   tables.add(results, &tables_.results);
   tables.add(plain_, &tables_.plain);
+  tables.room(matrices_.size(), &tables_.is_used);
   tables.room(matrices_.size(), &tables_.is_finite);
   tables.room(1, &tables_.is_unsound);
   return tables.upload(room_, stream);

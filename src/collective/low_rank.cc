@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "collective/all_zero.h"
 #include "collective/low_rank_limits.h"
 
 namespace nf {
@@ -102,11 +103,13 @@ std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows,
     first_.assign(values.begin(), values.end());
     return first_;
   }
+  is_error_added_ = !all_zero(values);
+  const float error_scale = is_error_added_ ? loss_scale : 0;
   bool usable = true;
   for (std::size_t row = 0; row < rows; ++row) {
     float* to = &matrix_[row * cols];
     for (std::size_t col = 0; col < cols; ++col) {
-      to[col] = values[row * cols + col] + loss_scale * error_[row * cols + col];
+      to[col] = values[row * cols + col] + error_scale * error_[row * cols + col];
       usable &= std::abs(to[col]) <= kGreatestUsable;
     }
     for (std::uint32_t k = 0; k < terms_; ++k) {
@@ -165,6 +168,7 @@ void LowRank::finish(std::span<float> out) {
       }
     });
   }
+  if (!is_error_added_) matrix_ = error_;
   std::swap(error_, matrix_);
   std::swap(basis_, last_basis_);
   renew_basis();

@@ -30,8 +30,8 @@ class LowRank {
   // Takes this rank's values, a matrix of `rows` rows one after the other that has been multiplied
   // by `loss_scale`, and returns the first factor, to be replaced by its sum over all ranks.
   // Another shape than last time starts anew, without memory of earlier steps. A step may be given
-  // up at any point and begun again. Precondition: rows divides values.size(). A vector has one
-  // row.
+  // up at any point and begun again. If all values are zero, the error is not added but stays, as
+  // residuals do. Precondition: rows divides values.size(). A vector has one row.
   std::span<float> begin(std::span<const float> values, std::size_t rows, float loss_scale = 1);
 
   // Returns the second factor, to be summed alike; empty where the matrix travels as it is.
@@ -70,6 +70,7 @@ class LowRank {
   std::size_t cols_ = 0;
   bool dense_ = true;
   float loss_scale_ = 1;  // of the step under way
+  bool is_error_added_ = false;
 
   // Kept between steps. Factors are stored column after column.
   std::vector<float> basis_;  // cols x terms: the second factor of the last step, orthonormal

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "collective/all_zero.h"
 #include "collective/memory.h"
 
 namespace nf {
@@ -15,6 +16,7 @@ Expected<std::span<float>> Residuals::begin(std::uint64_t parameter, std::size_t
   NF_RETURN_IF_ERROR(check_residual(parameter, residual.kept.size(), count));
   residual.next.assign(count, 0.0f);
   residual.holds_what_was = false;
+  residual.is_added = false;
   return std::span(residual.next);
 }
 
@@ -22,7 +24,15 @@ void Residuals::add(std::span<const Piece> domain, std::span<const ParameterView
                     float loss_scale) {
   for (const Piece& piece : domain) {
     const ParameterView& parameter = parameters[piece.parameter];
-    const std::vector<float>& kept = by_parameter_[parameter.key].kept;
+    const std::span work(static_cast<const float*>(parameter.work.data) + piece.first, piece.count);
+    Residual& residual = by_parameter_[parameter.key];
+    residual.is_added = residual.is_added || !all_zero(work);
+  }
+  for (const Piece& piece : domain) {
+    const ParameterView& parameter = parameters[piece.parameter];
+    const Residual& residual = by_parameter_[parameter.key];
+    if (!residual.is_added) continue;
+    const std::vector<float>& kept = residual.kept;
     auto* work = static_cast<float*>(parameter.work.data);
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
       work[i] += loss_scale * kept[i];
@@ -33,6 +43,9 @@ void Residuals::add(std::span<const Piece> domain, std::span<const ParameterView
 void Residuals::keep(std::span<const ParameterView> parameters) {
   for (const ParameterView& parameter : parameters) {
     Residual& residual = by_parameter_[parameter.key];
+    if (!residual.is_added) {
+      for (std::size_t i = 0; i < residual.kept.size(); ++i) residual.next[i] += residual.kept[i];
+    }
     std::swap(residual.kept, residual.next);
     residual.holds_what_was = true;
   }

@@ -1,5 +1,7 @@
 // Error feedback: what a rank's encodes have lost, element by element, to be added to its values
-// the next time. It is kept without the loss scale of the call that lost it.
+// the next time. It is kept without the loss scale of the call that lost it. If all values of a
+// parameter are zero, its residual is not added but stays: no rank may have used the parameter, and
+// then DDP discards the sum.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +24,12 @@ class Residuals {
   // Where the losses of this call are to be written: zeros of a parameter's size. Fails where what
   // is kept of it has another size.
   Expected<std::span<float>> begin(std::uint64_t parameter, std::size_t count);
-  // Adds what was kept, times the loss scale, to the work values of `domain`. Precondition: they
-  // are FP32.
+  // Adds what was kept, times the loss scale, to the work values of `domain`, but for parameters
+  // whose values there are all zero. Precondition: they are FP32.
   void add(std::span<const Piece> domain, std::span<const ParameterView> parameters,
            float loss_scale);
-  // From now on the losses of this call are what is kept.
+  // From now on the losses of this call are what is kept; of a parameter to whose values nothing
+  // was added, beside what was kept before.
   void keep(std::span<const ParameterView> parameters);
   // Takes the last keep() of a parameter back, unless another call has begun since.
   void undo(std::uint64_t parameter);
@@ -42,6 +45,7 @@ class Residuals {
     std::vector<float> kept;
     std::vector<float> next;      // of the call under way; after keep(), what was kept before
     bool holds_what_was = false;  // next does
+    bool is_added = false;        // to the values of the call under way
   };
 
   std::unordered_map<std::uint64_t, Residual> by_parameter_;

@@ -86,6 +86,24 @@ TEST_F(DeviceFeedback, KeepsItWithoutTheLossScale) {
   }
 }
 
+// A parameter with zeros on all ranks, and another with zeros on one: what is kept of it is not
+// added to the zeros, and stays.
+TEST_F(DeviceFeedback, KeepsItOfParametersThatAreZero) {
+  for (const std::string& route : kRoutes) {
+    for (const DataType type : test::kAllTypes) {
+      SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
+      expect_same({.codec = route,
+                   .ranks = 3,
+                   .type = type,
+                   .spoil = [](std::size_t step, std::uint32_t rank, Parameters& own) {
+                     if (step != 1) return;
+                     std::ranges::fill(own[4], rank == 0 ? 0.0f : -0.0f);
+                     if (rank == 1) std::ranges::fill(own[9], 0.0f);
+                   }});
+    }
+  }
+}
+
 TEST_F(DeviceFeedback, KeepsWhatWasWhereASumIsNotFinite) {
   for (const std::string& route : kRoutes) {
     for (const float bad :

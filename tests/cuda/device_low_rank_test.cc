@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -70,6 +71,20 @@ TEST_F(DeviceLowRank, MakesItForLargeMatrices) {
 TEST_F(DeviceLowRank, KeepsTheErrorWithoutTheLossScale) {
   for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
     expect_same({.type = type, .loss_scales = {1024, 1024, 3, 0.125f, 65536}});
+  }
+}
+
+// On all ranks, or on one: the error is not added to the zeros, and stays.
+TEST_F(DeviceLowRank, KeepsTheErrorOfMatricesThatAreZero) {
+  for (const DataType type : test::kAllTypes) {
+    SCOPED_TRACE(to_string(type));
+    expect_same({.ranks = 3,
+                 .type = type,
+                 .spoil = [](std::size_t step, std::uint32_t rank, Parameters& own) {
+                   if (step != 1) return;
+                   std::ranges::fill(own[1], rank == 0 ? 0.0f : -0.0f);
+                   if (rank == 1) std::ranges::fill(own[9], 0.0f);
+                 }});
   }
 }
 
