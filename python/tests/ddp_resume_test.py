@@ -3,6 +3,7 @@ whose buckets hold other parameters in its first step. With one bucket they hold
 order, and the run is the one that was never interrupted."""
 
 import itertools
+import time
 import warnings
 from pathlib import Path
 
@@ -227,3 +228,34 @@ def try_to_load(kind: str) -> str:
 def test_a_state_that_does_not_fit_is_refused(kind, words):
     for rank, told in enumerate(on_ranks(2, try_to_load, kind)):
         assert words.format(rank=rank, other=1 - rank) in told
+
+
+def load_on_some_ranks(which: str) -> tuple[str, float]:
+    """What the first backward raises, and after how many seconds."""
+    model = wrap(make())
+    with nf.attach(model, profile=profile({"second": "waterfill:4", "rest": "fp32"})) as fabric:
+        for _, batch in zip(range(3), batches()):
+            loss_of(model, batch).backward()
+        states = [fabric.state_dict()]
+        loss_of(model, next(batches())).backward()
+        states.append(fabric.state_dict())
+    model = wrap(make())
+    fabric = nf.attach(model, profile=profile({"second": "waterfill:4", "rest": "fp32"}), timeout=30)
+    if which == "other" or dist.get_rank() == 0:
+        fabric.load_state_dict(states[dist.get_rank()])
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError) as caught:
+        loss_of(model, next(batches())).backward()
+    waited = time.monotonic() - begin
+    fabric.close()
+    return str(caught.value), waited
+
+
+@pytest.mark.parametrize(("which", "words"), [
+    ("some", "rank 0 has step 3, rank 1 has 0: load the states of one checkpoint on all ranks"),
+    ("other", "rank 0 has step 3, rank 1 has 4: load the states of one checkpoint on all ranks"),
+])
+def test_a_state_that_only_some_ranks_load_is_named_at_once(which, words):
+    for told, waited in on_ranks(2, load_on_some_ranks, which, fresh=True):
+        assert words in told
+        assert waited < 15

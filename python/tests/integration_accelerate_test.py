@@ -122,3 +122,26 @@ def test_one_process_runs_without_ranks(tmp_path):
 def test_the_example_runs():
     told = run_python([*TORCHRUN, EXAMPLES / "with_accelerate.py"], STEPS="20")
     assert "waterfill:5" in told and "20 steps" in told
+
+
+def save_registered(folder: Path) -> str:
+    from accelerate import Accelerator
+
+    as_launched()
+    accelerator = Accelerator(cpu=True)
+    model = accelerator.prepare(make())
+    fabric = nf.attach(model, route="waterfill:3+ef")
+    accelerator.register_for_checkpointing(fabric)
+    try:
+        accelerator.save_state(folder)
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        fabric.close()
+    return "saved"
+
+
+def test_a_registered_fabric_is_rejected_at_saving(tmp_path):
+    for told in on_ranks(2, save_registered, tmp_path, fresh=True):
+        assert "saves the state of the main process only" in told
+        assert "neuron_fabric.integrations.accelerate.attach(accelerator, model)" in told

@@ -43,7 +43,7 @@ def test_the_dictionary():
         "rank_loss": 1.0, "rank_loss_step": 1, "bytes": 5248, "dense_bytes": 32896,
         "up_bytes": 2112, "bytes_ratio": 5248 / 32896, "bytes_up_ratio": 2112 / 16448,
         "step_seconds": 0.25, "exposed_seconds": 0.125, "predicted_exposed_seconds": 0.0625,
-        "warnings": 1,
+        "warnings": 1, "notes": [],
         "fallbacks": [{"step": 2, "epoch": 2, "region": "body", "reason": "non_finite"}]}
     assert regions[0] == {
         "name": "body", "route": "waterfill:5", "route_now": "waterfill:5", "reason": "admitted",

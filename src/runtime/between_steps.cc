@@ -50,6 +50,10 @@ std::vector<std::string> RuntimeFabric::drain() {
 
 std::string RuntimeFabric::state() const {
   const std::lock_guard lock(mutex_);
+  return print(current_state());
+}
+
+FabricState RuntimeFabric::current_state() const {
   FabricState state{
       .step = step_,
       .admission = admission_.state(),
@@ -60,7 +64,7 @@ std::string RuntimeFabric::state() const {
   for (const std::shared_ptr<TrainingStep>& step : to_observe_) {
     state.to_observe.push_back(step->statistics);
   }
-  return print(state);
+  return state;
 }
 
 Status RuntimeFabric::load_state(std::string_view text) {

@@ -1,5 +1,7 @@
 #include "runtime/exchange.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace nf {
@@ -61,6 +63,22 @@ Status Exchange::sum(const LocalStatistics& local, std::uint64_t epoch, LossScal
     times.done = *next++ / ranks;
   }
   return {};
+}
+
+Status Exchange::compare(std::uint64_t step, std::uint64_t state) {
+  constexpr std::string_view kAdvice =
+      "load the states of one checkpoint on all ranks, each rank its own, or on none";
+  figures_.assign(1, 0.0f);
+  Status status = run(step, 0, {});
+  if (status.code() == ErrorCode::kDisagreement) {
+    return {status.code(), fmt::format("{}: {}", status.message(), kAdvice)};
+  }
+  NF_RETURN_IF_ERROR(status);
+  status = run(step, state, {});
+  if (status.code() == ErrorCode::kDisagreement) {
+    return {status.code(), fmt::format("ranks begin step {} with different states: {}", step, kAdvice)};
+  }
+  return status;
 }
 
 Status Exchange::gather(double value, std::vector<double>& by_rank) {

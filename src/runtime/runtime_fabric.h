@@ -14,6 +14,7 @@
 #include "runtime/admission.h"
 #include "runtime/bucket_path.h"
 #include "runtime/exchange.h"
+#include "runtime/fabric_state.h"
 #include "runtime/record.h"
 #include "runtime/recorded_decisions.h"
 #include "runtime/training_step.h"
@@ -64,10 +65,12 @@ class RuntimeFabric final : public Fabric {
   // Whether its gradients are finite, once all of it is known.
   void judge(const TrainingStep& step);
   Status begin_step(std::unique_lock<std::mutex>& lock);
+  Status compare_states(std::unique_lock<std::mutex>& lock);
   Status wait_for_statistics(std::unique_lock<std::mutex>& lock);
   void observe(TrainingStep& step);
   void decide();
   Status fail(Status why);
+  FabricState current_state() const;
 
   std::size_t regions() const { return binding_.profile().regions.size(); }
   bool is_low_bit(std::uint32_t region) const { return admission_.decisions()[region].is_low_bit; }
@@ -94,6 +97,7 @@ class RuntimeFabric final : public Fabric {
   std::vector<BucketLayout> told_buckets_;  // that the records have
   std::vector<std::string> told_routes_;    // and what the profile named then, by region
   Status failure_;
+  bool has_compared_ = false;  // its state with those of other ranks, before its first step
   std::shared_ptr<TrainingStep> under_way_;               // or the last one
   std::deque<std::shared_ptr<TrainingStep>> to_end_;      // begun
   std::deque<std::shared_ptr<TrainingStep>> to_observe_;  // summed, not yet taken into account

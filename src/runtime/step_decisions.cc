@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
+#include "base/checksum.h"
 #include "runtime/runtime_fabric.h"
 
 namespace nf {
@@ -30,6 +32,7 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 }  // namespace
 
 Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
+  if (!std::exchange(has_compared_, true)) NF_RETURN_IF_ERROR(compare_states(lock));
   NF_RETURN_IF_ERROR(wait_for_statistics(lock));
   const Duration now = transport_.now();
   under_way_ = std::make_shared<TrainingStep>();
@@ -50,6 +53,18 @@ Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
   to_end_.push_back(under_way_);
   decide();
   return {};
+}
+
+// Some ranks may have loaded a state, and others not: they would wait for each other's sums.
+Status RuntimeFabric::compare_states(std::unique_lock<std::mutex>& lock) {
+  if (transport_.ranks() == 1) return {};
+  FabricState state = current_state();
+  state.pending = {};  // this rank's own
+  lock.unlock();
+  const std::string text = print(state);
+  Status status = exchange_.compare(state.step, checksum(text));
+  lock.lock();
+  return status.ok() ? status : fail(std::move(status));
 }
 
 // Statistics of step t decide step t + 2; who has them sooner must not use them sooner.
