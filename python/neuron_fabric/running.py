@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from neuron_fabric import _C
 from neuron_fabric.telemetry import Reader, Telemetry
+from neuron_fabric.telemetry.stream import LOCK_SECONDS, THREAD_NAME
 
 logger = logging.getLogger(__name__)
 
@@ -17,9 +18,13 @@ _running: "set[Running]" = set()
 
 @atexit.register
 def _close_all() -> None:
-    """Threads that wait for peers must end before the interpreter does."""
+    """Threads that wait for peers must end before the interpreter does, and so must those that close
+    models which were dropped: a thread that comes back from the core then aborts the process."""
     for running in list(_running):
         running.close()
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join(LOCK_SECONDS)
 
 
 class Running:
@@ -35,6 +40,7 @@ class Running:
         self._about = about
         self._notices: list[str] = []
         self._closing = threading.RLock()
+        self._is_closed = False
         self.telemetry = Telemetry(self._records, readers)
         _running.add(self)
 
@@ -74,9 +80,13 @@ class Running:
                 self._closing.release()
 
     def _close(self) -> None:
-        if self in _running:
-            _running.discard(self)
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
             self.runtime.drain()
             self.tell({"event": "detach", "step": self.runtime.step})
             self.telemetry.close()
             self.runtime.close()
+        finally:
+            _running.discard(self)  # from here on, the end of the process does not wait for it

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import neuron_fabric as nf
 import pytest
 import torch
 from integrations import EXAMPLES, TORCHRUN, as_launched, is_closed, residuals, run_python, sent

@@ -9,7 +9,7 @@ from datetime import timedelta
 import neuron_fabric as nf
 import pytest
 import torch.distributed as dist
-from neuron_fabric import session
+from neuron_fabric import running, session
 from neuron_fabric.meeting import AttachError
 from neuron_fabric.session import _timeout_of
 from neuron_fabric.telemetry import Reader
@@ -131,3 +131,20 @@ def without_a_fabric() -> list[str]:
 def test_a_model_goes_on_where_nobody_keeps_its_fabric():
     for events in on_ranks(2, without_a_fabric):
         assert events.count("step") == 2 * STEPS
+
+
+class SlowKeeper(Keeper):
+    def close(self) -> None:
+        time.sleep(1)
+        super().close()
+
+
+def dropped_at_the_end_of_the_process() -> tuple[int, bool]:
+    keeper, before = SlowKeeper(), telemetry_threads()
+    attached(keeper)
+    running._close_all()
+    return telemetry_threads() - before, keeper.is_closed
+
+
+def test_the_end_of_the_process_waits_for_models_that_are_being_closed():
+    assert on_ranks(2, dropped_at_the_end_of_the_process, fresh=True) == [(0, True), (0, True)]

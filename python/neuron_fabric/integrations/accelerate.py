@@ -17,6 +17,7 @@ import torch
 import neuron_fabric as nf
 from neuron_fabric.integrations.framework import bare, is_alone, missing
 from neuron_fabric.integrations.state import load_state, save_state
+from neuron_fabric.model import parameters_of
 
 try:
     from accelerate import Accelerator
@@ -38,7 +39,7 @@ def attach(accelerator: Accelerator, model: torch.nn.Module, **options: Any) -> 
         raise ValueError("the model is not one of this accelerator's: pass the model that "
                          "accelerator.prepare() returned")
     if is_alone(model, accelerator.num_processes):
-        return nf.Fabric(None, model)
+        return nf.Fabric(None, parameters_of(model))
     fabric = nf.attach(model, **{"scaler": accelerator.scaler} | options)
 
     def save(_models: list[torch.nn.Module], _weights: list[dict], folder: str | os.PathLike) -> None:

@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 LOCK_SECONDS = 5.0  # how long poll() and close() wait for a reader that hangs
+THREAD_NAME = "nf-telemetry"
 
 
 class Reader(ABC):
@@ -63,7 +64,7 @@ class Telemetry:
         self._is_closed = False
         self._has_warned = False
         self._process = os.getpid()
-        self._thread = threading.Thread(target=self._run, name="nf-telemetry", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         self._thread.start()
 
     def poll(self) -> bool:
