@@ -90,7 +90,8 @@ std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
 }
 
 // What the reducer reduces, in the order of its buckets, each with whether it expects sparse
-// gradients: such a parameter has a bucket of its own, which has no buffer before the first backward.
+// gradients: such a parameter has a bucket of its own, which has no buffer before the first
+// backward.
 py::list reducer_parameters(const c10d::Reducer& reducer) {
   py::list result;
   for (const c10d::GradBucket& bucket : reducer.get_grad_buckets(/*return_zero_tensors=*/false)) {

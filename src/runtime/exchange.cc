@@ -76,7 +76,8 @@ Status Exchange::compare(std::uint64_t step, std::uint64_t state) {
   NF_RETURN_IF_ERROR(status);
   status = run(step, state, {});
   if (status.code() == ErrorCode::kDisagreement) {
-    return {status.code(), fmt::format("ranks begin step {} with different states: {}", step, kAdvice)};
+    return {status.code(),
+            fmt::format("ranks begin step {} with different states: {}", step, kAdvice)};
   }
   return status;
 }

@@ -39,8 +39,8 @@ class Exchange {
   Status sum(const LocalStatistics& local, std::uint64_t epoch, LossScale& scale,
              StepStatistics& statistics);
 
-  // Fails with kDisagreement on all ranks unless they are about to begin the same step with the same
-  // state, of which `state` is a hash.
+  // Fails with kDisagreement on all ranks unless they are about to begin the same step with the
+  // same state, of which `state` is a hash.
   Status compare(std::uint64_t step, std::uint64_t state);
 
   // Every rank's `value`, by rank.
