@@ -45,7 +45,7 @@ class LayoutCache {
   void clear() { entries_.clear(); }
   std::size_t size() const { return entries_.size(); }
 
-  // Of all layouts: the sum of bytes(layout).
+  // The sum of bytes(layout) over all layouts.
   template <typename Bytes>
   std::size_t sum(Bytes bytes) const {
     std::size_t sum = 0;

@@ -118,7 +118,7 @@ c10::OptionalDeviceGuard Runtime::device_guard() const {
 
 c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
   RECORD_FUNCTION("neuron_fabric::bucket", std::vector<c10::IValue>());
-  // A joined rank's hook runs on a thread whose current device nobody has set.
+  // A joined rank's hook runs on a thread whose current device may be another one.
   const c10::OptionalDeviceGuard on_device = device_guard();
   auto job = std::make_shared<Job>();
   job->buffer = bucket.getBuffer();

@@ -11,7 +11,7 @@ from pathlib import Path
 def whole_file(path: str | os.PathLike) -> Iterator[Path]:
     """A place to write to, which then becomes the file: whoever reads meanwhile, or comes after an
     interruption, finds the file of before. Raises OSError, and leaves nothing behind on any error; a
-    process that is killed leaves NAME.TOKEN.part. The token cannot be guessed, so that nobody else
+    process that is killed leaves NAME.TOKEN.part. The token cannot be guessed, so that no other user
     who writes to the folder can put a link in its place."""
     path = Path(path)
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")

@@ -27,7 +27,7 @@ class CodecAllReduce final : public AllReduce {
   Status start_as(const AllReduceCall& call, const CallDescription& agreed);
   // The same if ranks have agreed already, on the loss scale, too.
   Status start_agreed(const AllReduceCall& call);
-  // Of the last call, once all ranks have agreed on it.
+  // The scale of the last call, once all ranks have agreed on it.
   LossScale loss_scale() const { return loss_scale_of(call_); }
   Expected<bool> advance() override;
   std::string waiting_for() const override;

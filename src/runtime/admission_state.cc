@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of steps and counts. A profile's limits reach 2^53; sums with them must not overflow.
+// The largest step or count. A profile's limits reach 2^53; sums with them must not overflow.
 constexpr std::uint64_t kMostCount = std::uint64_t{1} << 60;
 
 constexpr std::array<std::pair<Stage, std::string_view>, 4> kStages = {{

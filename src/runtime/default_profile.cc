@@ -61,7 +61,7 @@ bool is_adapter(const Path& path) {
                      [](std::string_view part) { return part.starts_with("lora_"); });
 }
 
-// Of layers that keep a state or mix positions: no output layer is one.
+// Layers that keep a state or mix positions are never the output layer.
 bool is_inner_type(const std::string& module_type) {
   const std::array<std::string_view, 4> types = {"*RNN*", "*LSTM*", "*GRU*", "*Attention*"};
   return std::any_of(types.begin(), types.end(),

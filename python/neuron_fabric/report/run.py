@@ -35,7 +35,7 @@ class Run:
         self.last_time: float | None = None
         self.is_finished = False
         self.buckets: Buckets | None = None  # the last layout
-        # Of steps with and without low bits whose step before was alike: a time reaches from the
+        # Times of steps with and without low bits whose step before was alike: a time reaches from the
         # first bucket of the step before to the step's own.
         self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
         self.low_bit_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
