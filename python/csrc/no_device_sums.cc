@@ -7,7 +7,9 @@ const char* DeviceSums::kind() { return ""; }
 std::unique_ptr<DeviceSums> DeviceSums::create(const Model&, const Surroundings&,
                                                const FabricOptions&, LookAround,
                                                std::string& why_not) {
-  why_not = "this build of neuron_fabric has no CUDA (docs/cuda.md says how to make one)";
+  why_not =
+      "this build of neuron_fabric has no CUDA; build one in a checkout with scripts/build.sh "
+      "release_cuda nf nf_python";
   return nullptr;
 }
 

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 T = TypeVar("T")
 
-LET_GO_SECONDS = 1.0
+RELEASE_SECONDS = 1.0
 MOST_BYTES = 64 << 20  # of one rank's item
 
 
@@ -44,15 +44,18 @@ def _parse(rank: int, text: bytes) -> object:
 
 
 def _all_gather(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tensor]:
-    """Returns once Gloo's thread has let go of the tensors. It takes the interpreter's lock for
-    that, and a process that ends meanwhile, as one does after a refusal, is aborted by it."""
     everyone = [torch.empty_like(mine) for _ in range(group.size())]
     group.allgather([everyone], [mine]).wait()
-    deadline = time.monotonic() + LET_GO_SECONDS
-    while (any(tensor._use_count() > 1 for tensor in (mine, *everyone))
-           and time.monotonic() < deadline):
-        time.sleep(1e-4)
+    wait_until_released(mine, *everyone)
     return everyone
+
+
+def wait_until_released(*tensors: torch.Tensor) -> None:
+    """Returns once Gloo's thread has released the tensors of a collective. It takes the interpreter's
+    lock for that, which aborts a process that ends at that moment, as one does after an error."""
+    deadline = time.monotonic() + RELEASE_SECONDS
+    while any(tensor._use_count() > 1 for tensor in tensors) and time.monotonic() < deadline:
+        time.sleep(1e-4)
 
 
 def of_rank_0(group: dist.ProcessGroup, item: T) -> T:

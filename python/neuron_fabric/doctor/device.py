@@ -9,7 +9,7 @@ from .probe import Facts
 LEAST_CAPABILITY = (8, 0)
 # What CMakePresets.json compiles for, by its first digit; newer cards take the PTX of the last.
 COMPILED = {8: "sm_80", 9: "sm_90"}
-BUILD = "`scripts/build.sh release_cuda nf nf_python` in a checkout (docs/cuda.md)"
+BUILD = "`scripts/build.sh release_cuda nf nf_python` in a checkout"
 DRIVER = Path("/proc/driver/nvidia/version")
 
 

@@ -111,7 +111,7 @@ def check_job(seconds: float = SECONDS) -> Finding:
 
 
 def _read(out: Path) -> str:
-    return f"Read what the ranks said in {out / LOG}; docs/errors.md has the causes."
+    return f"Read what the ranks said in {out / LOG}."
 
 
 def _end(job: "subprocess.Popen[str]") -> None:

@@ -12,7 +12,6 @@ Error feedback keeps a residual per rank, so the state of rank 0 alone is not a 
 import io
 import logging
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +20,8 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.fabric import Fabric
+from neuron_fabric.files import whole_file
+from neuron_fabric.meeting import wait_until_released
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,6 @@ T = TypeVar("T")
 _FORMAT = "neuron_fabric.states"
 _VERSION = 1
 _FAILED = -1  # instead of a size
-_RELEASE_SECONDS = 1.0
 _REMEDY = "copy it to this host, or delete the files of all ranks to begin without them"
 
 
@@ -49,7 +49,7 @@ def gather_state(fabric: Fabric) -> dict[str, object] | None:
     options = dist.GatherOptions()
     options.rootRank = 0
     group.gather([everyone] if rank == 0 else [], [padded], options).wait()
-    _wait_until_released(padded, *everyone)
+    wait_until_released(padded, *everyone)
     if rank != 0:
         return None
     return _gathered([_from_bytes(item[:size]) for item, size in zip(everyone, sizes, strict=True)])
@@ -86,9 +86,8 @@ def save_state(fabric: Fabric, folder: str | os.PathLike, name: str = "neuron_fa
     if fabric._session is None:  # NF_MODE is off
         path.unlink(missing_ok=True)
         return
-    unfinished = path.with_suffix(".tmp")
-    torch.save(fabric.state_dict(), unfinished)
-    os.replace(unfinished, path)
+    with whole_file(path) as part:
+        torch.save(fabric.state_dict(), part)
     for other in folder.glob(f"{name}_rank*.pt"):  # of a larger job that saved here before
         rank = other.stem.removeprefix(f"{name}_rank")
         if rank.isdecimal() and int(rank) >= dist.get_world_size():
@@ -168,7 +167,7 @@ def _together(group: dist.ProcessGroup, what: str, work: Callable[[], T]) -> tup
     mine = torch.tensor([_FAILED if error else len(result)])
     everyone = [torch.empty_like(mine) for _ in range(group.size())]
     group.allgather([everyone], [mine]).wait()
-    _wait_until_released(mine, *everyone)
+    wait_until_released(mine, *everyone)
     sizes = [int(size) for size in everyone]
     if error is not None:
         raise error
@@ -176,11 +175,3 @@ def _together(group: dist.ProcessGroup, what: str, work: Callable[[], T]) -> tup
         raise RuntimeError(f"{what} failed on rank {sizes.index(_FAILED)}, whose own error has the "
                            "reason")
     return sizes, result
-
-
-def _wait_until_released(*tensors: torch.Tensor) -> None:
-    """Gloo's thread takes the interpreter's lock to release tensors, which aborts a process that
-    ends at that moment."""
-    deadline = time.monotonic() + _RELEASE_SECONDS
-    while any(tensor._use_count() > 1 for tensor in tensors) and time.monotonic() < deadline:
-        time.sleep(1e-4)
