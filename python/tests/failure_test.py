@@ -27,8 +27,7 @@ PHASES = {
 
 ERROR = re.compile(r"neuron_fabric: step (?P<step>\d+), bucket (?P<bucket>\d+), "
                    r"rank (?P<rank>\d+): (?P<reason>.*?)"
-                   r"(?:; first seen at (?P<first>.*))? \(docs/errors\.md says what to do\)",
-                   re.DOTALL)
+                   r"(?:; first seen at (?P<first>.*))?\Z", re.DOTALL)
 
 
 def error_of(end: End) -> re.Match:

@@ -17,7 +17,7 @@ WRITERS = (ROOT / "src/runtime/record.cc", ROOT / "python/neuron_fabric/running.
 
 def train(run_dir: str) -> None:
     model = wrap(make())
-    fabric = nf.attach(model, admit="safe", run_dir=run_dir)
+    fabric = nf.attach(model, run_dir=run_dir)
     for _, batch in zip(range(30), batches()):
         loss = loss_of(model, batch)
         fabric.observe(loss)
@@ -28,7 +28,7 @@ def train(run_dir: str) -> None:
 def test_a_report_of_a_real_run_leaves_no_record_out(tmp_path):
     on_ranks(2, train, str(tmp_path))
     records = [json.loads(line) for line in (tmp_path / "rank0.jsonl").read_text().splitlines()]
-    assert {"attach", "buckets", "step", "detach"} <= {record["event"] for record in records}
+    assert {"attach", "buckets", "measured", "step", "detach"} <= {record["event"] for record in records}
     assert None not in [parse(record) for record in records]
     assert not [note for note in read_run(tmp_path).notes if "left out" in note]
     assert "does not know" not in make_page(tmp_path)

@@ -19,7 +19,10 @@ def test_a_record_of_an_unknown_kind_is_passed_over():
                                     step(0, should_step=1),
                                     step(0, regions={}), step(0, regions=[5]),
                                     step(0, regions=[{"route": "fp32"}]), ATTACH | {"link": []},
-                                    ATTACH | {"profile": None}, FALLBACK | {"to": 5}])
+                                    ATTACH | {"profile": None}, FALLBACK | {"to": 5},
+                                    {"event": "measured", "step": 1, "useful": "all"},
+                                    {"event": "measured", "step": 1, "useful": [5]},
+                                    {"event": "measured", "step": 1, "useful": []}])
 def test_what_is_no_record_is_refused(record):
     with pytest.raises(RecordError):
         parse(record)

@@ -27,8 +27,6 @@ struct Seen {
   std::vector<std::string> decisions;
   std::vector<std::string> statistics;
   std::vector<Remembered> memory;
-
-  friend bool operator==(const Seen&, const Seen&) = default;
 };
 
 float scale_of(int step) { return step < 9 ? 4096.0f : step < 15 ? 2048.0f : 96.0f; }

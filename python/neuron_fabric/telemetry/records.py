@@ -153,7 +153,16 @@ class Buckets:
     buckets: tuple[Bucket, ...]
 
 
-Event = Attach | Step | Buckets | Decision | Notice | Detach
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What measured times decide from `step` on."""
+
+    step: int
+    useful: tuple[str, ...]  # regions whose low bits shorten the step
+    over_capacity: bool
+
+
+Event = Attach | Step | Buckets | Measured | Decision | Notice | Detach
 
 
 def _refuse(key: str, what: str) -> NoReturn:
@@ -279,6 +288,15 @@ def _buckets(record: Fields) -> Buckets:
                    buckets=tuple(map(_bucket, _objects(record, "buckets"))))
 
 
+def _measured(record: Fields) -> Measured:
+    useful, over_capacity = record.get("useful"), record.get("over_capacity")
+    if not isinstance(useful, list) or not all(isinstance(name, str) for name in useful):
+        _refuse("useful", "no list of regions")
+    if not isinstance(over_capacity, bool):
+        _refuse("over_capacity", "neither true nor false")
+    return Measured(step=_count(record, "step"), useful=tuple(useful), over_capacity=over_capacity)
+
+
 def _decision(record: Fields) -> Decision:
     _needs(record, "step", "region", "from", "to")
     before, after = _text(record, "from"), _text(record, "to")
@@ -305,8 +323,8 @@ def _detach(record: Fields) -> Detach:
 
 
 _PARSERS: dict[str, Callable[[Fields], Event]] = {
-    "attach": _attach, "step": _step, "buckets": _buckets, "decision": _decision,
-    "notice": _notice, "detach": _detach}
+    "attach": _attach, "step": _step, "buckets": _buckets, "measured": _measured,
+    "decision": _decision, "notice": _notice, "detach": _detach}
 KINDS = frozenset(_PARSERS)
 
 
