@@ -187,7 +187,6 @@ class CudaSums final : public DeviceSums {
   DenseSum& engine() override { return engine_; }
   c10::Stream stream() const override { return stream_; }
   void hold(const at::Tensor& bucket) override {
-    refuse_capture();
     for (const auto& lane : lanes_) bucket.record_stream(lane->stream);
     bucket.record_stream(engine_stream_);
     bucket.record_stream(stream_);
@@ -201,17 +200,6 @@ class CudaSums final : public DeviceSums {
   }
 
  private:
-  // A replayed graph would skip the hook, and with it every decision.
-  void refuse_capture() const {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    if (cudaStreamIsCapturing(native(streams_.getStream(device_)), &status) == cudaSuccess &&
-        status != cudaStreamCaptureStatusNone) {
-      throw std::runtime_error(
-          "gradients cannot be reduced while a CUDA graph is captured: capture the model before "
-          "DistributedDataParallel wraps it (torch.cuda.make_graphed_callables)");
-    }
-  }
-
   const c10::Device device_;
   const c10::impl::VirtualGuardImpl streams_;
   const c10::Stream stream_;

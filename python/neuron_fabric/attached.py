@@ -8,6 +8,7 @@ import functools
 from collections import OrderedDict
 from typing import Any
 
+import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.session import Session
@@ -18,6 +19,9 @@ def mark_attached(ddp: DistributedDataParallel, session: Session | None) -> None
     if not isinstance(ddp, _Attached):
         ddp.__class__ = _attached_class(type(ddp))
         ddp._neuron_fabric_hooks = set()
+        if ddp.device_type == "cuda":
+            handle = ddp.register_forward_pre_hook(_reject_graph_capture)
+            ddp._neuron_fabric_hooks.add(handle.id)
     ddp._neuron_fabric = session
 
 
@@ -25,6 +29,16 @@ def follow_scaler(ddp: DistributedDataParallel, runtime: Any, scaler: Any) -> No
     """Passes the scaler's scale to the runtime before the first forward pass of every step."""
     handle = ddp.register_forward_pre_hook(_LossScale(runtime, scaler))
     ddp._neuron_fabric_hooks.add(handle.id)
+
+
+def _reject_graph_capture(_module: object, _inputs: object) -> None:
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            "a CUDA graph is being captured around an attached model. The runtime chooses routes and "
+            "exchanges statistics on the host in every step, which a replayed graph skips. Capture the "
+            "module before DistributedDataParallel wraps it (torch.cuda.make_graphed_callables), or set "
+            "NF_MODE=off"
+        )
 
 
 class _LossScale:

@@ -160,12 +160,19 @@ def refuse_what_cannot_work(ddp: DistributedDataParallel) -> None:
     if getattr(ddp, "_use_python_reducer", False):
         raise RuntimeError(
             "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "
-            "'python_reducer'), which has no buckets; use the default, optimize_ddp = True"
+            "'python_reducer'), which has no buckets; use the default, optimize_ddp = True, without "
+            "compiled autograd"
         )
     if getattr(ddp, "mixed_precision", None) is not None:
         raise RuntimeError(
             "DDP(mixed_precision=...) takes the communication hook for itself; use torch.autocast, "
             "or a model in bfloat16, instead"
+        )
+    # DDP registers a hook for them in its first forward pass, after attach().
+    if any(hasattr(parameter, "_in_backward_optimizers") for parameter in ddp._module_parameters):
+        raise RuntimeError(
+            "the model's optimizer runs in backward (_apply_optimizer_in_backward), which takes the "
+            "communication hook for itself; call optimizer.step() after backward instead"
         )
     if ddp._comm_hooks or ddp._get_ddp_logging_data().get("comm_hook"):
         name = ddp._get_ddp_logging_data().get("comm_hook", "another hook")

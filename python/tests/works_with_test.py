@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.optim import ZeroRedundancyOptimizer, _apply_optimizer_in_backward
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
 from training_modes import Attach, Run, finish
@@ -270,3 +270,39 @@ def attach_to_fsdp() -> str:
 def test_a_model_under_fsdp_is_rejected():
     for words in on_ranks(2, attach_to_fsdp, fresh=True):
         assert words.startswith("FSDPClassifier shards its parameters and has no buckets to compress")
+
+
+def attach_with_optimizer_in_backward() -> str:
+    model = make()
+    _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.01})
+    with pytest.raises(RuntimeError) as caught:
+        nf.attach(wrap(model))
+    return str(caught.value)
+
+
+def test_an_optimizer_that_runs_in_backward_is_rejected():
+    for words in on_ranks(2, attach_with_optimizer_in_backward):
+        assert words.startswith("the model's optimizer runs in backward (_apply_optimizer_in_backward)")
+
+
+def forward_while_capturing() -> tuple[str, int]:
+    """What a forward pass raises in a CUDA graph's capture, as far as that can be had without a GPU, and
+    the steps that are counted around it."""
+    ddp = wrap(make())
+    with mock.patch.object(ddp, "device_type", "cuda"):
+        fabric = nf.attach(ddp, route="waterfill:6")
+    data = batches()
+    with mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=True), \
+            pytest.raises(RuntimeError) as caught:
+        ddp(next(data)[0])
+    with mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False):
+        loss_of(ddp, next(data)).backward()
+    steps = fabric.step
+    fabric.close()
+    return str(caught.value), steps
+
+
+def test_capture_of_a_step_in_a_cuda_graph_is_rejected_in_the_forward_pass():
+    for words, steps in on_ranks(2, forward_while_capturing):
+        assert words.startswith("a CUDA graph is being captured around an attached model.")
+        assert steps == 1
