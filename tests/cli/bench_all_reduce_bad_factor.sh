@@ -1,1 +1,0 @@
-nf bench all_reduce -f 1

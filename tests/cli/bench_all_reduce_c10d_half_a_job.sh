@@ -1,1 +1,0 @@
-env -u WORLD_SIZE RANK=0 nf bench all_reduce --transport c10d

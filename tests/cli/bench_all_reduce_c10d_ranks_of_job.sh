@@ -1,1 +1,0 @@
-RANK=0 WORLD_SIZE=2 nf bench all_reduce --transport c10d --ranks 3

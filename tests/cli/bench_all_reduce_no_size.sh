@@ -1,1 +1,0 @@
-nf bench all_reduce -b 4M -e 1M

@@ -1,1 +1,0 @@
-nf bench all_reduce --codec bf16,waterfil:4

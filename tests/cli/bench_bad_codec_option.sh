@@ -1,1 +1,0 @@
-nf bench codec --codec waterfill+wdith=4 --count 10

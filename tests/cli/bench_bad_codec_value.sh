@@ -1,1 +1,0 @@
-nf bench codec --codec waterfill:many --count 10

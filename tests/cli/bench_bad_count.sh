@@ -1,1 +1,0 @@
-nf bench codec --count many

@@ -1,1 +1,0 @@
-nf bench codec --isa mmx --count 10

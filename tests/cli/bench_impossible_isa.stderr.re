@@ -1,1 +1,0 @@
-nf: no ISA 'mmx' on this machine; there are: .*scalar

@@ -1,1 +1,0 @@
-nf cxl answers nowhere

@@ -1,1 +1,0 @@
-nf cxl run --latency-ns 20

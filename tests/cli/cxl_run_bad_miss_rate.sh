@@ -1,1 +1,0 @@
-nf cxl run --llc-miss 1.5

@@ -1,1 +1,0 @@
-nf cxl run --workers 65

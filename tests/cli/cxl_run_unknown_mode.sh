@@ -1,1 +1,0 @@
-nf cxl run --mode g_trinary

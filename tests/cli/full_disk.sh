@@ -1,1 +1,0 @@
-nf info > /dev/full

@@ -1,3 +1,0 @@
-nf --help
-nf help > same
-nf --help | diff - same

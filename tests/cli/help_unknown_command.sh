@@ -1,1 +1,0 @@
-nf help bnch

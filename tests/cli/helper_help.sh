@@ -1,3 +1,0 @@
-export PATH=$CASES:$PATH NF_PYTHON=fake_python
-export ANSWER="python 3.11.2\nrecent yes\ntorch 2.11.0\nneuron_fabric /site/neuron_fabric\nextension yes\nmodule yes\n"
-nf help demo

@@ -1,1 +1,0 @@
-NF_PYTHON=/nowhere/python nf report run

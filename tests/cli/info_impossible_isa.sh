@@ -1,1 +1,0 @@
-NF_FORCE_ISA=mmx nf info

@@ -1,1 +1,0 @@
-nf: NF_FORCE_ISA: no ISA 'mmx' on this machine; there are: .*scalar

@@ -1,1 +1,0 @@
-nf info | grep -E "^(NEURON|instructions|codec|fp32)"

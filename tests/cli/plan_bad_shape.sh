@@ -1,2 +1,0 @@
-echo "{\"name\": \"tiny\", \"parameters\": [{\"name\": \"a\", \"shape\": [2, -1]}]}" > shapes.json
-nf plan --shapes shapes.json

@@ -1,1 +1,0 @@
-nf plan --shapes "$CASES/tiny.json" --explain --route "*=fp32"

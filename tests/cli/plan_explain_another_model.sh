@@ -1,2 +1,0 @@
-cd "$CASES"
-nf plan --shapes tiny.json --explain --profile ../../examples/profiles/resnet18_cifar100.json

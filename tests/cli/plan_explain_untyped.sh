@@ -1,1 +1,0 @@
-nf plan --shapes "$CASES/untyped.json" --explain

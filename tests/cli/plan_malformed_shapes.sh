@@ -1,2 +1,0 @@
-echo "{\"name\": \"tiny\", \"parameters\": [" > shapes.json
-nf plan --shapes shapes.json

@@ -1,1 +1,0 @@
-nf plan --shapes none.json

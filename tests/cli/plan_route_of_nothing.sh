@@ -1,1 +1,0 @@
-nf plan --shapes "$CASES/tiny.json" --route "fc.wieght=bf16"

@@ -1,2 +1,0 @@
-echo "{\"name\": \"tiny\", \"paramters\": []}" > shapes.json
-nf plan --shapes shapes.json

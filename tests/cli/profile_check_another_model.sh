@@ -1,2 +1,0 @@
-cd "$CASES/../../examples"
-nf profile check profiles/resnet18_cifar100.json --shapes "$CASES/typed.json"

@@ -1,1 +1,0 @@
-cd "$CASES" && nf profile check tiny.json

@@ -1,1 +1,0 @@
-nf profile show "$CASES/../../examples/profiles/resnet18_cifar100.json"

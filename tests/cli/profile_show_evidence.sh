@@ -1,1 +1,0 @@
-nf profile show "$CASES/calibrated.json" | sed -n '/^provenance/,$p'

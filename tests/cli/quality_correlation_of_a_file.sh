@@ -1,1 +1,0 @@
-nf quality --gradients g.npy --correlation 0.5

@@ -1,1 +1,0 @@
-nf quality --gradients mixtures:1

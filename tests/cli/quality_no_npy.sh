@@ -1,2 +1,0 @@
-echo "{}" > g.npy
-nf quality --gradients g.npy

@@ -1,1 +1,0 @@
-nf quality --gradients mixture:one

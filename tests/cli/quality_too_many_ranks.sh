@@ -1,2 +1,0 @@
-python3 "$CASES/make_npy.py" g.npy 2 100
-nf quality --gradients g.npy --ranks 3

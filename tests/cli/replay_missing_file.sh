@@ -1,1 +1,0 @@
-nf replay nowhere

@@ -1,1 +1,0 @@
-nf replay "shapes:$CASES/tiny.json" --reducer ring --order apart

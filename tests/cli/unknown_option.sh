@@ -1,1 +1,0 @@
-nf bench codec --cuont 5
