@@ -23,9 +23,9 @@ from torch.nn.parallel import DistributedDataParallel
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "python"))  # where it is not installed
 import neuron_fabric as nf  # noqa: E402
-from neuron_fabric.job import JobError, join  # noqa: E402
+from neuron_fabric.ranks.job import JobError, join  # noqa: E402
 from neuron_fabric.telemetry import Reader  # noqa: E402
-from neuron_fabric.workloads import make_workload  # noqa: E402
+from neuron_fabric_lab.workloads import make_workload  # noqa: E402
 
 
 def profile(route: str) -> dict[str, object]:

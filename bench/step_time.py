@@ -30,9 +30,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
-from neuron_fabric.job import JobError, arithmetic, join, wait_for
-from neuron_fabric.tables import align
-from neuron_fabric.workloads import Workload, make_workload
+from neuron_fabric.ranks.job import JobError, arithmetic, join, wait_for
+from neuron_fabric.support.tables import align
+from neuron_fabric_lab.workloads import Workload, make_workload
 
 UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
 MODES = ("off", "shadow")

@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PYTHONPATH=$PWD/python${PYTHONPATH:+:$PYTHONPATH}
-exec "${NF_PYTHON:-.venv/bin/python}" -m neuron_fabric.demo --out build/demo "$@"
+exec "${NF_PYTHON:-.venv/bin/python}" -m neuron_fabric_lab.demo --out build/demo "$@"

@@ -74,7 +74,7 @@ def make_training(options):
         from gradients.gpt import Gpt
         from gradients.resnet import Resnet
         from gradients.training import Training, make_deterministic
-        from neuron_fabric.workloads import DataError
+        from neuron_fabric_lab.workloads import DataError
     except ModuleNotFoundError as error:
         raise DumpError(f"the package {error.name} is missing: install torch and numpy, or run "
                          "this with a Python that has them") from error

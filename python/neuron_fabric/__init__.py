@@ -1,11 +1,25 @@
-"""Gradient communication at 1 to 8 bits an element where that is safe and pays.
+"""Low-bit gradient communication for DistributedDataParallel: 1 to 8 bits per element where that is safe
+and faster.
 
     import neuron_fabric as nf
     model = torch.nn.parallel.DistributedDataParallel(net)
     fabric = nf.attach(model)
 
-Everything that needs PyTorch is loaded when it is first used, so that a run's report can be made
-where there is none.
+Every module that needs PyTorch is imported on first use, so that reports can be made without PyTorch.
+
+    ddp, comm_hook            attach() and hook(): where gradients enter
+    settings, profile, model  their arguments: settings, profiles, the parameters of a model
+    session, attached         one attached model
+    running                   what must end with the process
+    fabric, summary           the objects that users hold: Fabric and Summary
+    decisions, shapes         files of recorded decisions and of parameter shapes
+    calibration               nf.Calibrator: finds a profile around a training loop
+    telemetry, report         records of a run, and a page made from them
+    doctor                    checks of an installation
+    integrations              Lightning, Transformers, Accelerate
+    ranks, support            processes of a job; files, units, tables
+
+Workloads, training jobs and benchmarks are in the package neuron_fabric_lab.
 """
 
 import importlib
@@ -21,6 +35,7 @@ _HOMES = {
     "Summary": "summary",
     "write_shapes": "shapes",
 }
+_MOVED_TO_LAB = ("calibrate", "compare", "demo", "train", "workloads")
 
 __all__ = ["__version__", *_HOMES]
 
@@ -32,10 +47,16 @@ def __getattr__(name: str) -> object:
         try:
             return version("neuron-fabric")
         except PackageNotFoundError:  # used from a checkout
-            importlib.import_module("torch")  # loads what the extension links
+            importlib.import_module("torch")  # loads the libraries that the extension links
             return importlib.import_module("neuron_fabric._C").__version__
     if name in _HOMES:
         return getattr(importlib.import_module(f"neuron_fabric.{_HOMES[name]}"), name)
+    if name in _MOVED_TO_LAB:
+        import warnings
+
+        warnings.warn(f"neuron_fabric.{name} is now neuron_fabric_lab.{name}", DeprecationWarning,
+                      stacklevel=2)
+        return importlib.import_module(f"neuron_fabric_lab.{name}")
     raise AttributeError(f"module 'neuron_fabric' has no attribute {name!r}")
 
 

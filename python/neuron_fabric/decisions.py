@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from neuron_fabric.files import whole_file, write_whole
-from neuron_fabric.meeting import of_rank_0, together
 from neuron_fabric.profile import Profile
+from neuron_fabric.ranks.rendezvous import broadcast_from_rank_0, run_on_all_ranks
+from neuron_fabric.support.files import whole_file, write_whole
 from neuron_fabric.telemetry import Reader, Record
 
 logger = logging.getLogger(__name__)
@@ -169,4 +169,4 @@ def recorded_decisions(group: dist.ProcessGroup, path: str | os.PathLike | None,
                              "record them in a run without it, or leave decisions= out")
         return None
 
-    return of_rank_0(group, together(group, read))
+    return broadcast_from_rank_0(group, run_on_all_ranks(group, read))

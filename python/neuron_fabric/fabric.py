@@ -8,8 +8,8 @@ import warnings
 import torch
 
 from neuron_fabric import _C
-from neuron_fabric.meeting import agree
 from neuron_fabric.model import ModelParameters, all_finite
+from neuron_fabric.ranks.rendezvous import agree
 from neuron_fabric.session import Session
 from neuron_fabric.summary import Summary
 

@@ -12,11 +12,11 @@ import torch.distributed as dist
 
 from neuron_fabric import _C
 from neuron_fabric.decisions import Owner, Recorder, recorded_decisions
-from neuron_fabric.machines import ranks_of_a_machine, this_machine
-from neuron_fabric.meeting import agree, of_all_ranks, of_rank_0, together
 from neuron_fabric.model import ModelParameters, check_devices, parameters_of
-from neuron_fabric.own_group import own_group
 from neuron_fabric.profile import Profile, resolve
+from neuron_fabric.ranks.hosts import ranks_per_host, host_id
+from neuron_fabric.ranks.own_group import own_group
+from neuron_fabric.ranks.rendezvous import agree, gather_all, broadcast_from_rank_0, run_on_all_ranks
 from neuron_fabric.running import Running
 from neuron_fabric.settings import Settings, is_timeout, mode
 from neuron_fabric.summary import SummaryReader
@@ -50,13 +50,13 @@ class Session:
         self._group_size = self._find_group_size()
         self._shared_name = ""
         if settings.reducer == "cxl":
-            self._shared_name = of_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
+            self._shared_name = broadcast_from_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
             # Before the runtime, in whose making ranks wait for one another.
-            together(self.own_group, self._clear_lines)
-        self.runtime = together(self.own_group, self._make_runtime)
+            run_on_all_ranks(self.own_group, self._clear_lines)
+        self.runtime = run_on_all_ranks(self.own_group, self._make_runtime)
         self.summary_reader = SummaryReader()
         try:
-            readers = together(self.own_group, self._make_readers)
+            readers = run_on_all_ranks(self.own_group, self._make_readers)
         except BaseException:
             self.runtime.close()
             raise
@@ -90,7 +90,7 @@ class Session:
             if self.ranks % given != 0:
                 raise ValueError(f"group_size={given} does not divide {self.ranks} ranks")
             return given
-        size = ranks_of_a_machine(of_all_ranks(self.own_group, this_machine()))
+        size = ranks_per_host(gather_all(self.own_group, host_id()))
         if size == 0 and self.settings.topology == "hierarchical":
             raise ValueError("topology='hierarchical' sums inside machines first, and these do not all "
                              "have as many consecutive ranks; say group_size= where groups are others")
@@ -156,12 +156,12 @@ def open_session(
     group = group if group is not None else dist.group.WORLD
     seconds = timeout if is_timeout(timeout) else _timeout_of(group)
     own = own_group(group, seconds)
-    settings, now = together(own, lambda: (check(), mode()))
+    settings, now = run_on_all_ranks(own, lambda: (check(), mode()))
     agree(own, {"NF_MODE": now})
     if now == "off":
         logger.info("NF_MODE is off: gradients travel as DDP sends them")
         return None, parameters_of(module, reduced)
-    prepared = together(own, lambda: _prepare(module, reduced, settings))
+    prepared = run_on_all_ranks(own, lambda: _prepare(module, reduced, settings))
     agree(own, _facts(prepared, settings))
     if not prepared.parameters.names:
         logger.warning("no parameter has a route; %s", prepared.parameters.unrouted_text())
@@ -216,7 +216,7 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
         "whether decisions= is given": settings.decisions is not None,
     }
     if settings.reducer == "cxl":
-        facts["the machine, and reducer='cxl' sums in the memory of one"] = this_machine()
+        facts["the machine, and reducer='cxl' sums in the memory of one"] = host_id()
     return facts
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from . import units
+from .support import units
 from .summary_text import parameters_text, text
 from .telemetry.records import (CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
                                 parse)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from . import units
-from .tables import align
+from .support import units
+from .support.tables import align
 from .telemetry.records import Decision
 
 if TYPE_CHECKING:

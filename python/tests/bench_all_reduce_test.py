@@ -13,7 +13,7 @@ from workers.job import PATIENCE, Job, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 NF = ROOT / "build/release/tools/nf/nf"
-MODULE = ROOT / "python/neuron_fabric/bench.py"
+MODULE = ROOT / "python/neuron_fabric_lab/bench.py"
 KEYS = ("size count codec topology transport ranks p50_us p99_us algbw busbw wire_bytes wirebw vnmse "
         "wrong dtype repeat").split()
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import neuron_fabric as nf
 import pytest
-from neuron_fabric import calibrate
+from neuron_fabric_lab import calibrate
 
 needs_extension = pytest.mark.skipif(
     importlib.util.find_spec("neuron_fabric._C") is None,
@@ -44,7 +44,7 @@ def test_options_that_cannot_be_end_with_status_2(options, words, capsys):
 
 def start(*options: object) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "neuron_fabric.calibrate", *QUICK, *map(str, options)],
+        [sys.executable, "-m", "neuron_fabric_lab.calibrate", *QUICK, *map(str, options)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -102,8 +102,8 @@ def test_an_interrupt_says_what_is_left(options, words, tmp_path, monkeypatch, c
 
 @needs_extension
 def test_evidence_of_other_data_is_of_another_training(tmp_path):
-    from neuron_fabric.calibration.workload_job import Request, training_of
-    from neuron_fabric.workloads import WORKLOADS
+    from neuron_fabric_lab.calibration_job import Request, training_of
+    from neuron_fabric_lab.workloads import WORKLOADS
 
     def words(name: str, data: str | None) -> str:
         request = Request(workload=name, size=None, data=data, device="cpu", seed=1, batch=None,

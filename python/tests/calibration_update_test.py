@@ -6,8 +6,8 @@ from pathlib import Path
 import fake_run
 import pytest
 from few_records import ATTACH, FALLBACK, step
-from neuron_fabric import calibrate
 from neuron_fabric.calibration.update import UpdateError, read_records, update
+from neuron_fabric_lab import calibrate
 
 
 def profile_of_the_run() -> dict:

@@ -5,11 +5,11 @@ import json
 
 import pytest
 from compared_runs import RUNS, run
-from neuron_fabric.compare import intervals, page, pictures, race, words
-from neuron_fabric.compare.figures import compare
-from neuron_fabric.train.__main__ import told as told_by_train
-from neuron_fabric.train.result import own_times
-from neuron_fabric.train.target import Target, to_target
+from neuron_fabric_lab.compare import intervals, page, pictures, race, words
+from neuron_fabric_lab.compare.figures import compare
+from neuron_fabric_lab.train.__main__ import told as told_by_train
+from neuron_fabric_lab.train.result import own_times
+from neuron_fabric_lab.train.target import Target, to_target
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -85,26 +85,26 @@ def test_markdown_quotes_the_route_alone():
 def test_routes_that_do_not_pay_are_named_and_those_sooner_than_the_best_profile():
     compared = compare([*RUNS, run("profile:a.json", 1, 0.91, 11.0)], target=Target("accuracy", 0.9))
     assert race.sentences(compared) == [
-        "fp32 does not pay: it takes as long to the target as bf16",
-        "g_binary does not pay: it never comes to the target",
-        "waterfill:4 comes to the target in 0.50 x the time of bf16",
-        "default comes to the target in 0.60 x the time of bf16",
-        "profile:a.json does not pay: it takes 1.10 x as long to the target as bf16",
-        "the soonest profile is default, at the target after 6 s; sooner there: waterfill:4 (5 s)"]
+        "fp32 does not pay off: it takes as long as bf16 to reach the target",
+        "g_binary does not pay off: no run reached the target",
+        "waterfill:4 reaches the target in 0.50 x the time of bf16",
+        "default reaches the target in 0.60 x the time of bf16",
+        "profile:a.json does not pay off: it takes 1.10 x as long as bf16 to reach the target",
+        "the fastest profile is default: it reaches the target after 6 s; faster: waterfill:4 (5 s)"]
 
 
 def test_a_profile_is_first_or_never_there():
     first = compare([run("bf16", 1, 0.9), run("default", 1, 0.9, 8.0)])
     assert race.sentences(first)[-1] == (
-        "the soonest profile is default, at the target after 8 s; no other route is sooner there")
+        "the fastest profile is default: it reaches the target after 8 s; no other route is faster")
     never = compare(RUNS, target=Target("accuracy", 0.92))
     assert race.sentences(never) == [
-        "fp32 does not pay: only 1 of 2 runs come to the target",
-        "bf16 does not pay: only 1 of 2 runs come to the target",
-        "g_binary does not pay: it never comes to the target",
-        "waterfill:4 does not pay: only 1 of 2 runs come to the target",
-        "default does not pay: only 1 of 2 runs come to the target",
-        "no profile comes to the target in every run"]
+        "fp32 does not pay off: only 1 of 2 runs reached the target",
+        "bf16 does not pay off: only 1 of 2 runs reached the target",
+        "g_binary does not pay off: no run reached the target",
+        "waterfill:4 does not pay off: only 1 of 2 runs reached the target",
+        "default does not pay off: only 1 of 2 runs reached the target",
+        "no profile reaches the target in every run"]
 
 
 def test_a_target_may_be_a_loss(tmp_path):
@@ -113,10 +113,10 @@ def test_a_target_may_be_a_loss(tmp_path):
         result["curve"][-1]["loss"] = result["loss"]
     compared = compare([*RUNS[:4], *worse], target=Target("loss", 1.6))
     assert words.route_rows(compared)[3][3:7] == ["2.3500", "0.0707", "+1.3500", "+1.0343 to +1.6657"]
-    assert "difference: loss to fp32" in words.legend(compared)
-    assert race.title(compared) == "Training up to the first evaluation with a loss of 1.6:"
+    assert "difference: loss relative to fp32" in words.legend(compared)
+    assert race.title(compared) == "Training until the first evaluation that reaches a loss of 1.6:"
     assert race.target_rows(compared)[2][2:5] == ["10 s", "10", "20 B"]
-    assert race.sentences(compared)[-1] == "g_binary does not pay: it never comes to the target"
+    assert race.sentences(compared)[-1] == "g_binary does not pay off: no run reached the target"
     pictures.draw(compared, [tmp_path / "loss.svg"])
     drawn = (tmp_path / "loss.svg").read_text()
     assert "<!-- loss -->" in drawn
@@ -134,7 +134,7 @@ def test_runs_of_several_commits_are_told(tmp_path):
     assert words.several_commits(compare(RUNS)) == ""
     compared = compare([*RUNS[:-1], resumed])
     assert words.several_commits(compared) == "the runs are of 2 commits: abc, def+changes"
-    assert "Commit: abc, def+changes. The first" in page.origin(compared.results)
+    assert "Commit: abc, def+changes. Command" in page.origin(compared.results)
 
 
 def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
@@ -177,7 +177,7 @@ def test_a_page_leaves_out_the_times_of_runs_that_shared_their_machine(tmp_path)
     shared = made.read_text()
     assert "\n\nThree jobs at a time.\n\n| route |" in shared
     assert "| bytes | up |\n" in shared
-    for word in ("exposed", "| time |", "comes to the target", "soonest"):
+    for word in ("exposed", "| time |", "reaches the target", "fastest"):
         assert word not in shared
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from neuron_fabric.compare import jobs
-from neuron_fabric.compare.__main__ import chosen_routes, main, passed_on
-from neuron_fabric.compare.jobs import make_jobs
-from neuron_fabric.train.checkpoint import OtherRun
+from neuron_fabric_lab.compare import jobs
+from neuron_fabric_lab.compare.__main__ import chosen_routes, main, passed_on
+from neuron_fabric_lab.compare.jobs import make_jobs
+from neuron_fabric_lab.train.checkpoint import OtherRun
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -63,7 +63,7 @@ def test_runs_that_shared_the_machine_have_no_times_whoever_asks(tmp_path, capsy
     assert main([*words, "--table"]) == 0
     both = capsys.readouterr().out
     assert both.count("times are left out: 2 of 2 runs shared the machine with others") == 2
-    for word in ("exposed", "time / ", "comes to the target"):
+    for word in ("exposed", "time / ", "reaches the target"):
         assert word not in both
     assert main([*words, "--table", "--json"]) == 0
     printed = capsys.readouterr().out

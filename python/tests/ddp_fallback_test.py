@@ -4,7 +4,7 @@ import neuron_fabric as nf
 import pytest
 import torch
 import torch.distributed as dist
-from neuron_fabric.workloads import make_workload
+from neuron_fabric_lab.workloads import make_workload
 from ranks import on_ranks
 from small_job import ROUTES, Records, batches, digest, loss_of, make, profile, sgd, wrap
 

@@ -84,7 +84,7 @@ def test_a_wrong_option_on_one_rank_is_refused_on_every_rank(options, words):
     assert kind in ("ValueError", "TypeError")
     assert words in message
     assert other == "AttachError"
-    assert heard == f"rank 1 could not attach: {message}"
+    assert heard == f"attach() failed on rank 1: {message}"
 
 
 DIFFERENCES = [
@@ -105,7 +105,7 @@ def test_options_that_differ_are_named_on_every_rank(options, words):
     kind, message = told[0]
     assert kind == "AttachError"
     assert message.startswith(f"rank 0 and rank 2 differ in {words}")
-    assert message.endswith("; all ranks must be started alike")
+    assert message.endswith("; start all ranks with the same configuration")
 
 
 @contextmanager
@@ -167,8 +167,8 @@ def with_patch(what: str = "", value: str = ""):
 ])
 def test_ranks_that_were_started_differently_say_so_on_every_rank(what, value, words):
     told = refused(with_patch, what, value, on=1)
-    assert told == 2 * [("AttachError", f"rank 0 and rank 1 differ in {words}; all ranks must be "
-                                        "started alike")]
+    assert told == 2 * [("AttachError", f"rank 0 and rank 1 differ in {words}; start all ranks "
+                                        "with the same configuration")]
 
 
 @pytest.mark.parametrize("on", [None, 1])
@@ -179,7 +179,7 @@ def test_a_mode_that_does_not_exist_is_refused_on_every_rank(on):
     if on is None:
         assert told[0] == told[1]
     else:
-        assert told[0] == ("AttachError", f"rank 1 could not attach: {words}")
+        assert told[0] == ("AttachError", f"attach() failed on rank 1: {words}")
 
 
 @contextmanager
@@ -194,7 +194,7 @@ def test_a_profile_that_one_rank_does_not_have_is_told_on_every_rank(tmp_path):
     (first, heard), (second, message) = refused(with_file, tmp_path)
     assert (first, second) == ("AttachError", "ValueError")
     assert message == f"cannot read the profile {tmp_path}/rank1.json: No such file or directory"
-    assert heard == f"rank 1 could not attach: {message}"
+    assert heard == f"attach() failed on rank 1: {message}"
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def refusal(options: dict) -> str:
 def refused(**options: object) -> str:
     """What rank 0 says; the others must say that it did."""
     first, second = on_ranks(2, refusal, options)
-    assert second == f"rank 0 could not attach: {first}"
+    assert second == f"attach() failed on rank 0: {first}"
     return first
 
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from neuron_fabric import demo
-from neuron_fabric.progress import Progress
+from neuron_fabric_lab import demo
+from neuron_fabric_lab.progress import Progress
 
 needs_extension = pytest.mark.skipif(
     importlib.util.find_spec("neuron_fabric._C") is None,
@@ -61,7 +61,7 @@ def test_options_that_cannot_be_are_told(capsys, options, words):
 
 def run_demo(out, *options, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "neuron_fabric.demo", "--workload", "digits", "--size", "tiny",
+        [sys.executable, "-m", "neuron_fabric_lab.demo", "--workload", "digits", "--size", "tiny",
          "--ranks", "2", "--out", str(out), *options],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
         capture_output=True, text=True, timeout=240, check=False)

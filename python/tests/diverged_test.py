@@ -6,15 +6,16 @@ import math
 
 import pytest
 from compared_runs import RUNS, run
-from neuron_fabric import demo, json_text, units
-from neuron_fabric.compare import intervals, page, pictures, race, words
-from neuron_fabric.compare.__main__ import main as compare_main
-from neuron_fabric.compare.figures import compare
-from neuron_fabric.compare.jobs import make_jobs
-from neuron_fabric.train.__main__ import show
-from neuron_fabric.train.options import parse
-from neuron_fabric.train.result import read_result, write_result
-from neuron_fabric.train.target import Target
+from neuron_fabric.support import units
+from neuron_fabric_lab import demo, json_text
+from neuron_fabric_lab.compare import intervals, page, pictures, race, words
+from neuron_fabric_lab.compare.__main__ import main as compare_main
+from neuron_fabric_lab.compare.figures import compare
+from neuron_fabric_lab.compare.jobs import make_jobs
+from neuron_fabric_lab.train.__main__ import show
+from neuron_fabric_lab.train.options import parse
+from neuron_fabric_lab.train.result import read_result, write_result
+from neuron_fabric_lab.train.target import Target
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -67,7 +68,7 @@ def test_a_comparison_by_loss_has_no_spread_and_no_interval_of_it(tmp_path, loss
     cells = words.route_rows(compared)[-1]
     assert cells[:5] == ["thc", "2 (1 diverged)", "50.00 %", str(loss), "-"]
     assert cells[5:7] == [f"+{loss}", "-"]
-    assert race.sentences(compared)[-2] == "thc does not pay: only 1 of 2 runs come to the target"
+    assert race.sentences(compared)[-2] == "thc does not pay off: only 1 of 2 runs reached the target"
     rows = [strict(line) for line in words.json_lines(compared).splitlines()]
     assert [row["loss"] for row in rows if row["route"] == "thc"] == [None, 1.0]
     pictures.draw(compared, [tmp_path / "loss.svg"])

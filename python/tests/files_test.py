@@ -4,8 +4,8 @@ import os
 import stat
 
 import pytest
-from neuron_fabric import files
-from neuron_fabric.files import whole_file, write_whole
+from neuron_fabric.support import files
+from neuron_fabric.support.files import whole_file, write_whole
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):

@@ -10,9 +10,9 @@ import neuron_fabric as nf
 import pytest
 import torch
 import torch.distributed as dist
-from neuron_fabric import group_name, meeting
-from neuron_fabric.group_name import draw_name
-from neuron_fabric.meeting import AttachError
+from neuron_fabric.ranks import group_name, rendezvous
+from neuron_fabric.ranks.group_name import draw_name
+from neuron_fabric.ranks.rendezvous import AttachError
 from ranks import on_ranks
 from small_job import batches, loss_of, make, wrap
 
@@ -75,7 +75,7 @@ def test_missing_ranks_are_named_within_seconds_and_at_the_end(group, monkeypatc
     for error in refused:
         assert isinstance(error, AttachError)
         assert str(error) == ("waited 1 s for ranks 1, 3 to call attach(): every rank of the model's process "
-                              "group must call it, not rank 0 alone")
+                              "group must call it, not only rank 0")
     assert any("ranks 1, 3 to call attach()" in line for line in caplog.messages)
 
 
@@ -136,7 +136,7 @@ class Peers:
     def __init__(self, monkeypatch, *items: bytes, sizes: list[int] | None = None) -> None:
         self.items, self.sizes = items, sizes or [len(item) for item in items]
         rounds = iter((self.announce, self.send))
-        monkeypatch.setattr(meeting, "_all_gather", lambda _group, _mine: next(rounds)())
+        monkeypatch.setattr(rendezvous, "_all_gather", lambda _group, _mine: next(rounds)())
 
     def announce(self) -> list[torch.Tensor]:
         return [torch.tensor([size]) for size in self.sizes]
@@ -150,10 +150,10 @@ class Peers:
     b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.", b"{", b"\xff\xfe", b"[" * 100_000])
 def test_bytes_of_a_peer_that_are_not_json_are_rejected(monkeypatch, hostile):
     with pytest.raises(AttachError, match="rank 1 sent an item that is not JSON"):
-        meeting.of_all_ranks(Peers(monkeypatch, b"{}", hostile), {})
+        rendezvous.gather_all(Peers(monkeypatch, b"{}", hostile), {})
 
 
-@pytest.mark.parametrize("size", [0, -1, meeting.MOST_BYTES + 1, 1 << 60])
+@pytest.mark.parametrize("size", [0, -1, rendezvous.MAX_ITEM_BYTES + 1, 1 << 60])
 def test_sizes_of_a_peer_that_cannot_be_are_rejected(monkeypatch, size):
     with pytest.raises(AttachError, match=f"rank 1 announced an item of {size} bytes"):
-        meeting.of_all_ranks(Peers(monkeypatch, b"{}", b"{}", sizes=[2, size]), {})
+        rendezvous.gather_all(Peers(monkeypatch, b"{}", b"{}", sizes=[2, size]), {})

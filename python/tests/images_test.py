@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 from coloured_images import CLASSES, coloured, write_npz
-from neuron_fabric.workloads import DataError, make_workload
-from neuron_fabric.workloads.cifar import Pixels, ResNet18, mirrored
-from neuron_fabric.workloads.images import Images, read_images
+from neuron_fabric_lab.workloads import DataError, make_workload
+from neuron_fabric_lab.workloads.cifar import Pixels, ResNet18, mirrored
+from neuron_fabric_lab.workloads.images import Images, read_images
 from PIL import Image
 
 

@@ -4,13 +4,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from neuron_fabric import launch
+from neuron_fabric.ranks import launch
 
 # Rank 1 ends somehow. Rank 0 notices where it fails, after it has told so, and else not in time.
 RANKS = """
 import os, signal, sys, time
 from pathlib import Path
-from neuron_fabric.launch import run_rank
+from neuron_fabric.ranks.launch import run_rank
 
 how, rank = sys.argv[1], int(os.environ["RANK"])
 told = Path(os.environ["NF_JOB_FOLDER"]) / "told"
@@ -36,12 +36,12 @@ finally:
 @pytest.mark.parametrize(("how", "words"), [
     ("fails", "rank 1: no memory; "),
     ("aborts", "rank 1: no memory; "),  # at its end, after it had told why
-    ("dies", f"rank 1 was ended by {signal.SIGSEGV.name}; "),
-    ("exits", "rank 1 ended with status 7; ")])
+    ("dies", f"rank 1 was killed by {signal.SIGSEGV.name}; "),
+    ("exits", "rank 1 exited with status 7; ")])
 def test_the_first_failure_is_told(how: str, words: str, tmp_path: Path,
                                    monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ranks_of_launch_test.py").write_text(RANKS, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(launch.__file__).parents[1]}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(launch.__file__).parents[2]}")
     with pytest.raises(launch.LaunchError) as caught:
         launch.launch("ranks_of_launch_test", [how], 2, tmp_path / "out")
     assert str(caught.value).startswith(words)

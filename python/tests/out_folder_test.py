@@ -8,13 +8,14 @@ import pytest
 import torch
 import torch.distributed as dist
 from compared_runs import run
-from neuron_fabric import demo, launch
-from neuron_fabric.compare.__main__ import main as compare_main
-from neuron_fabric.compare.jobs import make_jobs
-from neuron_fabric.train.__main__ import main as train_main
-from neuron_fabric.train.checkpoint import Checkpoint, OtherRun
-from neuron_fabric.train.options import parse
-from neuron_fabric.train.result import is_finished, write_result
+from neuron_fabric.ranks import launch
+from neuron_fabric_lab import demo
+from neuron_fabric_lab.compare.__main__ import main as compare_main
+from neuron_fabric_lab.compare.jobs import make_jobs
+from neuron_fabric_lab.train.__main__ import main as train_main
+from neuron_fabric_lab.train.checkpoint import Checkpoint, OtherRun
+from neuron_fabric_lab.train.options import parse
+from neuron_fabric_lab.train.result import is_finished, write_result
 from ranks import on_ranks
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,

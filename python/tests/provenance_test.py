@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 import torch
-from neuron_fabric import provenance
+from neuron_fabric.support import provenance
 
 needs_extension = pytest.mark.skipif(
     importlib.util.find_spec("neuron_fabric._C") is None,

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from few_records import ATTACH, DETACH, FALLBACK, NOTICE, RUN, step
 
-from neuron_fabric import units
 from neuron_fabric.report import RunError, make_page, read_run
 from neuron_fabric.report.__main__ import main
 from neuron_fabric.report.columns import MOST_COLUMNS, Columns, Spread, StepCell, fewer
@@ -24,6 +23,7 @@ from neuron_fabric.report.run import Run
 from neuron_fabric.report.svg import Scale, limits, log_limits
 from neuron_fabric.report.timeline import MEANINGS, segments
 from neuron_fabric.report.treemap import Rect, squarify
+from neuron_fabric.support import units
 from neuron_fabric.telemetry.records import REASONS
 
 PYTHON_DIR = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ import neuron_fabric as nf
 import pytest
 import torch.distributed as dist
 from neuron_fabric import running, session
-from neuron_fabric.meeting import AttachError
+from neuron_fabric.ranks.rendezvous import AttachError
 from neuron_fabric.session import _timeout_of
 from neuron_fabric.telemetry import Reader
 from ranks import on_ranks
@@ -33,13 +33,13 @@ def test_the_timeout_is_that_of_the_group_whatever_its_devices(backend):
 
 
 def on_a_machine_of_its_own() -> str:
-    real = session.this_machine
-    session.this_machine = lambda: f"{real()}, as rank {dist.get_rank()} sees it"
+    real = session.host_id
+    session.host_id = lambda: f"{real()}, as rank {dist.get_rank()} sees it"
     try:
         with pytest.raises(AttachError) as refused:
             nf.attach(wrap(make()), route="g_binary", reducer="cxl")
     finally:
-        session.this_machine = real
+        session.host_id = real
     return str(refused.value)
 
 
@@ -50,12 +50,12 @@ def test_a_reducer_in_shared_memory_is_refused_over_two_machines():
 
 
 def on_any_machine() -> str:
-    real = session.this_machine
-    session.this_machine = lambda: f"rank {dist.get_rank()}"
+    real = session.host_id
+    session.host_id = lambda: f"rank {dist.get_rank()}"
     try:
         nf.attach(wrap(make()), route="g_binary").close()
     finally:
-        session.this_machine = real
+        session.host_id = real
     return real()
 
 

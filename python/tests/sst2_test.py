@@ -6,11 +6,11 @@ import struct
 
 import pytest
 import torch
-from neuron_fabric.workloads import DataError, make_workload
-from neuron_fabric.workloads.encoder import Encoder, Shape
-from neuron_fabric.workloads.safetensors import read_safetensors
-from neuron_fabric.workloads.sentences import read_sentences
-from neuron_fabric.workloads.wordpiece import WordPiece, words
+from neuron_fabric_lab.workloads import DataError, make_workload
+from neuron_fabric_lab.workloads.encoder import Encoder, Shape
+from neuron_fabric_lab.workloads.safetensors import read_safetensors
+from neuron_fabric_lab.workloads.sentences import read_sentences
+from neuron_fabric_lab.workloads.wordpiece import WordPiece, words
 from tiny_sentences import write_tsv
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "un", "##aff", "##able", "'", "s", "!"]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from neuron_fabric.train.__main__ import main
-from neuron_fabric.train.options import TrainOptions, file_name, parse
-from neuron_fabric.train.result import differing
-from neuron_fabric.train.traffic import Traffic
+from neuron_fabric_lab.train.__main__ import main
+from neuron_fabric_lab.train.options import TrainOptions, file_name, parse
+from neuron_fabric_lab.train.result import differing
+from neuron_fabric_lab.train.traffic import Traffic
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -142,7 +142,7 @@ def test_a_target_is_an_accuracy_or_a_loss(train, whole):
 
 
 def test_an_interrupted_run_says_what_is_kept(tmp_path):
-    running = subprocess.Popen([sys.executable, "-m", "neuron_fabric.train",
+    running = subprocess.Popen([sys.executable, "-m", "neuron_fabric_lab.train",
                                 *words(tmp_path, "--steps", "100000", "--route", "plain")],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     running.stdout.readline()  # the ranks have begun

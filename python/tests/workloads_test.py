@@ -8,11 +8,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from coloured_images import write_npz
-from neuron_fabric.train.options import TrainOptions
-from neuron_fabric.train.run import Run
-from neuron_fabric.workloads import WORKLOADS, make_workload
-from neuron_fabric.workloads.gpt import library_text
-from neuron_fabric.workloads.sampling import Shuffle
+from neuron_fabric_lab.train.options import TrainOptions
+from neuron_fabric_lab.train.run import Run
+from neuron_fabric_lab.workloads import WORKLOADS, make_workload
+from neuron_fabric_lab.workloads.gpt import library_text
+from neuron_fabric_lab.workloads.sampling import Shuffle
 from tiny_sentences import write_tsv
 
 

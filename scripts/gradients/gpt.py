@@ -1,7 +1,7 @@
 """The GPT of `nf train gpt`, in sizes of its own, at a rate that does not depend on a run's length."""
 
 import torch
-from neuron_fabric.workloads.gpt import Model, Size, library_text, sequences
+from neuron_fabric_lab.workloads.gpt import Model, Size, library_text, sequences
 
 
 class Gpt:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from neuron_fabric.workloads.images import read_images
+from neuron_fabric_lab.workloads.images import read_images
 from torch import nn
 from torch.nn import functional
 

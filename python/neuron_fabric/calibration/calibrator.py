@@ -26,9 +26,9 @@ from neuron_fabric.calibration.trials import answer
 from neuron_fabric.calibration.watch import TimeLeft, Watch
 from neuron_fabric.calibration.workbench import TIMEOUT, Workbench
 from neuron_fabric.ddp import refuse_what_cannot_work, unwrap
-from neuron_fabric.meeting import agree, of_rank_0, together
 from neuron_fabric.model import parameters_of
-from neuron_fabric.own_group import own_group
+from neuron_fabric.ranks.own_group import own_group
+from neuron_fabric.ranks.rendezvous import agree, broadcast_from_rank_0, run_on_all_ranks
 from neuron_fabric.settings import mode
 
 
@@ -111,9 +111,9 @@ class Calibrator:
               | {"out": out is not None, "resume": resume})
         if self._store is not None:
             # The folder may be each machine's own: what is kept is what rank 0 finds.
-            kept = together(self._group, lambda: self._kept() if resume else None)
+            kept = run_on_all_ranks(self._group, lambda: self._kept() if resume else None)
             kept = self._of_rank_0(kept)
-            together(self._group, lambda: self._take_up(kept))
+            run_on_all_ranks(self._group, lambda: self._take_up(kept))
 
     def run(self) -> Outcome:
         """Collective. Raises CalibrationError where the training diverges at full precision."""
@@ -144,7 +144,7 @@ class Calibrator:
 
     def _of_rank_0(self, evidence: Evidence | None) -> Evidence | None:
         """Returns rank 0's evidence on every rank; None if it has none."""
-        values = of_rank_0(self._group, None if evidence is None else evidence.to_dict())
+        values = broadcast_from_rank_0(self._group, None if evidence is None else evidence.to_dict())
         return None if values is None else Evidence.from_dict(values)
 
     # The work of before.
@@ -183,7 +183,7 @@ class Calibrator:
         """Returns when all ranks have it: evidence that is kept counts on all their checkpoints."""
         snapshot = self._bench.snapshots[name] = Snapshot.take(self._bench.training.parts)
         if (store := self._store) is not None:
-            together(self._group, lambda: store.save_checkpoint(name, snapshot))
+            run_on_all_ranks(self._group, lambda: store.save_checkpoint(name, snapshot))
 
     def _told(self, question: Question) -> str:
         if not question.assignment.routes:

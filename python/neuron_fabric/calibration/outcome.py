@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from neuron_fabric import provenance
 from neuron_fabric.calibration import text
 from neuron_fabric.calibration.choice import Choice, most_harm
 from neuron_fabric.calibration.evidence import (
@@ -16,8 +15,9 @@ from neuron_fabric.calibration.evidence import (
 from neuron_fabric.calibration.harm import Harm, harm_of
 from neuron_fabric.calibration.limits import error_budget, norm_spike
 from neuron_fabric.calibration.settings import CalibrationSettings
-from neuron_fabric.files import write_whole
 from neuron_fabric.profile import Profile
+from neuron_fabric.support import provenance
+from neuron_fabric.support.files import write_whole
 from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 

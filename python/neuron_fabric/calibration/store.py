@@ -9,7 +9,7 @@ import torch
 
 from neuron_fabric.calibration.evidence import Evidence, EvidenceError
 from neuron_fabric.calibration.snapshot import Snapshot
-from neuron_fabric.files import whole_file, write_whole
+from neuron_fabric.support.files import whole_file, write_whole
 
 _FORMAT = "neuron_fabric.calibration"
 _VERSION = 1

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from neuron_fabric import units
-from neuron_fabric.tables import align
+from neuron_fabric.support import units
+from neuron_fabric.support.tables import align
 from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 

@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from neuron_fabric import units
-from neuron_fabric.files import write_whole
-from neuron_fabric.launch import LOG, Interrupt, LaunchError, launch, run_rank
+from neuron_fabric.ranks.launch import LOG, Interrupt, LaunchError, launch, run_rank
+from neuron_fabric.support import units
+from neuron_fabric.support.files import write_whole
 
 from .finding import Finding, failed, ok
 
@@ -35,7 +35,7 @@ def work(out: Path) -> None:
     from torch import nn
 
     import neuron_fabric as nf
-    from neuron_fabric.job import join, leave
+    from neuron_fabric.ranks.job import join, leave
 
     join("cpu")
     torch.manual_seed(1)

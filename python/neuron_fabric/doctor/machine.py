@@ -3,7 +3,7 @@
 import os
 import resource
 
-from neuron_fabric import units
+from neuron_fabric.support import units
 
 from .finding import Finding, ok, warning
 

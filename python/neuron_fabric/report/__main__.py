@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from .. import units
-from ..files import write_whole
+from ..support import units
+from ..support.files import write_whole
 from .calibration import ProfileError, body, read_profile
 from .page import frame, page
 from .run import RunError, read_run

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .. import units
+from ..support import units
 from .charts import SERIES_COLOURS
 from .svg import Scale, colour
 from .table import Cell, table

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from html import escape
 
-from .. import units
+from ..support import units
 from ..telemetry.records import DENSE_ROUTE, Decision
 from .columns import Column, Spread, StepCell, fewer
 from .run import Run

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from .. import units
+from ..support import units
 from .charts import route_colours
 from .run import Run
 from .svg import PALE, colour

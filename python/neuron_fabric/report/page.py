@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 from html import escape
 from importlib import resources
 
-from .. import units
+from ..support import units
 from ..telemetry.records import Buckets, Decision
 from .charts import fallbacks, figures
 from .layers import layers, region_table

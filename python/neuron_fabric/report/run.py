@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from .. import units
+from ..support import units
 from ..summary import RECENT_STEPS, Summary
 from ..telemetry.history import History
 from ..telemetry.records import (DENSE_ROUTE, Attach, Buckets, Decision, Detach, Notice, RecordError,

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from .. import units
+from ..support import units
 from ..summary import RECENT_STEPS
 from ..telemetry.records import DENSE_ROUTE, TROUBLE_REASONS
 from .run import Run

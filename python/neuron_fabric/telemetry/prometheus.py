@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from ..files import write_whole
+from ..support.files import write_whole
 from .metrics import Metrics
 from .stream import Reader, Record
 

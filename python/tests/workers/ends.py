@@ -10,7 +10,7 @@ import time
 import neuron_fabric as nf
 import torch
 import torch.distributed as dist
-from neuron_fabric.meeting import _all_gather
+from neuron_fabric.ranks.rendezvous import _all_gather
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 

@@ -9,7 +9,7 @@ import time
 import neuron_fabric as nf
 import torch
 import torch.distributed as dist
-from neuron_fabric.job import join, wait_for
+from neuron_fabric.ranks.job import join, wait_for
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
