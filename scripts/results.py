@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "python"))  # where it is not installed
-from neuron_fabric.compare.page import PageError, make_page  # noqa: E402
+from neuron_fabric_lab.compare.page import PageError, make_page  # noqa: E402
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ def test_a_page_is_made_of_stored_results(tmp_path):
     assert done.stderr == "results: none holds no finished result of nf train\n"
     text = (tmp_path / "page.md").read_text()
     assert "](seen/here/results_hostile.svg)" in text
-    assert "- g_binary does not pay: it never comes to the target" in text
+    assert "- g_binary does not pay off: no run reached the target" in text
     assert (tmp_path / "seen" / "here" / "results_hostile.svg").exists()
 
 
