@@ -11,7 +11,7 @@ MEASURES = ("seconds", "steps", "bytes")
 def title(comparison: Comparison) -> str:
     origin = ""
     if not comparison.target_was_given and comparison.pace is not None:
-        origin = f", {100 * MARGIN:g} points below the lowest of {comparison.pace.route}"
+        origin = f", {100 * MARGIN:g} points below the lowest accuracy of {comparison.pace.route}"
     return f"Training until the first evaluation that reaches {comparison.target}{origin}:"
 
 

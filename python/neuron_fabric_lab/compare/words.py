@@ -66,7 +66,8 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def legend(comparison: Comparison) -> str:
     what = "points of accuracy" if comparison.judged_by == "accuracy" else "loss"
-    parts = [f"difference: {what} relative to {comparison.baseline}, paired by seed" if comparison.baseline else "",
+    parts = [f"difference: {what} relative to {comparison.baseline}, paired by seed"
+             if comparison.baseline else "",
              "spread: standard deviation over seeds", "bytes: sent in both directions, relative to FP32",
              "up: contributions only",
              "step and exposed: medians over seeds" if comparison.has_times else ""]
