@@ -8,7 +8,7 @@ namespace nf {
 namespace {
 
 // Of any two ranks' values. Real gradients lie between 0 (late in training) and 0.5 (at its start);
-// what is lost by a wrong guess is small (docs/decisions/0007-widths-by-hop.md).
+// what is lost by a wrong guess is small (docs/decisions/0007-widths-per-hop.md).
 constexpr double kCorrelation = 0.05;
 // Budgets are whole multiples of this: no mathematics library rounds logarithms that badly.
 constexpr double kStep = 1.0 / 256;
