@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs console transcripts and compares the output of every command with the recorded one.
 
-    tests/cli/run_transcript.py [--nf build/dev/tools/nf/nf] [--update] [-k TEXT] tests/cli/*.transcript
+    tests/cli/run_transcript.py [--nf PROGRAM] [--update] [-k TEXT] tests/cli/*.transcript
 
 A transcript is a list of cases:
 
-    # An unknown codec is rejected, and the nearest name is proposed.
+    # An unknown codec is rejected; the nearest one is proposed.
     $ nf bench codec --codec waterfil:4
     stderr| nf: no codec 'waterfil'; did you mean 'waterfill'? `nf info` lists them
     exit 2
@@ -15,20 +15,21 @@ A transcript is a list of cases:
     $ cat version
     ~ nf \\d+\\.\\d+\\.\\d+
 
-    # TEXT       what the case promises; begins a new case
-    $ TEXT       a command for bash
-    > TEXT       the next line of the same command
-    | TEXT       a line of stdout
-    ~ PATTERN    a line of stdout that matches a regular expression as a whole
-    stderr| TEXT, stderr~ PATTERN
-                 the same for stderr
-    exit N       the exit status; 0 if it is not stated
+Every line begins with a mark:
 
-Lines that are not listed are errors: a command without `|` lines must print nothing. Cases do not
-depend on each other. The commands of a case share one shell (set -euo pipefail), so a failing command
-ends the case and must be its last. The shell starts in an empty directory except for two links, `data`
-(tests/cli/data) and `examples`; nf and the scripts of tests/cli/bin are on PATH; variables NF_* are
-unset. --update replaces the expectations that fail; patterns that match stay.
+    # TEXT                       what the case promises; begins a case
+    $ TEXT                       a command for bash
+    > TEXT                       the next line of the same command
+    | TEXT, stderr| TEXT         a line of stdout or stderr
+    ~ PATTERN, stderr~ PATTERN   a line that matches a regular expression as a whole
+    exit N                       the exit status, if it is not 0
+
+All output must be listed. Every case has its own shell and its own temporary directory. The shell
+stops at the first command that fails (set -euo pipefail), so only the last command of a case may
+fail. The directory contains links to `data` (tests/cli/data) and `examples`. PATH contains nf and
+tests/cli/bin. Variables NF_* are unset.
+
+--update replaces the expectations that fail, and keeps the patterns that match.
 """
 
 import argparse
@@ -44,6 +45,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+DEFAULT_NF = ROOT / "build/dev/tools/nf/nf"
 NO_NEWLINE = " (no newline at the end)"
 EXPECTATION = re.compile(r"(?P<stream>stderr)?(?P<kind>[|~])(?: (?P<text>.*))?")
 
@@ -60,7 +62,10 @@ class Line:
     is_pattern: bool = False
 
     def matches(self, actual):
-        return bool(re.fullmatch(self.text, actual)) if self.is_pattern else self.text == actual
+        try:
+            return bool(re.fullmatch(self.text, actual)) if self.is_pattern else self.text == actual
+        except re.error as error:
+            raise TranscriptError(f"not a regular expression: {self.text!r}: {error}") from error
 
     def render(self):
         mark = "~" if self.is_pattern else "|"
@@ -84,16 +89,15 @@ class Result:
 
 @dataclass
 class Command:
-    first_line: int  # of the file, from 0
     script: list[str]
-    expected_at: int  # the first line of the expectations
-    end: int = 0      # the line after the expectations
+    first_line: int      # from 0
+    expected_begin: int  # the first line of the expectations
+    expected_end: int
     expected: Result = field(default_factory=Result)
 
 
 @dataclass
 class Case:
-    first_line: int
     title: str
     commands: list[Command] = field(default_factory=list)
 
@@ -111,35 +115,31 @@ def parse(lines, name):
         mark, _, rest = text.partition(" ")
         case = cases[-1] if cases else None
         command = case.commands[-1] if case and case.commands else None
-        if mark == "#":
-            if previous == "#" and not command:
-                case.title += f" {rest}"
-            else:
-                check(rest, "a case needs a title")
-                cases.append(Case(number, rest))
+        if mark == "#" and previous == "#":
+            case.title += f" {rest}"
+        elif mark == "#":
+            check(not case or command, "a case after one without commands")
+            cases.append(Case(rest))
         elif mark == "$":
             check(case, "a command before the first case")
             check(not command or command.expected.status == 0, "a command after one that fails")
-            case.commands.append(Command(number, [rest], number + 1, number + 1))
+            case.commands.append(Command([rest], number, number + 1, number + 1))
         elif mark == ">":
             check(command and previous in ("$", ">"), "a continuation of no command")
             command.script.append(rest)
-            command.expected_at = command.end = number + 1
+            command.expected_begin = command.expected_end = number + 1
         elif mark == "exit":
             check(command and rest.isdigit(), "not the exit status of a command")
             command.expected.status = int(rest)
-            command.end = number + 1
+            command.expected_end = number + 1
         elif match := EXPECTATION.fullmatch(text):
             check(command, "output of no command")
             stream = getattr(command.expected, match["stream"] or "stdout")
             stream.append(Line(match["text"] or "", match["kind"] == "~"))
-            command.end = number + 1
+            command.expected_end = number + 1
         else:
             check(not text, "not a line of a transcript")
         previous = mark
-    for case in cases:
-        if not case.commands:
-            raise TranscriptError(f"{name}:{case.first_line + 1}: a case without a command")
     return cases
 
 
@@ -159,13 +159,13 @@ def run(case, nf):
     env = {name: value for name, value in os.environ.items() if not name.startswith("NF_")}
     env |= {"PATH": f"{nf.parent}:{HERE / 'bin'}:{env['PATH']}", "LC_ALL": "C"}
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "data").symlink_to(HERE / "data")
-        Path(folder, "examples").symlink_to(ROOT / "examples")
+        for source in (HERE / "data", ROOT / "examples"):
+            Path(folder, source.name).symlink_to(source)
         done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=folder, env=env,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               errors="backslashreplace")
-    results = [Result(*streams) for streams in zip(split_output(done.stdout, separator),
-                                                   split_output(done.stderr, separator))]
+    results = list(map(Result, split_output(done.stdout, separator),
+                       split_output(done.stderr, separator)))
     if len(results) > len(case.commands):  # the part after the last separator is empty
         results.pop()
     else:
@@ -177,29 +177,22 @@ def merge(expected, actual):
     """`actual`, with the lines of `expected` that match it in order."""
     merged, start = [], 0
     for line in actual:
-        found = next((i for i in range(start, len(expected)) if expected[i].matches(line.text)), None)
-        if found is None:
-            merged.append(line)
-        else:
-            merged.append(expected[found])
-            start = found + 1
+        found = next((number for number in range(start, len(expected))
+                      if expected[number].matches(line.text)), None)
+        merged.append(line if found is None else expected[found])
+        start = start if found is None else found + 1
     return merged
 
 
 def check_case(case, nf):
-    """The commands that differ, each with the result that would match; and those that did not run."""
+    """The commands that differ, each with the result that matches, and those that did not run."""
     differing, results = [], run(case, nf)
     for command, actual in zip(case.commands, results):
         matching = Result(merge(command.expected.stdout, actual.stdout),
-                       merge(command.expected.stderr, actual.stderr), actual.status)
+                          merge(command.expected.stderr, actual.stderr), actual.status)
         if matching != command.expected:
             differing.append((command, matching))
     return differing, case.commands[len(results):]
-
-
-def difference(command, matching):
-    return "\n".join(list(difflib.unified_diff(command.expected.render(), matching.render(),
-                                               lineterm="", n=2))[2:])
 
 
 def run_transcript(path, nf, update=False, wanted=""):
@@ -214,12 +207,13 @@ def run_transcript(path, nf, update=False, wanted=""):
             continue
         failures += bool(differing or not_run)
         for command, matching in differing:
-            print(f"{path}:{command.first_line + 1}: {case.title}\n  $ {command.script[0]}\n"
-                  f"{difference(command, matching)}")
+            print(f"{path}:{command.first_line + 1}: {case.title}", f"  $ {command.script[0]}",
+                  *difflib.unified_diff(command.expected.render(), matching.render(),
+                                        "expected", "actual", lineterm=""), sep="\n")
         for command in not_run:
             print(f"{path}:{command.first_line + 1}: not run, since an earlier command failed")
     for command, matching in reversed(replacements):
-        lines[command.expected_at:command.end] = matching.render()
+        lines[command.expected_begin:command.expected_end] = matching.render()
     if replacements:
         path.write_text("\n".join(lines) + "\n")
     return len(cases), failures
@@ -227,22 +221,22 @@ def run_transcript(path, nf, update=False, wanted=""):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nf", type=Path, default=ROOT / "build/dev/tools/nf/nf",
-                        help="the program to test")
+    parser.add_argument("--nf", type=Path, default=DEFAULT_NF, help="the program to test")
     parser.add_argument("--update", action="store_true", help="replace the expectations that fail")
-    parser.add_argument("-k", metavar="TEXT", default="", help="only cases whose title contains TEXT")
+    parser.add_argument("-k", metavar="TEXT", default="", help="run only cases with TEXT in their title")
     parser.add_argument("transcripts", type=Path, nargs="+", metavar="TRANSCRIPT")
     options = parser.parse_args(arguments)
     nf = options.nf.resolve()
     if not nf.is_file():
         parser.error(f"{nf} does not exist")
     cases = failures = 0
-    for path in options.transcripts:
-        try:
+    try:
+        for path in options.transcripts:
             ran, failed = run_transcript(path, nf, options.update, options.k)
-        except TranscriptError as error:
-            parser.error(str(error))
-        cases, failures = cases + ran, failures + failed
+            cases += ran
+            failures += failed
+    except TranscriptError as error:
+        parser.error(str(error))
     print(f"{cases} cases, {failures} failed")
     return 1 if failures else 0
 

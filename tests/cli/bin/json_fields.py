@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads JSON lines; prints the named values of each, or without names the keys that it has.
+"""Prints the named fields of every JSON line of stdin; without names, the keys of every line.
 
-Numbers are cut to four decimals.
+Numbers are rounded to four decimals.
 """
 
 import json

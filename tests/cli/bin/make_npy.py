@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a .npy file of small whole numbers, sound or not: make_npy.py FILE ROWS COLUMNS [options]."""
+"""Writes a .npy file of small whole numbers, valid or not: make_npy.py FILE ROWS COLUMNS [options]."""
 
 import argparse
 import struct
@@ -11,12 +11,12 @@ def main():
     parser.add_argument("rows", type=int)
     parser.add_argument("columns", type=int)
     parser.add_argument("--descr", default="<f4")
-    parser.add_argument("--fortran", action="store_true", help="say that columns come first")
+    parser.add_argument("--fortran", action="store_true", help="claim Fortran order in the header")
     parser.add_argument("--version", type=int, default=1)
     parser.add_argument("--cut", type=int, default=0, help="bytes missing at the end")
     parser.add_argument("--nan", action="store_true", help="the last value is NaN")
-    parser.add_argument("--zero", type=int, default=0, help="the first so many of each row are 0")
-    parser.add_argument("--opposite", action="store_true", help="odd rows negate those before them")
+    parser.add_argument("--zero", type=int, default=0, help="leading zeros of each row")
+    parser.add_argument("--opposite", action="store_true", help="every odd row negates the one before it")
     options = parser.parse_args()
 
     header = (f"{{'descr': '{options.descr}', 'fortran_order': {options.fortran}, "
