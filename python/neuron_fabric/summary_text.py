@@ -71,8 +71,8 @@ def _loss(summary: "Summary") -> list[str]:
 
 
 def _traffic(summary: "Summary") -> list[str]:
-    return [f"sent {units.byte_count(summary.bytes)} where dense is "
-            f"{units.byte_count(summary.dense_bytes)}, ratio {_ratio(summary.bytes_ratio)}"]
+    return [f"sent {units.byte_count(summary.bytes)} (dense: "
+            f"{units.byte_count(summary.dense_bytes)}), ratio {_ratio(summary.bytes_ratio)}"]
 
 
 def _shadow(summary: "Summary") -> list[str]:

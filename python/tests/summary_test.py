@@ -15,7 +15,7 @@ TEXT = """\
 neuron_fabric 0.1.0: 2 ranks, mode on, admit useful, profile default
 2 steps to step 1, 1 skipped
 loss 1 at step 1 on this rank, 1.5 at step 0 as the mean over ranks
-sent 5.25 kB where dense is 32.9 kB, ratio 0.160
+sent 5.25 kB (dense: 32.9 kB), ratio 0.160
 step 250 ms, exposed 125 ms, predicted 62.5 ms (medians of 2 steps)
 warnings: 1, the last: mind the gap
 
