@@ -223,7 +223,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nf", type=Path, default=DEFAULT_NF, help="the program to test")
     parser.add_argument("--update", action="store_true", help="replace the expectations that fail")
-    parser.add_argument("-k", metavar="TEXT", default="", help="run only cases with TEXT in their title")
+    parser.add_argument("-k", metavar="TEXT", default="",
+                        help="run only the cases with TEXT in their title")
     parser.add_argument("transcripts", type=Path, nargs="+", metavar="TRANSCRIPT")
     options = parser.parse_args(arguments)
     nf = options.nf.resolve()

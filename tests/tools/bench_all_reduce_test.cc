@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kRanks = 3;
 
-TEST(AllReduceRequest, IsTheSameAfterItsText) {
+TEST(AllReduceRequest, SurvivesSerialization) {
   const AllReduceRequest request{.begin = "4K",
                                  .end = "1G",
                                  .factor = 8,
@@ -28,18 +28,18 @@ TEST(AllReduceRequest, IsTheSameAfterItsText) {
   const Expected<AllReduceRequest> parsed = parse_request(to_text(request));
   ASSERT_TRUE(parsed) << to_string(parsed.status());
   EXPECT_EQ(*parsed, request);
-  const Expected<AllReduceRequest> usual = parse_request("{}");
-  ASSERT_TRUE(usual) << to_string(usual.status());
-  EXPECT_EQ(*usual, AllReduceRequest{});
+  const Expected<AllReduceRequest> defaults = parse_request("{}");
+  ASSERT_TRUE(defaults) << to_string(defaults.status());
+  EXPECT_EQ(*defaults, AllReduceRequest{});
 }
 
-TEST(AllReduceRequest, IsRefusedWhereItIsNone) {
+TEST(AllReduceRequest, RejectsMalformedText) {
   for (const char* text : {"", "fp32", "[1]", R"({"codecs": 4})", R"({"repeat": "often"})"}) {
     EXPECT_EQ(parse_request(text).status().code(), ErrorCode::kInvalidArgument) << text;
   }
 }
 
-TEST(AllReduceRequest, HasEachSumOfATransportsOwnOnce) {
+TEST(AllReduceRequest, MeasuresNativeAllReducesOncePerSize) {
   const Expected<AllReduceBench> bench = make_bench({.begin = "1K",
                                                      .end = "4K",
                                                      .codecs = {"fp32", "c10d_bf16"},
@@ -53,7 +53,7 @@ TEST(AllReduceRequest, HasEachSumOfATransportsOwnOnce) {
   EXPECT_EQ(bench->cases[5].count, 1024u);
 }
 
-TEST(RankSync, GathersAtRankZeroAndSharesFromThere) {
+TEST(RankSync, GathersToAndBroadcastsFromRankZero) {
   test::on_all_ranks(kRanks, [](Transport& transport) {
     RankSync sync(transport);
     const auto all = sync.gather(transport.rank() + 10);
@@ -68,8 +68,8 @@ TEST(RankSync, GathersAtRankZeroAndSharesFromThere) {
   });
 }
 
-TEST(RankSync, CountsAnElementThatDiffersOnSeveralRanksOnce) {
-  constexpr std::size_t kCount = 5'000'000;  // more than are compared at a time
+TEST(RankSync, CountsEachDifferingElementOnce) {
+  constexpr std::size_t kCount = 5'000'000;  // more than one block of the comparison
   test::on_all_ranks(kRanks, [](Transport& transport) {
     std::vector<float> values(kCount, 1.0f);
     if (transport.rank() == 1) values[0] = 2.0f;
@@ -81,14 +81,14 @@ TEST(RankSync, CountsAnElementThatDiffersOnSeveralRanksOnce) {
   });
 }
 
-TEST(RankSync, FailsWhereARankIsGone) {
+TEST(RankSync, FailsIfARankHasLeft) {
   test::on_all_ranks(2, [](Transport& transport) {
     if (transport.rank() == 1) return;
     EXPECT_EQ(RankSync(transport).barrier().code(), ErrorCode::kPeerLost);
   });
 }
 
-TEST(BenchGradient, HasTheErrorOfASumThatLacksARank) {
+TEST(BenchGradient, ReportsTheErrorOfASumWithoutOneRank) {
   std::vector<float> sum(1000);
   BenchGradient first(0, 2, sum.size());
   first.put(Values(sum));
@@ -102,14 +102,14 @@ TEST(BenchGradient, HasTheErrorOfASumThatLacksARank) {
   EXPECT_LT(first.vnmse(ConstValues(sum)), 1e-14);
 }
 
-TEST(BenchGradient, ComparesBfloat16SumsWithThoseOfRoundedValues) {
+TEST(BenchGradient, ComparesBfloat16SumsWithSumsOfRoundedValues) {
   std::vector<std::uint16_t> sum(700);
   BenchGradient gradient(0, 1, 1000);
   gradient.put(Values(sum.data(), sum.size(), DataType::kBfloat16));
   EXPECT_EQ(gradient.vnmse(ConstValues(sum.data(), sum.size(), DataType::kBfloat16)), 0);
 }
 
-TEST(Integers, AreWrongWhereTheSumIs) {
+TEST(Integers, CountWrongElementsOfTheSum) {
   std::array<std::vector<float>, kRanks> by_rank;
   std::vector<float> sum(500, 0.0f);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {

@@ -1,5 +1,3 @@
-// That dense values go around, whatever the number of ranks and values, and that nobody waits for a
-// rank that is gone.
 #include "nf/bench/dense_ring.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +33,7 @@ TEST(DenseRing, SumsForAnyNumberOfRanksAndValues) {
   }
 }
 
-TEST(DenseRing, DoesNotWaitForTheDead) {
+TEST(DenseRing, FailsWithoutWaitingIfARankHasLeft) {
   for (const std::uint32_t ranks : {2u, 4u}) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
     const auto sockets = DenseSockets::create(ranks);

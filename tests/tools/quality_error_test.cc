@@ -22,7 +22,7 @@ TrialError trial_of(const std::vector<float>& sum, const std::vector<double>& ex
   return trial_error({&sums, 1});
 }
 
-TEST(QualityError, IsTheSquaredErrorOverTheSquareOfTheExactSum) {
+TEST(QualityError, IsNormalizedByTheSquaredExactSum) {
   const TrialError trial = trial_of({3, 5, 0}, {3, 4, 0});
   EXPECT_DOUBLE_EQ(trial.vnmse, 1.0 / 25);
   EXPECT_DOUBLE_EQ(trial.slope, (9 + 20) / 25.0);
@@ -30,7 +30,7 @@ TEST(QualityError, IsTheSquaredErrorOverTheSquareOfTheExactSum) {
   EXPECT_EQ(trial.dropped, 0);
 }
 
-TEST(QualityError, DoesNotDependOnBlocks) {
+TEST(QualityError, DoesNotDependOnTheBlockSize) {
   const std::vector<float> sum = {1, 2, 3, 4, 5};
   const std::vector<double> exact = {1.5, 2, 2, 4, 7};
   const ErrorSums whole = sums_of(sum, exact, 5);
@@ -40,7 +40,7 @@ TEST(QualityError, DoesNotDependOnBlocks) {
   EXPECT_DOUBLE_EQ(parts.missing, whole.missing);
 }
 
-TEST(QualityError, WeighsParametersByTheirSizes) {
+TEST(QualityError, WeightsParametersBySize) {
   const std::vector<ErrorSums> sums = {sums_of({2}, {1}), sums_of({1.5, 1, 1}, {1, 1, 1})};
   const TrialError trial = trial_error(sums);
   const std::vector<ParameterShape> shapes = {{"a", 1}, {"b", 3}};
@@ -52,10 +52,10 @@ TEST(QualityError, WeighsParametersByTheirSizes) {
   EXPECT_TRUE(std::isnan(mean.vnmse_ci));
 }
 
-TEST(QualityError, LeavesOutParametersOfZerosAndCountsSomethingOfNothingAsInfinite) {
+TEST(QualityError, SkipsZeroParametersUnlessTheSumIsNonZero) {
   const std::vector<ParameterShape> shapes = {{"a", 2}, {"b", 1}};
-  const std::vector<ErrorSums> silent = {sums_of({0, 0}, {0, 0}), sums_of({2}, {4})};
-  TrialError trial = trial_error(silent);
+  const std::vector<ErrorSums> zeros = {sums_of({0, 0}, {0, 0}), sums_of({2}, {4})};
+  TrialError trial = trial_error(zeros);
   EXPECT_DOUBLE_EQ(mean_error({&trial, 1}, shapes).parameter_vnmse, 0.25);
   const std::vector<ErrorSums> noisy = {sums_of({0, 1e-30f}, {0, 0}), sums_of({4}, {4})};
   trial = trial_error(noisy);
@@ -65,11 +65,11 @@ TEST(QualityError, LeavesOutParametersOfZerosAndCountsSomethingOfNothingAsInfini
   EXPECT_EQ(mean.worst_parameter, 0u);
 }
 
-TEST(QualityError, CountsASumThatIsNoNumberAsInfinite) {
+TEST(QualityError, IsInfiniteForNan) {
   EXPECT_EQ(trial_of({1, std::nanf("")}, {1, 1}).vnmse, kInfinity);
 }
 
-TEST(QualityError, AddsUpToOneWithWhatWasDropped) {
+TEST(QualityError, SlopeAndDroppedShareAddUpToOne) {
   const ErrorSums sums = sums_of({3, 0}, {3, 4}, 1, {0, 4});
   const TrialError trial = trial_error({&sums, 1});
   EXPECT_DOUBLE_EQ(trial.dropped, 16.0 / 25);
@@ -77,8 +77,8 @@ TEST(QualityError, AddsUpToOneWithWhatWasDropped) {
   EXPECT_NEAR(trial.slope_variance, 0, 1e-30);
 }
 
-// The half width says how far the slope is from 1: 95 times in 100, nearer than that.
-TEST(QualityError, TellsTheSpreadOfTheSlope) {
+// The true slope, 1, lies within the half width in 95 % of all repeats.
+TEST(QualityError, EstimatesTheConfidenceIntervalOfTheSlope) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;
   int within = 0;
@@ -101,12 +101,12 @@ TEST(QualityError, TellsTheSpreadOfTheSlope) {
   EXPECT_NEAR(within, 380, 15);
 }
 
-TEST(QualityError, TellsTheSpreadOfTheErrorBetweenTrials) {
+TEST(QualityError, EstimatesTheConfidenceIntervalOfTheErrorFromTrials) {
   const std::vector<TrialError> trials = {trial_of({2}, {1}), trial_of({4}, {1})};  // 1 and 9
   const std::vector<ParameterShape> shapes = {{"a", 1}};
   const MeanError mean = mean_error(trials, shapes);
   EXPECT_DOUBLE_EQ(mean.vnmse, 5);
-  EXPECT_NEAR(mean.vnmse_ci, 12.71 * 4, 1e-9);  // Student's t times the error of the mean
+  EXPECT_NEAR(mean.vnmse_ci, 12.71 * 4, 1e-9);  // Student's t times the standard error of the mean
 }
 
 }  // namespace

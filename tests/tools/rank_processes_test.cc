@@ -9,7 +9,7 @@
 namespace nf::cli {
 namespace {
 
-TEST(RankProcesses, GiveBackWhatEachRankWrote) {
+TEST(RankProcesses, ReturnTheSamplesOfEveryRank) {
   const auto all = run_rank_processes(3, 2, [](std::uint32_t rank, std::span<double> samples) {
     samples[0] = rank;
     samples[1] = getpid();
@@ -24,7 +24,7 @@ TEST(RankProcesses, GiveBackWhatEachRankWrote) {
   }
 }
 
-TEST(RankProcesses, HaveSessionsOfTheirOwn) {
+TEST(RankProcesses, RunInSeparateSessions) {
   const auto all = run_rank_processes(2, 1, [](std::uint32_t, std::span<double> samples) {
     samples[0] = getsid(0) == getpid() ? 1 : 0;
     return Status();
@@ -33,7 +33,7 @@ TEST(RankProcesses, HaveSessionsOfTheirOwn) {
   EXPECT_EQ(*all, (std::vector<std::vector<double>>{{1}, {1}}));
 }
 
-TEST(RankProcesses, FailAsTheFirstRankThatDoes) {
+TEST(RankProcesses, ReportTheLowestFailedRank) {
   const auto all = run_rank_processes(3, 0, [](std::uint32_t rank, std::span<double>) {
     return rank == 0 ? Status() : Status(ErrorCode::kPeerLost, rank == 1 ? "one" : "two");
   });
@@ -42,7 +42,7 @@ TEST(RankProcesses, FailAsTheFirstRankThatDoes) {
   EXPECT_EQ(all.status().message(), "one");
 }
 
-TEST(RankProcesses, TellWhatIsThrown) {
+TEST(RankProcesses, ReportExceptions) {
   const auto all = run_rank_processes(2, 1, [](std::uint32_t rank, std::span<double>) {
     if (rank == 1) throw std::bad_alloc();
     return Status();
@@ -52,7 +52,7 @@ TEST(RankProcesses, TellWhatIsThrown) {
   EXPECT_EQ(all.status().message(), "rank 1 is out of memory");
 }
 
-TEST(RankProcesses, NameTheOneThatIsKilled) {
+TEST(RankProcesses, ReportKilledProcesses) {
   const auto all = run_rank_processes(2, 0, [](std::uint32_t rank, std::span<double>) {
     if (rank == 1) raise(SIGKILL);
     return Status();

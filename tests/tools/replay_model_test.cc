@@ -1,4 +1,3 @@
-// The laws of the replay's predictions.
 #include "nf/replay/model.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A codec whose times are round, so that nothing is measured here.
+// Fixed codec times: nothing is measured.
 ReplayCase case_of(ReplayReducer reducer, std::uint32_t workers, double gbps) {
   ReplayCase one;
   one.reducer = reducer;
@@ -27,14 +26,14 @@ constexpr BucketTraffic kBucket{.step = 0, .values = 1'000'000, .low_bit_values 
 constexpr ReplayReducer kReducers[] = {ReplayReducer::kRing, ReplayReducer::kEndpoint,
                                        ReplayReducer::kCxl, ReplayReducer::kShared};
 
-TEST(ReplayModel, ChargesADenseRingForLatencyAndBytes) {
-  const auto cost = cost_of(case_of(ReplayReducer::kCxl, 4, 8), kBucket);  // 8 Gb/s: 1 ns a byte
+TEST(ReplayModel, ChargesDenseRingsForLatencyAndBytes) {
+  const auto cost = cost_of(case_of(ReplayReducer::kCxl, 4, 8), kBucket);  // 8 Gb/s: 1 ns per byte
   ASSERT_TRUE(cost);
   EXPECT_NEAR(cost->fp32_us, 6 * 5 + 1.5 * 4000, 1e-6);
   EXPECT_NEAR(cost->bf16_us, 6 * 5 + 1.5 * 2000, 1e-6);
 }
 
-TEST(ReplayModel, GrowsWithTheBucketAndShrinksWithTheLink) {
+TEST(ReplayModel, TimeGrowsWithTheBucketAndShrinksWithTheLinkSpeed) {
   for (const ReplayReducer reducer : kReducers) {
     BucketTraffic larger = kBucket;
     larger.values *= 2;
@@ -49,7 +48,7 @@ TEST(ReplayModel, GrowsWithTheBucketAndShrinksWithTheLink) {
   }
 }
 
-TEST(ReplayModel, PaysWhereItIsFasterThanBf16) {
+TEST(ReplayModel, PaysIfFasterThanBf16) {
   for (const ReplayReducer reducer : kReducers) {
     for (const double gbps : {0.1, 1.0, 10.0, 100.0, 1000.0}) {
       const auto cost = cost_of(case_of(reducer, 8, gbps), kBucket);
@@ -57,7 +56,7 @@ TEST(ReplayModel, PaysWhereItIsFasterThanBf16) {
       EXPECT_EQ(cost->pays, cost->low_bit_us < cost->bf16_us);
       EXPECT_THAT(cost->reason, HasSubstr(cost->pays ? "as fast as bf16" : "slower than bf16"));
     }
-    // A software endpoint sends everything through one link: eight workers are too many for it.
+    // A software endpoint has a single link, which eight workers saturate.
     const std::uint32_t workers = reducer == ReplayReducer::kEndpoint ? 2 : 8;
     EXPECT_TRUE(cost_of(case_of(reducer, workers, 0.1), kBucket)->pays) << to_string(reducer);
   }
@@ -65,7 +64,7 @@ TEST(ReplayModel, PaysWhereItIsFasterThanBf16) {
   EXPECT_FALSE(cost_of(case_of(ReplayReducer::kCxl, 8, 1000), kBucket)->pays);
 }
 
-TEST(ReplayModel, SendsWhatMayNotTravelAtLowBitsDense) {
+TEST(ReplayModel, SendsTheOtherValuesDense) {
   BucketTraffic half = kBucket;
   half.low_bit_values /= 2;
   const auto cost = cost_of(case_of(ReplayReducer::kCxl, 4, 1), half);
@@ -77,11 +76,11 @@ TEST(ReplayModel, SendsWhatMayNotTravelAtLowBitsDense) {
   EXPECT_FALSE(dense->pays);
 }
 
-TEST(ReplayModel, FallsBackWhereTheReducerHasNoRoom) {
-  const auto crowd = cost_of(case_of(ReplayReducer::kCxl, 65, 0.1), kBucket);
-  ASSERT_TRUE(crowd);
-  EXPECT_FALSE(crowd->pays);
-  EXPECT_EQ(crowd->reason, "capacity: counters for 64 workers");
+TEST(ReplayModel, FallsBackIfTheReducerHasNoCapacity) {
+  const auto many_workers = cost_of(case_of(ReplayReducer::kCxl, 65, 0.1), kBucket);
+  ASSERT_TRUE(many_workers);
+  EXPECT_FALSE(many_workers->pays);
+  EXPECT_EQ(many_workers->reason, "capacity: counters for 64 workers");
   const BucketTraffic huge{.step = 0, .values = 1u << 30, .low_bit_values = 1u << 30};
   const auto lines = cost_of(case_of(ReplayReducer::kCxl, 8, 0.1), huge);
   ASSERT_TRUE(lines);
@@ -89,7 +88,7 @@ TEST(ReplayModel, FallsBackWhereTheReducerHasNoRoom) {
   EXPECT_THAT(lines->reason, StartsWith("capacity: 16777216 lines, room for 8388608"));
 }
 
-TEST(ReplayModel, ReadsASharedSumFromItsLines) {
+TEST(ReplayModel, ComputesASharedSumFromItsLinearFit) {
   const auto cost = cost_of(case_of(ReplayReducer::kShared, 4, 8), kBucket);
   ASSERT_TRUE(cost);
   EXPECT_NEAR(cost->low_bit_us, 3200, 1e-6);
@@ -97,12 +96,12 @@ TEST(ReplayModel, ReadsASharedSumFromItsLines) {
   EXPECT_EQ(cost->reason, "slower than bf16: most is the codec's time");
 }
 
-TEST(ReplayModel, KnowsWhatADeviceTakes) {
+TEST(ReplayModel, ComputesTheCapacityOfADevice) {
   const cxl::Timing timing;
   const ReducerCapacity binary = capacity_of(timing, "g_binary", 8);
   EXPECT_EQ(binary.most_workers, 64u);
   EXPECT_EQ(binary.queue_lines, 8u << 20);
-  // Memory: five lines read and five written, four channels of 3.33 ns, and turning around.
+  // Memory traffic: five lines read, five written, four channels of 3.33 ns, plus bus turnarounds.
   EXPECT_NEAR(binary.lines_per_second, 1 / 9.15e-9, 1e6);
   EXPECT_LT(capacity_of(timing, "g_ternary", 64).lines_per_second, binary.lines_per_second);
 }

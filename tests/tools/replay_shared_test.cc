@@ -1,4 +1,3 @@
-// What is measured at a shared-memory reducer, but not how long it takes.
 #include "nf/replay/shared.h"
 
 #include <fcntl.h>
@@ -22,7 +21,7 @@ TEST(ReplayShared, TimesTheWholeSumAndItsReduction) {
   }
 }
 
-TEST(ReplayShared, LeavesAloneWhatHasANameThatCanBeGuessed) {
+TEST(ReplayShared, UsesAnUnpredictableSharedMemoryName) {
   const std::string guess = fmt::format("/nf_replay_{}", getpid());
   const int file = shm_open(guess.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   ASSERT_GE(file, 0);
@@ -31,17 +30,17 @@ TEST(ReplayShared, LeavesAloneWhatHasANameThatCanBeGuessed) {
   const BucketTraffic bucket{.step = 0, .values = 1000, .low_bit_values = 900};
   const auto sum = measure_shared_sum("g_binary", 2, bucket, 1);
   EXPECT_TRUE(sum) << sum.status().message();
-  EXPECT_EQ(shm_unlink(guess.c_str()), 0) << "it is gone";
+  EXPECT_EQ(shm_unlink(guess.c_str()), 0) << "the object was removed";
 }
 
-TEST(ReplayShared, FailsOnWhatNoReducerKnows) {
+TEST(ReplayShared, RejectsCodecsThatTheReducerDoesNotSupport) {
   const BucketTraffic bucket{.step = 0, .values = 1000, .low_bit_values = 900};
   const auto sum = measure_shared_sum("g_binary+majority", 2, bucket, 1);
   ASSERT_FALSE(sum);
   EXPECT_EQ(sum.status().code(), ErrorCode::kUnsupported);
 }
 
-TEST(ReplayShared, MeasuresNothingWhereNothingIsSummed) {
+TEST(ReplayShared, MeasuresNothingForDenseBuckets) {
   const BucketTrace dense{.name = "", .workers = 2, .buckets = {{.step = 0, .values = 9}}};
   const auto times = measure_shared_times("g_binary", 2, dense);
   ASSERT_TRUE(times);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a .npy file of small whole numbers, valid or not: make_npy.py FILE ROWS COLUMNS [options]."""
+"""Writes a .npy file of small whole numbers: make_npy.py FILE ROWS COLUMNS [options]."""
 
 import argparse
 import struct
@@ -16,7 +16,7 @@ def main():
     parser.add_argument("--cut", type=int, default=0, help="bytes missing at the end")
     parser.add_argument("--nan", action="store_true", help="the last value is NaN")
     parser.add_argument("--zero", type=int, default=0, help="leading zeros of each row")
-    parser.add_argument("--opposite", action="store_true", help="every odd row negates the one before it")
+    parser.add_argument("--opposite", action="store_true", help="odd rows negate the row before")
     options = parser.parse_args()
 
     header = (f"{{'descr': '{options.descr}', 'fortran_order': {options.fortran}, "
