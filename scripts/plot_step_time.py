@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/img/step_time.svg: the step times of the README, split into compute and exposed communication.
+"""Draws the step times of the README, split into compute and exposed communication.
 
     .venv/bin/python scripts/plot_step_time.py -o docs/img/step_time.svg
 
@@ -56,7 +56,8 @@ def main() -> None:
     handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in (COMPUTE, EXPOSED)]
     figure.legend(handles, ["compute", "waiting for gradients"], loc="outside lower center", ncols=2,
                   frameon=False)
-    figure.savefig(out, facecolor="white", **({"metadata": {"Date": None}} if out.endswith(".svg") else {}))
+    metadata = {"Date": None} if out.endswith(".svg") else {}
+    figure.savefig(out, facecolor="white", metadata=metadata)
 
 
 if __name__ == "__main__":
