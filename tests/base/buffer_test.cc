@@ -25,7 +25,7 @@ TEST(Buffer, MayBeEmpty) {
   EXPECT_TRUE(Buffer(0).bytes().empty());
 }
 
-TEST(Buffer, ViewsAsATypeLeaveOutARemainder) {
+TEST(Buffer, TypedViewsDropTheRemainder) {
   Buffer buffer(11);
   EXPECT_EQ(buffer.as<float>().size(), 2u);
   EXPECT_EQ(static_cast<void*>(buffer.as<float>().data()), buffer.data());

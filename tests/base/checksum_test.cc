@@ -10,13 +10,13 @@
 namespace nf {
 namespace {
 
-// The vectors of the XXH3 reference implementation.
+// Test vectors of the XXH3 reference implementation.
 TEST(Checksum, IsXxh3) {
   EXPECT_EQ(checksum(std::string_view("")), 0x2d06800538d394c2u);
   EXPECT_EQ(checksum(std::span<const std::byte>()), 0x2d06800538d394c2u);
 }
 
-TEST(Checksum, OfBytesEqualsThatOfText) {
+TEST(Checksum, IsEqualForBytesAndText) {
   const std::string text = "waterfill:4";
   EXPECT_EQ(checksum(std::as_bytes(std::span(text))), checksum(std::string_view(text)));
 }

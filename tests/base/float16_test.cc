@@ -1,5 +1,5 @@
-// Against the definition of the formats: sign, exponent, mantissa, bias, and the nearest of all
-// values found by search.
+// Compares the conversions with the definition of the formats: sign, exponent, mantissa and bias;
+// the nearest value is found by search.
 #include "base/float16.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ struct Format {
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   unsigned infinity() const { return ((1u << exponent_bits) - 1) << mantissa_bits; }
 
-  // What 16 bits mean, by the definition.
+  // The value of 16 bits, by definition.
   double value_of(unsigned bits) const {
     const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
     const int exponent = static_cast<int>(bits & 0x7fff) >> mantissa_bits;
@@ -37,7 +37,7 @@ struct Format {
     return sign * std::ldexp((1u << mantissa_bits) | mantissa, exponent - bias() - mantissa_bits);
   }
 
-  // The bits of the nearest value, ties to even; overflow as if the range went on.
+  // The bits of the nearest value, ties to even. Overflows as if the exponent range continued.
   unsigned nearest(float x) const {
     const unsigned sign = std::signbit(x) ? 0x8000 : 0;
     const double magnitude = std::abs(static_cast<double>(x));
@@ -48,7 +48,7 @@ struct Format {
       const unsigned middle = (low + high) / 2;
       (value_of(middle) <= magnitude ? low : high) = middle;
     }
-    // The place of infinity is one step beyond the largest finite value.
+    // Infinity counts as one step above the largest finite value.
     const double above =
         high == infinity() ? 2 * value_of(low) - value_of(low - 1) : value_of(high);
     const double down = magnitude - value_of(low);
@@ -61,14 +61,14 @@ struct Format {
 constexpr Format kBfloat16{8, 7, bfloat16_to_float, float_to_bfloat16, kBfloat16Nan};
 constexpr Format kFloat16{5, 10, float16_to_float, float_to_float16, kFloat16Nan};
 
-class EveryHalf : public testing::TestWithParam<Format> {};
+class EveryHalfFormat : public testing::TestWithParam<Format> {};
 
-INSTANTIATE_TEST_SUITE_P(Formats, EveryHalf, testing::Values(kBfloat16, kFloat16),
+INSTANTIATE_TEST_SUITE_P(Formats, EveryHalfFormat, testing::Values(kBfloat16, kFloat16),
                          [](const auto& param) {
                            return param.param.mantissa_bits == 7 ? "bf16" : "fp16";
                          });
 
-TEST_P(EveryHalf, WidensEveryValueExactly) {
+TEST_P(EveryHalfFormat, WidensEveryValueExactly) {
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
     const float wide = GetParam().widen(static_cast<std::uint16_t>(bits));
     const double expected = GetParam().value_of(bits);
@@ -81,18 +81,18 @@ TEST_P(EveryHalf, WidensEveryValueExactly) {
   }
 }
 
-TEST_P(EveryHalf, NarrowsEveryValueToItself) {
+TEST_P(EveryHalfFormat, NarrowsEveryValueToItself) {
   for (unsigned bits = 0; bits < 0x10000; ++bits) {
     const float wide = GetParam().widen(static_cast<std::uint16_t>(bits));
     ASSERT_EQ(GetParam().narrow(wide), std::isnan(wide) ? GetParam().nan : bits);
   }
 }
 
-TEST_P(EveryHalf, RoundsToTheNearestAndTiesToEven) {
+TEST_P(EveryHalfFormat, RoundsToTheNearestAndTiesToEven) {
   const auto check = [](float x) {
     ASSERT_EQ(GetParam().narrow(x), GetParam().nearest(x)) << std::hexfloat << x;
   };
-  // Around every value and every tie between two.
+  // Around every value and every tie between two values.
   for (unsigned bits = 0; bits < GetParam().infinity(); ++bits) {
     const float here = GetParam().widen(static_cast<std::uint16_t>(bits));
     const float next = GetParam().widen(static_cast<std::uint16_t>(bits + 1));
@@ -112,23 +112,23 @@ TEST_P(EveryHalf, RoundsToTheNearestAndTiesToEven) {
   }
 }
 
-TEST_P(EveryHalf, OverflowsToInfinityFromHalfAStepBeyondTheLargest) {
-  const float most = GetParam().widen(static_cast<std::uint16_t>(GetParam().infinity() - 1));
+TEST_P(EveryHalfFormat, OverflowsToInfinityHalfAStepAboveTheMaximum) {
+  const float max = GetParam().widen(static_cast<std::uint16_t>(GetParam().infinity() - 1));
   const float half_step =
-      (most - GetParam().widen(static_cast<std::uint16_t>(GetParam().infinity() - 2))) / 2;
-  EXPECT_EQ(GetParam().narrow(std::nextafter(most + half_step, 0.0f)), GetParam().infinity() - 1);
-  EXPECT_EQ(GetParam().narrow(most + half_step), GetParam().infinity());
-  EXPECT_EQ(GetParam().narrow(-(most + half_step)), GetParam().infinity() | 0x8000);
+      (max - GetParam().widen(static_cast<std::uint16_t>(GetParam().infinity() - 2))) / 2;
+  EXPECT_EQ(GetParam().narrow(std::nextafter(max + half_step, 0.0f)), GetParam().infinity() - 1);
+  EXPECT_EQ(GetParam().narrow(max + half_step), GetParam().infinity());
+  EXPECT_EQ(GetParam().narrow(-(max + half_step)), GetParam().infinity() | 0x8000);
 }
 
-TEST_P(EveryHalf, HasOneNan) {
+TEST_P(EveryHalfFormat, HasASingleNan) {
   for (const std::uint32_t bits :
        {0x7f800001u, 0x7fc00000u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
     EXPECT_EQ(GetParam().narrow(std::bit_cast<float>(bits)), GetParam().nan);
   }
 }
 
-TEST(Bfloat16Up, IsTheLeastThatIsNotBelow) {
+TEST(Bfloat16Up, RoundsUp) {
   test::Generator random(2);
   for (int i = 0; i < 100000; ++i) {
     const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(random.bits()) % 0x7f000000u);

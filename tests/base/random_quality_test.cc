@@ -1,7 +1,6 @@
-// Whether the draws are as good as random: uniform, and independent of each other across everything
-// that tells two draws apart. Every statistic here is close to normal under that hypothesis, and
-// fails beyond 5 standard deviations: by chance once in 1.7 million. Seeds are fixed, so a failure
-// stays one.
+// Statistical tests of the draws: uniform, and independent in every part of their key. Under that
+// hypothesis every statistic is close to normal. A test fails beyond 5 standard deviations, which
+// happens by chance once in 1.7 million. Seeds are fixed, so failures are reproducible.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +17,7 @@
 namespace nf {
 namespace {
 
-constexpr double kMostDeviations = 5;
+constexpr double kMaxDeviations = 5;
 
 double chi_square(std::span<const std::uint32_t> counts) {
   double sum = 0;
@@ -29,7 +28,7 @@ double chi_square(std::span<const std::uint32_t> counts) {
   return squares / expected;
 }
 
-// How many standard deviations the counts lie from equal ones.
+// The deviation of the counts from equal ones, in standard deviations.
 double deviations(std::span<const std::uint32_t> counts) {
   const auto freedom = static_cast<double>(counts.size() - 1);
   return (chi_square(counts) - freedom) / std::sqrt(2 * freedom);
@@ -50,7 +49,7 @@ void for_each_draw(std::uint64_t blocks, Work work) {
 TEST(DrawQuality, EveryValueIsEquallyLikely) {
   std::vector<std::uint32_t> counts(0x10000);
   for_each_draw(1 << 14, [&](auto, auto, std::uint32_t draw) { ++counts[draw]; });
-  EXPECT_LT(std::abs(deviations(counts)), kMostDeviations);
+  EXPECT_LT(std::abs(deviations(counts)), kMaxDeviations);
 }
 
 TEST(DrawQuality, EveryElementOfABlockIsUniform) {
@@ -58,13 +57,13 @@ TEST(DrawQuality, EveryElementOfABlockIsUniform) {
   for_each_draw(1 << 13,
                 [&](auto, std::uint32_t e, std::uint32_t draw) { ++counts[e][draw >> 10]; });
   for (std::size_t e = 0; e < kDrawBlock; ++e) {
-    EXPECT_LT(std::abs(deviations(counts[e])), kMostDeviations) << "element " << e;
+    EXPECT_LT(std::abs(deviations(counts[e])), kMaxDeviations) << "element " << e;
   }
 }
 
 TEST(DrawQuality, EveryBitIsBalanced) {
   constexpr std::uint64_t kBlocks = 1 << 13;
-  std::array<double, 32> ones{};  // low and high halves apart
+  std::array<double, 32> ones{};  // of low and high halves, separately
   for_each_draw(kBlocks, [&](auto, std::uint32_t e, std::uint32_t draw) {
     for (std::size_t bit = 0; bit < 16; ++bit) {
       ones[bit + (e % 32 < 16 ? 0 : 16)] += draw >> bit & 1u;
@@ -72,13 +71,13 @@ TEST(DrawQuality, EveryBitIsBalanced) {
   });
   constexpr double kDraws = kBlocks * kDrawBlock / 2;
   for (std::size_t bit = 0; bit < ones.size(); ++bit) {
-    EXPECT_LT(std::abs(ones[bit] - kDraws / 2) / std::sqrt(kDraws / 4), kMostDeviations)
+    EXPECT_LT(std::abs(ones[bit] - kDraws / 2) / std::sqrt(kDraws / 4), kMaxDeviations)
         << "bit " << bit;
   }
 }
 
-// Any correlation inside a block, at whatever distance, shows in the spread of the blocks' sums.
-TEST(DrawQuality, SumsOfBlocksSpreadAsSumsOfIndependentDraws) {
+// Any correlation inside a block, at any distance, changes the variance of the block sums.
+TEST(DrawQuality, BlockSumsHaveTheVarianceOfIndependentDraws) {
   constexpr int kBlocks = 1 << 14;
   std::vector<double> sums(kBlocks);
   for_each_draw(kBlocks, [&](std::uint64_t block, auto, std::uint32_t draw) {
@@ -91,11 +90,11 @@ TEST(DrawQuality, SumsOfBlocksSpreadAsSumsOfIndependentDraws) {
     mean += sum / std::sqrt(variance);
     squares += sum * sum / variance;
   }
-  EXPECT_LT(std::abs(mean) / std::sqrt(kBlocks), kMostDeviations);
-  EXPECT_LT(std::abs(squares - kBlocks) / std::sqrt(2.0 * kBlocks), kMostDeviations);
+  EXPECT_LT(std::abs(mean) / std::sqrt(kBlocks), kMaxDeviations);
+  EXPECT_LT(std::abs(squares - kBlocks) / std::sqrt(2.0 * kBlocks), kMaxDeviations);
 }
 
-TEST(DrawQuality, BitsOfEightNeighboursTakeAllPatterns) {
+TEST(DrawQuality, BitsOfEightNeighboursFormAllPatterns) {
   for (const unsigned bit : {0u, 1u, 7u, 8u, 14u, 15u}) {
     std::vector<std::uint32_t> counts(256);
     unsigned pattern = 0;
@@ -103,18 +102,17 @@ TEST(DrawQuality, BitsOfEightNeighboursTakeAllPatterns) {
       pattern = (pattern << 1 | (draw >> bit & 1u)) & 0xff;
       if (e % 8 == 7) ++counts[pattern];
     });
-    EXPECT_LT(std::abs(deviations(counts)), kMostDeviations) << "bit " << bit;
+    EXPECT_LT(std::abs(deviations(counts)), kMaxDeviations) << "bit " << bit;
   }
 }
 
-// Not a question of chance: how much the four bits at one place of a word say about the same bits
-// of another word of its block, as the mean square contingency. The bound of 0.002 means a
-// correlation below 0.045 even if all of it were linear; what there is lies in the lower bits of a
-// draw.
-TEST(DrawQuality, NoTwoWordsOfABlockShareMuch) {
+// Not a test of chance: the mean square contingency between four bits of a word and the same bits
+// of another word of its block. The bound of 0.002 implies a correlation below 0.045 even if the
+// dependence is entirely linear. The remaining dependence is in the lower bits of a draw.
+TEST(DrawQuality, WordsOfABlockAreNearlyIndependent) {
   constexpr std::size_t kBlocks = 1 << 12;
   constexpr std::size_t kWords = kDrawBlock / 2;
-  constexpr double kMostContingency = 0.002;
+  constexpr double kMaxContingency = 0.002;
   std::vector<std::array<std::uint32_t, kWords>> blocks(kBlocks);
   for (std::size_t b = 0; b < kBlocks; ++b) {
     for (std::uint32_t w = 0; w < kWords; ++w) blocks[b][w] = draw_word(key_of(b), w);
@@ -129,13 +127,13 @@ TEST(DrawQuality, NoTwoWordsOfABlockShareMuch) {
       }
       const double pairs = static_cast<double>(kBlocks * (kWords - distance));
       const double contingency = (chi_square(counts) - 255) / pairs;
-      EXPECT_LT(contingency, kMostContingency + kMostDeviations * std::sqrt(510) / pairs)
+      EXPECT_LT(contingency, kMaxContingency + kMaxDeviations * std::sqrt(510) / pairs)
           << "bits from " << place << " of words " << distance << " apart";
     }
   }
 }
 
-// Two draws that differ in one thing only; `index` counts the pairs.
+// Two draws whose keys differ in one part; `index` counts the pairs.
 struct Pair {
   std::string name;
   std::function<std::array<std::uint32_t, 2>(std::uint64_t index)> draw;
@@ -154,7 +152,7 @@ Pair elements_apart(std::uint64_t distance) {
             const auto draw = [](std::uint64_t e) {
               return draw_of(1, 2, 3, 4, DrawPurpose::kDither, e);
             };
-            // For 16: only pairs that share a word.
+            // Distance 16: only pairs that share a word.
             const std::uint64_t e = distance == 16 ? i / 16 * 32 + i % 16 : i;
             return std::array{draw(e), draw(e + distance)};
           }};
@@ -194,7 +192,7 @@ std::vector<Pair> pairs() {
          return std::array{draw_of(1, 2, 3, 4, kDither, i),
                            draw_of(1, 2, 3, 4, DrawPurpose::kRounding, i)};
        }},
-      {"step_and_parameter_exchanged",
+      {"step_and_parameter_swapped",
        [](std::uint64_t i) {
          return std::array{draw_of(1, i / 64, 77, 4, kDither, i % 64),
                            draw_of(1, 77, i / 64, 4, kDither, i % 64)};
@@ -226,11 +224,11 @@ TEST_P(EveryPair, IsIndependent) {
     ++crossed[a >> 12 << 4 | (b & 15)];
     ++changed[(a ^ b) >> 8];
   }
-  EXPECT_LT(std::abs(correlation) / std::sqrt(kPairs), kMostDeviations);
-  EXPECT_LT(std::abs(deviations(high)), kMostDeviations);
-  EXPECT_LT(std::abs(deviations(low)), kMostDeviations);
-  EXPECT_LT(std::abs(deviations(crossed)), kMostDeviations);
-  EXPECT_LT(std::abs(deviations(changed)), kMostDeviations);
+  EXPECT_LT(std::abs(correlation) / std::sqrt(kPairs), kMaxDeviations);
+  EXPECT_LT(std::abs(deviations(high)), kMaxDeviations);
+  EXPECT_LT(std::abs(deviations(low)), kMaxDeviations);
+  EXPECT_LT(std::abs(deviations(crossed)), kMaxDeviations);
+  EXPECT_LT(std::abs(deviations(changed)), kMaxDeviations);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The definition of the draws, pinned: docs/random.md publishes these vectors, so that anybody can
-// check an implementation of their own. They were computed from that page, not by this library.
+// The test vectors that docs/random.md publishes for other implementations. They were computed from
+// the definition on that page, not by this library.
 #include "base/random.h"
 
 #include <gtest/gtest.h>
@@ -15,10 +15,10 @@ struct Vector {
   std::uint64_t purpose, block;
   std::uint64_t stream;
   std::uint32_t word0, word127;
-  std::uint32_t draws[6];  // of the elements below
+  std::uint32_t draws[6];  // of kElements
 };
 constexpr std::uint32_t kElements[6] = {0, 1, 16, 31, 32, 255};
-constexpr std::uint64_t kMost = ~std::uint64_t{0};
+constexpr std::uint64_t kMax = ~std::uint64_t{0};
 
 constexpr Vector kVectors[] = {
     {0,
@@ -121,19 +121,19 @@ constexpr Vector kVectors[] = {
      0x07f0183f,
      0xfb0140d5,
      {0x183f, 0xb9f5, 0x07f0, 0x8511, 0xbe39, 0xfb01}},
-    {kMost,
-     kMost,
-     kMost,
+    {kMax,
+     kMax,
+     kMax,
      kSharedEncoder,
      6,
-     kMost >> 8,
+     kMax >> 8,
      0x3363782c8ec90bca,
      0x0243349c,
      0x78cca3dc,
      {0x349c, 0xc0c0, 0x0243, 0xa1ab, 0xbaef, 0x78cc}},
 };
 
-TEST(Draws, AreThePublishedOnes) {
+TEST(Draws, MatchThePublishedVectors) {
   for (const Vector& v : kVectors) {
     const DrawStream stream(v.seed, v.step, v.parameter, v.encoder,
                             static_cast<DrawPurpose>(v.purpose));
@@ -145,13 +145,13 @@ TEST(Draws, AreThePublishedOnes) {
   }
 }
 
-TEST(Draws, MixAsSplitMix64Does) {
+TEST(Draws, MixLikeSplitMix64) {
   EXPECT_EQ(mix64(0), 0u);
   EXPECT_EQ(mix64(1), 0x5692161d100b05e5u);
   EXPECT_EQ(mix64(0x0123456789abcdef), 0xb2c058e4ebb5112cu);
 }
 
-TEST(Draws, ShareAWordBetweenElementsSixteenApart) {
+TEST(Draws, UseOneWordForElementsSixteenApart) {
   const DrawKey key(DrawStream(1, 2, 3, 4, DrawPurpose::kDither), 5);
   for (std::uint32_t element = 0; element < kDrawBlock; ++element) {
     const std::uint32_t word = draw_word(key, element / 32 * 16 + element % 16);
@@ -159,7 +159,7 @@ TEST(Draws, ShareAWordBetweenElementsSixteenApart) {
   }
 }
 
-TEST(Draws, DifferInEveryBitOfWhatIdentifiesThem) {
+TEST(Draws, DependOnEveryBitOfTheirKey) {
   std::set<std::uint64_t> keys;
   const auto add = [&](std::uint64_t seed, std::uint64_t step, std::uint64_t parameter,
                        std::uint32_t encoder, std::uint64_t purpose) {

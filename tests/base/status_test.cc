@@ -10,20 +10,20 @@
 namespace nf {
 namespace {
 
-TEST(Status, IsOkUntilItSaysOtherwise) {
+TEST(Status, IsOkByDefault) {
   const Status status;
   EXPECT_TRUE(status.ok());
   EXPECT_EQ(status.code(), ErrorCode::kOk);
   EXPECT_EQ(to_string(status), "ok");
 }
 
-TEST(Status, PrintsItsCodeAndItsMessage) {
+TEST(Status, PrintsCodeAndMessage) {
   const Status status(ErrorCode::kInvalidArgument, "wire is 12 bytes, expected 16");
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(to_string(status), "invalid_argument: wire is 12 bytes, expected 16");
 }
 
-TEST(ErrorCode, HasANameForEach) {
+TEST(ErrorCode, HasNames) {
   EXPECT_EQ(to_string(ErrorCode::kOk), "ok");
   EXPECT_EQ(to_string(ErrorCode::kInvalidArgument), "invalid_argument");
   EXPECT_EQ(to_string(ErrorCode::kBadConfig), "bad_config");
@@ -38,7 +38,7 @@ TEST(ErrorCode, HasANameForEach) {
   EXPECT_EQ(to_string(static_cast<ErrorCode>(99)), "unknown");
 }
 
-TEST(Expected, HoldsAValueThatMayOnlyMove) {
+TEST(Expected, HoldsAMoveOnlyValue) {
   Expected<std::unique_ptr<int>> expected(std::make_unique<int>(5));
   ASSERT_TRUE(expected);
   EXPECT_TRUE(expected.status().ok());
@@ -48,7 +48,7 @@ TEST(Expected, HoldsAValueThatMayOnlyMove) {
   EXPECT_EQ(*taken, 5);
 }
 
-TEST(Expected, HoldsTheReasonWhyThereIsNone) {
+TEST(Expected, HoldsAnError) {
   const Expected<int> expected(Status(ErrorCode::kBadConfig, "no codec 'x'"));
   EXPECT_FALSE(expected.has_value());
   EXPECT_EQ(to_string(expected.status()), "bad_config: no codec 'x'");

@@ -33,17 +33,17 @@ TEST_P(EveryCodec, WritesExactlyItsEncodedSizeAndTheSameBytesTwice) {
     const Slice slice = exchange.whole();
     const Message first = encode(*codec_, slice, {0, 1}, by_rank[0].view());
     // Over other rubbish: a byte that is not written differs.
-    FencedBytes second(codec_->encoded_size(slice, 1), 1, 0x5a);
+    GuardedBytes second(codec_->encoded_size(slice, 1), 1, 0x5a);
     ASSERT_TRUE(codec_->encode(slice, {0, 1}, by_rank[0].view(), second.bytes()).ok());
-    EXPECT_TRUE(second.fences_stand());
+    EXPECT_TRUE(second.guards_intact());
     EXPECT_TRUE(same_bytes(second.bytes(), first));
 
     const Message hop = decode_add_encode(*codec_, slice, {0, 1}, first, by_rank[1].view(), 1);
-    FencedBytes again(codec_->encoded_size(slice, 2), 3, 0x5a);
+    GuardedBytes again(codec_->encoded_size(slice, 2), 3, 0x5a);
     ASSERT_TRUE(
         codec_->decode_add_encode(slice, {0, 1}, first, by_rank[1].view(), {1, 2}, again.bytes())
             .ok());
-    EXPECT_TRUE(again.fences_stand());
+    EXPECT_TRUE(again.guards_intact());
     EXPECT_TRUE(same_bytes(again.bytes(), hop));
   }
 }

@@ -34,12 +34,12 @@ class EveryCodecRefuses : public testing::TestWithParam<CodecCase> {
   void expect_refused(const Slice& slice, Origin origin, std::span<const std::byte> wire,
                       std::size_t count, ErrorCode code = ErrorCode::kInvalidArgument) const {
     const std::vector<float> values(count, 1.0f);
-    FencedBytes out(count * sizeof(float));
+    GuardedBytes out(count * sizeof(float));
     const Values to(out.bytes().data(), count, DataType::kFloat32);
     EXPECT_EQ(codec_->decode(slice, origin, wire, to).code(), code);
     EXPECT_EQ(codec_->decode_add(slice, origin, wire, to).code(), code);
     EXPECT_TRUE(out.untouched());
-    FencedBytes hop(codec_->encoded_size(slice_, 2));
+    GuardedBytes hop(codec_->encoded_size(slice_, 2));
     EXPECT_EQ(codec_
                   ->decode_add_encode(slice, origin, wire, ConstValues(values),
                                       {1, origin.contributions + 1}, hop.bytes())
@@ -56,7 +56,7 @@ class EveryCodecRefuses : public testing::TestWithParam<CodecCase> {
   void expect_encode_refused(const Slice& slice, Origin origin, std::size_t count,
                              std::size_t size) const {
     const std::vector<float> values(count, 1.0f);
-    FencedBytes out(size);
+    GuardedBytes out(size);
     EXPECT_EQ(codec_->encode(slice, origin, ConstValues(values), out.bytes()).code(),
               ErrorCode::kInvalidArgument);
     EXPECT_TRUE(out.untouched());
@@ -96,7 +96,7 @@ TEST_P(EveryCodecRefuses, AnOutgoingMessageOfAnotherSize) {
   const std::size_t size = codec_->encoded_size(slice_, 2);
   for (const std::size_t wrong : {std::size_t{0}, size / 2, size + 1}) {
     if (wrong == size) continue;  // all of it may be left out
-    FencedBytes out(wrong);
+    GuardedBytes out(wrong);
     EXPECT_EQ(
         codec_
             ->decode_add_encode(slice_, kOrigin, message_, by_rank_[1].view(), {1, 2}, out.bytes())
@@ -118,7 +118,7 @@ TEST_P(EveryCodecRefuses, ContributionsOfNobodyOrOfTooMany) {
   // Both ranks are in already: nobody is left for another hop.
   const std::uint32_t order[] = {0, 1};
   const Message both = chain(*codec_, slice_, by_rank_, order);
-  FencedBytes out(codec_->encoded_size(slice_, 2));
+  GuardedBytes out(codec_->encoded_size(slice_, 2));
   EXPECT_EQ(codec_->decode_add_encode(slice_, {1, 2}, both, by_rank_[0].view(), {0, 3}, out.bytes())
                 .code(),
             ErrorCode::kInvalidArgument);
@@ -130,7 +130,7 @@ TEST_P(EveryCodecRefuses, ContributionsOfNobodyOrOfTooMany) {
 TEST_P(EveryCodecRefuses, MoreRanksThanItCanAddUp) {
   Slice crowded = slice_;
   crowded.ranks = codec_->most_ranks();
-  FencedBytes out(message_.size());
+  GuardedBytes out(message_.size());
   EXPECT_TRUE(codec_->encode(crowded, kOrigin, by_rank_[0].view(), out.bytes()).ok());
   ++crowded.ranks;
   expect_refused(crowded, kOrigin, message_, kCount);
@@ -184,7 +184,7 @@ TEST_P(EveryCodecRefuses, WidthsThatItNeverChooses) {
 TEST_P(EveryCodecRefuses, StatisticsOfAnotherSize) {
   const std::size_t size = codec_->statistics_size(kCount);
   const std::vector<float> values(kCount, 1.0f);
-  FencedBytes longer(size + 1);
+  GuardedBytes longer(size + 1);
   EXPECT_EQ(codec_->statistics(ConstValues(values), longer.bytes()).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_TRUE(longer.untouched());
@@ -192,7 +192,7 @@ TEST_P(EveryCodecRefuses, StatisticsOfAnotherSize) {
   const Message good(size);
   const Message bad(size + 1);
   const std::span<const std::byte> uneven[] = {good, bad};
-  FencedBytes combined(size);
+  GuardedBytes combined(size);
   EXPECT_EQ(codec_->combine_statistics(kCount, uneven, combined.bytes()).code(),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(codec_->combine_statistics(kCount, {}, combined.bytes()).code(),
@@ -226,11 +226,11 @@ TEST_P(EveryCodecRefuses, OrSurvivesEveryFlippedBit) {
   for (std::size_t bit = 0; bit < 8 * message_.size(); ++bit) {
     Message damaged = message_;
     damaged[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
-    FencedBytes out(kCount * sizeof(float));
+    GuardedBytes out(kCount * sizeof(float));
     const Values to(out.bytes().data(), kCount, DataType::kFloat32);
     const Status status = codec_->decode(slice_, kOrigin, damaged, to);
     if (status.ok()) {
-      EXPECT_TRUE(out.fences_stand());
+      EXPECT_TRUE(out.guards_intact());
     } else {
       EXPECT_EQ(status.code(), ErrorCode::kCorruptFrame);
       EXPECT_FALSE(status.message().empty());
@@ -249,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryAddingCodecRefuses,
                          [](const auto& param) { return test_name(param.param); });
 
 TEST_P(EveryAddingCodecRefuses, ToMergeMessages) {
-  FencedBytes out(codec_->encoded_size(slice_, 2));
+  GuardedBytes out(codec_->encoded_size(slice_, 2));
   const Status status = codec_->merge(slice_, kOrigin, message_, {1, 1}, message_, 1, out.bytes());
   EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(status.message(), testing::HasSubstr(codec_->spec().name));

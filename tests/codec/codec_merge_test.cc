@@ -42,9 +42,9 @@ TEST_P(EveryMergingCodec, WritesTheSameBytesFromAndToAnyAlignment) {
     const Message second = encode(*codec_, slice, {1, 1}, by_rank[1].view());
     const Message merged = merge(*codec_, slice, {0, 1}, first, {1, 1}, second, 1);
     // Over other rubbish: a byte that is not written differs.
-    FencedBytes again(merged.size(), 3, 0x5a);
+    GuardedBytes again(merged.size(), 3, 0x5a);
     ASSERT_TRUE(codec_->merge(slice, {0, 1}, first, {1, 1}, second, 1, again.bytes()).ok());
-    EXPECT_TRUE(again.fences_stand());
+    EXPECT_TRUE(again.guards_intact());
     EXPECT_TRUE(same_bytes(again.bytes(), merged));
     for (const std::size_t offset : {1u, 4u, 7u}) {
       Message moved(offset);  // ends with the message, so that reading on is seen

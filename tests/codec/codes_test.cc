@@ -11,11 +11,11 @@
 namespace nf {
 namespace {
 
-using test::FencedBytes;
+using test::GuardedBytes;
 using test::Generator;
 
 std::vector<std::uint32_t> random_codes(Generator& random, unsigned width) {
-  std::vector<std::uint32_t> codes(kGroup);
+  std::vector<std::uint32_t> codes(kPack);
   for (std::uint32_t& code : codes) code = static_cast<std::uint32_t>(random.below(1u << width));
   return codes;
 }
@@ -28,7 +28,7 @@ std::size_t bit_on_the_wire(unsigned width, std::size_t element, unsigned bit) {
     if ((width & plane) == 0) continue;
     if (bit < first_bit + plane) {
       const unsigned in_plane = bit - first_bit;
-      const std::size_t across = plane >= 8 ? kGroup : plane == 4 ? 16 : plane == 2 ? 8 : kGroup;
+      const std::size_t across = plane >= 8 ? kPack : plane == 4 ? 16 : plane == 2 ? 8 : kPack;
       const std::size_t within = plane == 1 ? element
                                             : 8 * (element % across) * std::max(plane / 8, 1u) +
                                                   element / across * plane + in_plane;
@@ -48,33 +48,33 @@ TEST_P(EveryWidth, UnpacksWhatItPacked) {
   Generator random(1);
   for (int round = 0; round < 50; ++round) {
     const std::vector<std::uint32_t> codes = random_codes(random, GetParam());
-    FencedBytes wire(group_bytes(GetParam()), 1);
-    pack_group(codes.data(), GetParam(), wire.bytes().data());
-    EXPECT_TRUE(wire.fences_stand());
-    std::vector<std::uint32_t> unpacked(kGroup, 99);
-    unpack_group(wire.bytes().data(), GetParam(), unpacked.data());
+    GuardedBytes wire(pack_bytes(GetParam()), 1);
+    pack_codes(codes.data(), GetParam(), wire.bytes().data());
+    EXPECT_TRUE(wire.guards_intact());
+    std::vector<std::uint32_t> unpacked(kPack, 99);
+    unpack_codes(wire.bytes().data(), GetParam(), unpacked.data());
     EXPECT_EQ(unpacked, codes);
   }
 }
 
 TEST_P(EveryWidth, PacksWhatItUnpacked) {
   Generator random(2);
-  const std::vector<std::byte> wire = random.bytes(group_bytes(GetParam()));
-  std::uint32_t codes[kGroup];
-  unpack_group(wire.data(), GetParam(), codes);
+  const std::vector<std::byte> wire = random.bytes(pack_bytes(GetParam()));
+  std::uint32_t codes[kPack];
+  unpack_codes(wire.data(), GetParam(), codes);
   for (const std::uint32_t code : codes) EXPECT_LT(code, 1u << GetParam());
   std::vector<std::byte> again(wire.size());
-  pack_group(codes, GetParam(), again.data());
+  pack_codes(codes, GetParam(), again.data());
   EXPECT_TRUE(test::same_bytes(again, wire));
 }
 
 TEST_P(EveryWidth, PutsEveryBitWhereThePageSays) {
-  for (std::size_t element = 0; element < kGroup; ++element) {
+  for (std::size_t element = 0; element < kPack; ++element) {
     for (unsigned bit = 0; bit < GetParam(); ++bit) {
-      std::uint32_t codes[kGroup] = {};
+      std::uint32_t codes[kPack] = {};
       codes[element] = 1u << bit;
-      std::vector<std::byte> wire(group_bytes(GetParam()));
-      pack_group(codes, GetParam(), wire.data());
+      std::vector<std::byte> wire(pack_bytes(GetParam()));
+      pack_codes(codes, GetParam(), wire.data());
       std::vector<std::byte> expected(wire.size());
       const std::size_t at = bit_on_the_wire(GetParam(), element, bit);
       expected[at / 8] = static_cast<std::byte>(1u << at % 8);
@@ -84,12 +84,12 @@ TEST_P(EveryWidth, PutsEveryBitWhereThePageSays) {
 }
 
 TEST(Codes, CountGroupsAndTheirBytes) {
-  EXPECT_EQ(groups_of(0), 0u);
-  EXPECT_EQ(groups_of(1), 1u);
-  EXPECT_EQ(groups_of(32), 1u);
-  EXPECT_EQ(groups_of(33), 2u);
-  EXPECT_EQ(group_bytes(1), 4u);
-  EXPECT_EQ(group_bytes(16), 64u);
+  EXPECT_EQ(packs_of(0), 0u);
+  EXPECT_EQ(packs_of(1), 1u);
+  EXPECT_EQ(packs_of(32), 1u);
+  EXPECT_EQ(packs_of(33), 2u);
+  EXPECT_EQ(pack_bytes(1), 4u);
+  EXPECT_EQ(pack_bytes(16), 64u);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace nf {
 namespace {
 
-using test::FencedBytes;
+using test::GuardedBytes;
 using test::Generator;
 using test::same_bits;
 using test::same_bytes;
@@ -79,11 +79,11 @@ TEST_P(EveryIsa, EqualsTheReferenceAtEveryCount) {
     const std::size_t offset = count % 7;
 
     const auto writes = [&](auto kernel, std::size_t value_bytes) {
-      FencedBytes out(count * value_bytes, offset);
+      GuardedBytes out(count * value_bytes, offset);
       (kernels_.*kernel)(values.data(), count, out.bytes().data());
       std::vector<std::byte> expected(count * value_bytes);
       (reference_.*kernel)(values.data(), count, expected.data());
-      EXPECT_TRUE(out.fences_stand());
+      EXPECT_TRUE(out.guards_intact());
       EXPECT_TRUE(same_bytes(out.bytes(), expected));
     };
     writes(&ConvertKernels::float_to_bfloat16, 2);
@@ -103,11 +103,11 @@ TEST_P(EveryIsa, EqualsTheReferenceAtEveryCount) {
     adds(&ConvertKernels::add_float16);
 
     const auto sums = [&](auto kernel, std::size_t value_bytes) {
-      FencedBytes out(count * value_bytes, offset);
+      GuardedBytes out(count * value_bytes, offset);
       (kernels_.*kernel)(bytes.data(), values.data(), count, out.bytes().data());
       std::vector<std::byte> expected(count * value_bytes);
       (reference_.*kernel)(bytes.data(), values.data(), count, expected.data());
-      EXPECT_TRUE(out.fences_stand());
+      EXPECT_TRUE(out.guards_intact());
       return testing::AssertionResult(same_bytes(out.bytes(), expected));
     };
     EXPECT_TRUE(sums(&ConvertKernels::sum_bfloat16, 2));

@@ -50,7 +50,7 @@ class Mean {
 };
 
 // Four standard errors: by chance once in 16,000, and the seeds are fixed.
-constexpr double kMostDeviations = 4;
+constexpr double kMaxDeviations = 4;
 
 bool is_correlated(const CodecSpec& spec) {
   return spec.name == "dynamiq" && !spec.options.contains("independent");
@@ -98,8 +98,8 @@ TEST_P(EveryUnbiasedCodec, LeavesNoErrorOnAverage) {
       offset.add(off);
       shrinkage.add(along);
     }
-    EXPECT_LT(std::abs(offset.deviations()), kMostDeviations);
-    EXPECT_LT(std::abs(shrinkage.deviations()), kMostDeviations);
+    EXPECT_LT(std::abs(offset.deviations()), kMaxDeviations);
+    EXPECT_LT(std::abs(shrinkage.deviations()), kMaxDeviations);
   }
 }
 
@@ -127,7 +127,7 @@ TEST_P(EveryUnbiasedCodec, LeavesNoErrorOnAnyElement) {
     excess += error.mean() * error.mean() - error.variance();
     spread += 2 * error.variance() * error.variance();
   }
-  EXPECT_LT(excess / std::sqrt(spread), kMostDeviations);
+  EXPECT_LT(excess / std::sqrt(spread), kMaxDeviations);
 }
 
 }  // namespace

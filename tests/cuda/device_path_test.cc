@@ -1,6 +1,6 @@
 // A fabric whose gradients lie on a device does, step by step, what one of the host does: the same
 // bits, the same decisions.
-#include "cuda/device_path.h"
+#include "cuda/runtime/device_path.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cuda/device_all_reduce.h"
+#include "cuda/base/launch.h"
+#include "cuda/collective/device_all_reduce.h"
 #include "cuda/device_copy.h"
-#include "cuda/launch.h"
 #include "cuda/loopback.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
@@ -30,8 +30,8 @@ using test::on_all_ranks;
 using test::short_profile;
 using Gradients = FabricRank::Gradients;
 
-// The engine of a device: our own dense sum along the ring, as OwnDenseSum is on the host.
-class DeviceDenseSum final : public DenseSum {
+// The engine of a device: our own dense sum along the ring, as OwnDenseEngine is on the host.
+class DeviceDenseSum final : public DenseEngine {
  public:
   DeviceDenseSum(cuda::StreamTransport& transport, cudaStream_t stream) : stream_(stream) {
     auto made =
@@ -56,10 +56,10 @@ class DeviceDenseSum final : public DenseSum {
 // Between the ranks of a job.
 struct Networks {
   explicit Networks(std::uint32_t ranks) : engine(ranks) {
-    for (int lane = 0; lane < 2; ++lane) lanes.emplace_back(ranks);
+    for (int channel = 0; channel < 2; ++channel) channels.emplace_back(ranks);
   }
   test::LoopbackNetwork engine;
-  std::deque<test::LoopbackNetwork> lanes;
+  std::deque<test::LoopbackNetwork> channels;
 };
 
 cudaStream_t make_stream() {
@@ -72,24 +72,24 @@ cudaStream_t make_stream() {
 class DeviceRank {
  public:
   DeviceRank(Transport& control, Networks& networks, FabricOptions options,
-             std::size_t most_lane_bytes = 0)
+             std::size_t max_channel_bytes = 0)
       : engine_transport_(networks.engine.endpoint(control.rank())) {
     stream_ = make_stream();
     engine_stream_ = make_stream();
     engine_ = std::make_unique<DeviceDenseSum>(*engine_transport_, engine_stream_);
-    std::vector<cuda::Lane> lanes;
-    for (test::LoopbackNetwork& network : networks.lanes) {
+    std::vector<cuda::Channel> channels;
+    for (test::LoopbackNetwork& network : networks.channels) {
       transports_.push_back(network.endpoint(control.rank()));
       lane_streams_.push_back(make_stream());
-      lanes.push_back({.transport = *transports_.back(), .stream = lane_streams_.back()});
+      channels.push_back({.transport = *transports_.back(), .stream = lane_streams_.back()});
     }
     const auto make = [&](FabricOptions own) {
       return cuda::create_fabric(control,
-                                 {.lanes = lanes,
+                                 {.channels = channels,
                                   .engine = *engine_,
                                   .engine_stream = engine_stream_,
                                   .stream = stream_,
-                                  .most_lane_bytes = most_lane_bytes},
+                                  .max_channel_bytes = max_channel_bytes},
                                  std::move(own));
     };
     rank_ = std::make_unique<FabricRank>(
@@ -125,7 +125,7 @@ class DeviceRank {
   }
 
   std::unique_ptr<cuda::StreamTransport> engine_transport_;
-  std::vector<std::unique_ptr<cuda::StreamTransport>> transports_;  // by lane
+  std::vector<std::unique_ptr<cuda::StreamTransport>> transports_;  // by channel
   std::vector<cudaStream_t> lane_streams_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t engine_stream_ = nullptr;
@@ -230,11 +230,11 @@ TEST(DevicePathDense, TravelsInTheLaneWhereItIsLittle) {
   FabricOptions of = options("waterfill:4", Admit::kForced);
   of.profile.smallest_parameter = 0;  // so that low bits share a bucket with the head
   std::vector<std::vector<Seen>> seen(kRanks);
-  const auto train = [&](std::size_t most_lane_bytes) {
+  const auto train = [&](std::size_t max_channel_bytes) {
     std::vector<int> calls(kRanks);
     Networks networks(kRanks);
     on_all_ranks(kRanks, [&](Transport& transport) {
-      DeviceRank rank(transport, networks, of, most_lane_bytes);
+      DeviceRank rank(transport, networks, of, max_channel_bytes);
       const int before = rank.engine_calls();  // to measure the link
       seen[transport.rank()] = watch(*rank, transport.rank(), kSteps, {});
       calls[transport.rank()] = rank.engine_calls() - before;
@@ -326,14 +326,15 @@ TEST_P(DevicePath, FallsBackAtTheSameStep) {
 }
 
 TEST(DevicePathRoutes, SaysWhichHaveNoDeviceForm) {
-  const Status status = cuda::check_device_sum(
-      {.codec = "waterfill:4+ef", .topology = Topology::kHierarchical, .group = 2}, 4);
+  const Status status = cuda::check_device_collective(
+      {.codec = "waterfill:4+ef", .topology = Topology::kHierarchical, .host_group_size = 2}, 4);
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
   EXPECT_NE(status.message().find("error feedback"), std::string::npos) << status.message();
   for (const char* route :
        {"waterfill:4", "waterfill:2+ef", "g_binary+ef", "topkc:1", "omnireduce:8", "powersgd:2"}) {
     for (const Topology topology : {Topology::kDirect, Topology::kTree}) {
-      EXPECT_TRUE(cuda::check_device_sum({.codec = route, .topology = topology}, 8).ok()) << route;
+      EXPECT_TRUE(cuda::check_device_collective({.codec = route, .topology = topology}, 8).ok())
+          << route;
     }
   }
 }

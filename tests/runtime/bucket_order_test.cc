@@ -28,7 +28,7 @@ FabricOptions options() {
 
 // The statistics of one step whose buckets are finished in this order.
 std::string statistics_of(Transport& transport, const std::vector<std::uint32_t>& order) {
-  test::OwnDenseSum engine(transport);
+  test::OwnDenseEngine engine(transport);
   const auto fabric = Fabric::create(transport, engine, options());
   EXPECT_TRUE(fabric) << to_string(fabric.status());
   std::vector<std::vector<float>> values = kValues;
@@ -62,7 +62,7 @@ TEST(BucketOrder, DoesNotChangeTheStatistics) {
 std::vector<std::vector<float>> mean_of(Transport& transport, const std::string& route,
                                         const std::vector<std::uint32_t>& order,
                                         std::string& statistics) {
-  test::OwnDenseSum engine(transport);
+  test::OwnDenseEngine engine(transport);
   FabricOptions own = test::short_options(route, Admit::kForced);
   own.parameters = test::small_model();
   const std::vector<ModelParameter> model = own.parameters;

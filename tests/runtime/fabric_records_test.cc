@@ -51,10 +51,10 @@ TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
     const std::vector<json> steps = records(rank, "step");
     ASSERT_EQ(steps.size(), 18u);
     for (const json& step : steps) {
-      const bool is_watched = step["step"].get<int>() % 16 == 0;
-      EXPECT_EQ(step["should_step"], is_watched ? json(true) : json()) << step["step"];
+      const bool is_monitored = step["step"].get<int>() % 16 == 0;
+      EXPECT_EQ(step["should_step"], is_monitored ? json(true) : json()) << step["step"];
       for (const json& region : step["regions"]) {
-        EXPECT_EQ(region["non_finite"], is_watched ? json(0) : json()) << step["step"];
+        EXPECT_EQ(region["non_finite"], is_monitored ? json(0) : json()) << step["step"];
       }
     }
   });
@@ -127,7 +127,7 @@ TEST(FabricRecords, TakeNamesThatAreNotUtf8) {
     own.profile.name = "caf\xe9";
     own.parameters = {{.name = "head.\xff", .module_type = "Linear", .count = 8, .rows = 0},
                       {.name = "b", .module_type = "Linear", .count = 8, .rows = 0}};
-    test::OwnDenseSum engine(transport);
+    test::OwnDenseEngine engine(transport);
     const auto fabric = Fabric::create(transport, engine, own);
     ASSERT_TRUE(fabric) << to_string(fabric.status());
     std::vector<float> values(16, 1.0f);

@@ -16,8 +16,8 @@ TEST(HostProbe, SendsWhatItsShapeSays) {
   for (const char* route : {"waterfill:4", "g_binary", "powersgd:2"}) {
     test::on_all_ranks(3, [&](Transport& transport) {
       const AllReduceOptions options{.topology = Topology::kRing};
-      LowBitSums sums(transport, binding, options, "", "");
-      test::OwnDenseSum engine(transport);
+      RouteCollectives sums(transport, binding, options, "", "");
+      test::OwnDenseEngine engine(transport);
       HostProbe probe(transport, engine, sums, options.timeout);
       const Expected<AllReduce*> sum = sums.find(route);
       ASSERT_TRUE(sum) << sum.status().message();

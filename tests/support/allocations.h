@@ -1,14 +1,13 @@
-// Counts what is allocated, by an operator new of its own that comes into every binary which calls
-// one of these.
+// Counts allocations. Replaces the global operator new of every binary that calls these functions.
 #pragma once
 
 #include <cstddef>
 
 namespace nf::test {
 
-// From now on, or no longer. Of all threads together.
+// Starts or stops counting, for all threads.
 void count_allocations(bool is_counting);
-// So far, since the binary started.
+// The allocations counted since the binary started.
 std::size_t counted_allocations();
 
 }  // namespace nf::test

@@ -10,23 +10,23 @@ namespace {
 
 void expect_ok(const Status& status) { EXPECT_TRUE(status.ok()) << to_string(status); }
 
-// Runs `write` into fenced bytes.
+// Calls `write` with guarded bytes.
 template <typename Write>
 Message written(std::size_t size, std::size_t offset, Write write) {
-  FencedBytes out(size, offset);
+  GuardedBytes out(size, offset);
   expect_ok(write(out.bytes()));
-  EXPECT_TRUE(out.fences_stand()) << "wrote beside its " << size << " bytes";
+  EXPECT_TRUE(out.guards_intact()) << "wrote outside its " << size << " bytes";
   return out.copy();
 }
 
-// The same for values, from `initial`.
+// The same for values that start as `initial`.
 template <typename Write>
 std::vector<float> updated(const TypedValues& initial, std::size_t offset, Write write) {
   const std::size_t size = initial.count() * size_of(initial.type());
-  FencedBytes memory(size, offset);
+  GuardedBytes memory(size, offset);
   if (size > 0) std::memcpy(memory.bytes().data(), initial.data(), size);
   expect_ok(write(Values(memory.bytes().data(), initial.count(), initial.type())));
-  EXPECT_TRUE(memory.fences_stand()) << "wrote beside its " << initial.count() << " values";
+  EXPECT_TRUE(memory.guards_intact()) << "wrote outside its " << initial.count() << " values";
   TypedValues result = initial;
   if (size > 0) std::memcpy(result.view().data, memory.bytes().data(), size);
   return result.widened();
@@ -106,9 +106,9 @@ Message encode(const Codec& codec, const Slice& slice, Origin origin, ConstValue
 
 std::vector<float> decode(const Codec& codec, const Slice& slice, Origin origin,
                           std::span<const std::byte> wire, DataType type, std::size_t offset) {
-  // What is there before must not matter: NaN would survive any use of it.
-  const std::vector<float> rubbish(slice.count, std::numeric_limits<float>::quiet_NaN());
-  return updated(TypedValues(type, rubbish), offset,
+  // The previous contents must not matter: NaN would propagate.
+  const std::vector<float> previous(slice.count, std::numeric_limits<float>::quiet_NaN());
+  return updated(TypedValues(type, previous), offset,
                  [&](Values values) { return codec.decode(slice, origin, wire, values); });
 }
 

@@ -1,4 +1,5 @@
-// Both phases of an exchange, all ranks in one place. A call that fails is a test failure.
+// Codec calls of all ranks in one thread: statistics, widths, encode, hop, decode. A call that
+// fails is a test failure.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,15 @@ namespace nf::test {
 
 using Message = std::vector<std::byte>;
 
-// Values of correlated ranks, as the ranks of one job are.
+// Correlated values of several ranks, like the gradients of one job.
 std::vector<TypedValues> ranks_of(Generator& random, std::size_t ranks, std::size_t count,
                                   DataType type = DataType::kFloat32);
 
-// What all ranks know of one parameter once they have shared their statistics.
+// The shared state of all ranks for one parameter: combined statistics and widths.
 class Exchange {
  public:
-  // The first phase over the values of every rank, alone or with others in one budget.
+  // Combines the statistics of every rank and chooses the widths, for one parameter or for several
+  // that share a budget.
   Exchange(const Codec& codec, std::span<const TypedValues> by_rank);
   static std::vector<Exchange> of_several(const Codec& codec,
                                           std::span<const std::vector<TypedValues>> parameters);
@@ -45,14 +47,15 @@ class Exchange {
   std::vector<std::uint8_t> widths_;
 };
 
-// Each checks that nothing is written beside the result, which lies `offset` bytes off alignment.
+// Each function checks that nothing outside the result is written. The result starts `offset` bytes
+// after an aligned address.
 Message statistics_of(const Codec& codec, ConstValues values, std::size_t offset = 0);
 Message encode(const Codec& codec, const Slice& slice, Origin origin, ConstValues values,
                std::size_t offset = 0);
 std::vector<float> decode(const Codec& codec, const Slice& slice, Origin origin,
                           std::span<const std::byte> wire, DataType type = DataType::kFloat32,
                           std::size_t offset = 0);
-// `values` + decoded, as values of their own type.
+// `values` plus the decoded message, in the type of `values`.
 std::vector<float> decode_add(const Codec& codec, const Slice& slice, Origin origin,
                               std::span<const std::byte> wire, const TypedValues& values,
                               std::size_t offset = 0);
@@ -64,7 +67,7 @@ Message merge(const Codec& codec, const Slice& slice, Origin first,
               std::span<const std::byte> second_wire, std::uint32_t encoder,
               std::size_t offset = 0);
 
-// Passes a message along the ranks in `order`, each adding its values; the encoder is the rank.
+// Passes a message along the ranks in `order`; each rank adds its values and encodes.
 Message chain(const Codec& codec, const Slice& slice, std::span<const TypedValues> by_rank,
               std::span<const std::uint32_t> order);
 

@@ -8,13 +8,13 @@
 
 namespace nf::test {
 
-OwnDenseSum::OwnDenseSum(Transport& transport) {
+OwnDenseEngine::OwnDenseEngine(Transport& transport) {
   auto made = AllReduce::create(transport, {.codec = "fp32", .topology = Topology::kRing});
   EXPECT_TRUE(made) << to_string(made.status());
   all_reduce_ = std::move(*made);
 }
 
-Status OwnDenseSum::sum(Values values) {
+Status OwnDenseEngine::sum(Values values) {
   const Gradient gradient{.parameter = 1, .values = values};
   return all_reduce_->run({.step = calls_++, .gradients = std::span(&gradient, 1)});
 }
@@ -46,7 +46,7 @@ FabricOptions short_options(const std::string& route, Admit admit) {
 
 FabricRank::FabricRank(Transport& transport, FabricOptions options)
     : transport_(transport),
-      engine_(std::make_unique<OwnDenseSum>(transport)),
+      engine_(std::make_unique<OwnDenseEngine>(transport)),
       average_([](Fabric& fabric, const Bucket& bucket) { return fabric.all_reduce(bucket); }),
       model_(small_model()) {
   options.parameters = model_;
@@ -64,7 +64,7 @@ FabricRank::FabricRank(Transport& transport, FabricOptions options, const MakeFa
   fabric_ = std::move(*made);
 }
 
-Status FabricRank::run_step(const std::function<void(Gradients&)>& spoil) {
+Status FabricRank::run_step(const std::function<void(Gradients&)>& modify) {
   gradients_.clear();
   for (std::size_t i = 0; i < model_.size(); ++i) {
     std::mt19937 random(
@@ -73,8 +73,8 @@ Status FabricRank::run_step(const std::function<void(Gradients&)>& spoil) {
     std::vector<float>& values = gradients_.emplace_back(model_[i].count);
     std::ranges::generate(values, [&] { return normal(random); });
   }
-  if (spoil) spoil(gradients_);
-  // As DDP does it: from the end of the model to its beginning.
+  if (modify) modify(gradients_);
+  // Like DDP, from the last parameter to the first.
   const std::vector<std::vector<std::uint32_t>> buckets = {{4, 3, 2}, {1, 0}};
   for (std::uint32_t index = 0; index < buckets.size(); ++index) {
     std::vector<float> flat;

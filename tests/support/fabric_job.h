@@ -1,5 +1,5 @@
-// A small training job without training: ranks as threads, a model of a few parameters, buckets of
-// random gradients, and a Fabric on every rank.
+// A job without training: ranks as threads, a model of a few parameters, buckets of random
+// gradients, and a Fabric per rank.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace nf::test {
 
-// The engine of these jobs: our own dense all-reduce on the same transport.
-class OwnDenseSum final : public DenseSum {
+// An engine that uses the library's own dense all-reduce on the same transport.
+class OwnDenseEngine final : public DenseEngine {
  public:
-  explicit OwnDenseSum(Transport& transport);
+  explicit OwnDenseEngine(Transport& transport);
   Status sum(Values values) override;
 
  private:
@@ -25,39 +25,38 @@ class OwnDenseSum final : public DenseSum {
 // head.weight, head.bias, norm.weight and two blocks of the backbone.
 std::vector<ModelParameter> small_model();
 
-// The head dense, all else on `route`, with short limits: 4 steps of warm-up, 3 of cool-down and
-// of probation, locked out after more than 2 fallbacks.
+// Dense head, everything else on `route`, and short limits: 4 steps of warm-up, 3 of cool-down, 3
+// of probation, lock-out after more than 2 fallbacks.
 Profile short_profile(const std::string& route);
-// With that profile, and patience for a loaded machine.
+// Options with that profile and a timeout that suits a loaded machine.
 FabricOptions short_options(const std::string& route, Admit admit = Admit::kSafe);
 
 // One rank of a job.
 class FabricRank {
  public:
   FabricRank(Transport& transport, FabricOptions options);
-  // Of another kind of fabric: how to make it, and how it averages a bucket that lies in host
-  // memory.
+  // For another kind of fabric: `make` creates it, `average` averages a bucket in host memory.
   using MakeFabric = std::function<Expected<std::unique_ptr<Fabric>>(FabricOptions)>;
   using Average = std::function<Status(Fabric&, const Bucket&)>;
   FabricRank(Transport& transport, FabricOptions options, const MakeFabric& make, Average average);
 
   Fabric& fabric() { return *fabric_; }
 
-  // One step of random gradients in two buckets. `spoil` may change this rank's gradients before
-  // they are summed: by parameter, in the order of the model.
+  // Runs one step of random gradients in two buckets. `modify` may change this rank's gradients
+  // before the all-reduce; they are indexed by parameter, in model order.
   using Gradients = std::vector<std::vector<float>>;
-  Status run_step(const std::function<void(Gradients&)>& spoil = {});
+  Status run_step(const std::function<void(Gradients&)>& modify = {});
 
-  // Of the last step, after the sum.
+  // The averaged gradients of the last step.
   const Gradients& gradients() const { return gradients_; }
-  // What the records say of a region at the last step: "waterfill:4 admitted".
+  // The route and reason of a region in the last step record: "waterfill:4 admitted".
   std::string decision(const std::string& region);
-  // All drained records so far.
+  // All records drained so far.
   const std::vector<std::string>& records();
 
  private:
   Transport& transport_;
-  const std::unique_ptr<OwnDenseSum> engine_;  // null where the fabric has another
+  const std::unique_ptr<OwnDenseEngine> engine_;  // null if the fabric has another engine
   std::unique_ptr<Fabric> fabric_;
   const Average average_;
   std::vector<ModelParameter> model_;
@@ -65,7 +64,7 @@ class FabricRank {
   std::vector<std::string> records_;
 };
 
-// Every one of them succeeds.
+// Runs `steps` steps, which must all succeed.
 void run_steps(FabricRank& rank, int steps);
 
 }  // namespace nf::test

@@ -20,7 +20,7 @@ std::uint64_t number_from_environment(const char* name, std::uint64_t fallback) 
 Generator::Generator(std::uint64_t seed)
     : seed_(seed + number_from_environment("NF_TEST_SEED", 0)),
       engine_(seed_),
-      trace_(__FILE__, __LINE__, "values of seed " + std::to_string(seed_)) {}
+      trace_(__FILE__, __LINE__, "values from seed " + std::to_string(seed_)) {}
 
 double Generator::uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
 

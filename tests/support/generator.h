@@ -10,8 +10,8 @@
 
 namespace nf::test {
 
-// A failure while a Generator lives prints its seed. NF_TEST_SEED is added to every seed, so that a
-// nightly run sees other values than the last one.
+// A test that fails while a Generator is alive prints its seed. NF_TEST_SEED is added to every
+// seed, so that nightly runs use different values.
 class Generator {
  public:
   explicit Generator(std::uint64_t seed);
@@ -23,11 +23,11 @@ class Generator {
   double normal();
 
   std::vector<float> normal(std::size_t count, float scale = 1);
-  // Like real gradients: every 256 values have a scale of their own, over many orders of magnitude.
+  // Resembles real gradients: every 256 values have their own scale, over many orders of magnitude.
   std::vector<float> mixture(std::size_t count);
-  // Runs of random bits, zeros of both signs, denormals, huge values, constants and lone outliers.
+  // Runs of random bits, zeros of both signs, denormals, huge values, constants and outliers.
   std::vector<float> hostile(std::size_t count);
-  // The same without NaN, infinities and magnitudes beyond 2^120.
+  // The same without NaN, infinities and magnitudes above 2^120.
   std::vector<float> hostile_finite(std::size_t count);
   std::vector<std::byte> bytes(std::size_t count);
 
@@ -37,7 +37,7 @@ class Generator {
   const testing::ScopedTrace trace_;
 };
 
-// How many rounds a property test makes: NF_TEST_ROUNDS (1) times `rounds`.
+// The number of rounds of a property test: `rounds` times NF_TEST_ROUNDS (default 1).
 int rounds_of(int rounds);
 
 }  // namespace nf::test

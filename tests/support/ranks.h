@@ -1,4 +1,4 @@
-// All ranks of a job as threads of the test.
+// The ranks of a job as threads of the test.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,8 @@
 
 namespace nf::test {
 
-// Calls work(transport) on a thread a rank and waits for all of them. A rank is gone once its work
-// is done. The faults are those of what
-// `faulty` sends.
+// Runs work(transport) on one thread per rank and waits for all threads. A rank leaves the job when
+// its work returns. `faults` apply to the messages that the rank `faulty` sends.
 void on_all_ranks(std::uint32_t ranks, const std::function<void(Transport&)>& work,
                   const FaultPlan& faults = {}, std::uint32_t faulty = 0);
 
@@ -22,7 +21,7 @@ using Parameters = std::vector<std::vector<float>>;
 
 std::vector<Gradient> gradients_of(Parameters& parameters);
 
-// What all ranks hold after an all-reduce of `by_rank`; every rank must succeed.
+// The parameters of all ranks after an all-reduce of `by_rank`, which must succeed on every rank.
 std::vector<Parameters> all_reduce(const AllReduceOptions& options, std::vector<Parameters> by_rank,
                                    std::uint64_t step = 3);
 

@@ -1,5 +1,5 @@
-// The codecs that tests and fuzzers of all codecs run over: the table of the library and variants
-// of its entries, so that a new line of the table is tested without a line here.
+// The codecs that generic codec tests and fuzzers cover: every entry of the library's table, and
+// variants. A new entry is covered automatically.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@
 namespace nf::test {
 namespace {
 
-constexpr std::size_t kFence = 64;
+constexpr std::size_t kGuard = 64;
 
 std::uint16_t narrow(DataType type, float value) {
   return type == DataType::kBfloat16 ? float_to_bfloat16(value) : float_to_float16(value);
@@ -31,20 +31,20 @@ std::string hex(std::uint32_t number) {
 
 }  // namespace
 
-FencedBytes::FencedBytes(std::size_t size, std::size_t offset, unsigned char fill)
-    : memory_(size + offset + 3 * kFence, std::byte{fill}), size_(size), fill_(std::byte{fill}) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory_.data() + kFence);
-  start_ = memory_.data() + kFence + (kFence - address % kFence) % kFence + offset;
+GuardedBytes::GuardedBytes(std::size_t size, std::size_t offset, unsigned char fill)
+    : memory_(size + offset + 3 * kGuard, std::byte{fill}), size_(size), fill_(std::byte{fill}) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory_.data() + kGuard);
+  start_ = memory_.data() + kGuard + (kGuard - address % kGuard) % kGuard + offset;
 }
 
-bool FencedBytes::fences_stand() const {
+bool GuardedBytes::guards_intact() const {
   const auto intact = [&](std::byte byte) { return byte == fill_; };
   return std::all_of(memory_.data(), static_cast<const std::byte*>(start_), intact) &&
          std::all_of(static_cast<const std::byte*>(start_) + size_, memory_.data() + memory_.size(),
                      intact);
 }
 
-bool FencedBytes::untouched() const {
+bool GuardedBytes::untouched() const {
   return std::all_of(memory_.begin(), memory_.end(), [&](std::byte byte) { return byte == fill_; });
 }
 

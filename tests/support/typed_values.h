@@ -1,5 +1,5 @@
-// Memory of tests: values of any type and wire bytes, fenced so that a stray write shows. What ends
-// at the end of its allocation lets the address sanitizer see a stray read.
+// Buffers for tests: values of any type, and bytes between guard zones that detect stray writes.
+// Values end at the end of their allocation, so that the address sanitizer detects stray reads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,15 +16,16 @@ namespace nf::test {
 inline constexpr DataType kAllTypes[] = {DataType::kFloat32, DataType::kBfloat16,
                                          DataType::kFloat16};
 
-// `size` bytes, `offset` bytes after a multiple of 64, between fences, all filled with `fill`.
-class FencedBytes {
+// `size` bytes, `offset` bytes after a multiple of 64, between guard zones. All bytes start as
+// `fill`.
+class GuardedBytes {
  public:
-  explicit FencedBytes(std::size_t size, std::size_t offset = 0, unsigned char fill = 0xa5);
+  explicit GuardedBytes(std::size_t size, std::size_t offset = 0, unsigned char fill = 0xa5);
 
   std::span<std::byte> bytes() { return {start_, size_}; }
   std::vector<std::byte> copy() const { return {start_, start_ + size_}; }
-  bool fences_stand() const;
-  // Neither the bytes nor the fences have changed.
+  bool guards_intact() const;
+  // Whether neither the bytes nor the guard zones have changed.
   bool untouched() const;
 
  private:
@@ -34,11 +35,11 @@ class FencedBytes {
   std::byte* start_;
 };
 
-// Values of one type, `offset` bytes after the start of an allocation that ends with them.
+// Values of one type, `offset` bytes after the start of their allocation, up to its end.
 class TypedValues {
  public:
   TypedValues(DataType type, std::span<const float> values, std::size_t offset = 0);
-  // Of a 16-bit type, by their bits.
+  // From the bits of a 16-bit type.
   TypedValues(DataType type, std::span<const std::uint16_t> bits);
 
   ConstValues view() const { return {data(), count_, type_}; }
@@ -46,7 +47,7 @@ class TypedValues {
   const std::byte* data() const { return memory_.data() + start_; }
   std::size_t count() const { return count_; }
   DataType type() const { return type_; }
-  // As FP32.
+  // The values as FP32.
   std::vector<float> widened() const;
 
  private:
@@ -59,7 +60,7 @@ class TypedValues {
 // `values` rounded to `type` and back to FP32.
 std::vector<float> rounded_to(DataType type, std::span<const float> values);
 
-// Equal to the bit, where a NaN equals any other.
+// Bitwise equality; all NaNs are equal.
 testing::AssertionResult same_bits(std::span<const float> actual, std::span<const float> expected);
 testing::AssertionResult same_bytes(std::span<const std::byte> actual,
                                     std::span<const std::byte> expected);
