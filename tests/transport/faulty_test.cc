@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "neuron_fabric/inproc_transport.h"
-#include "transport/transport_promises.h"
+#include "transport/transport_contract.h"
 
 namespace nf::test {
 namespace {
@@ -18,14 +18,14 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::uint32_t kPeer = 1;
 
-// Rank 0 follows the plan; its peer, rank 1, is sound. One thread plays both.
+// Rank 0 follows the plan; its peer, rank 1, has no faults. One thread runs both.
 class Faulty : public testing::Test {
  protected:
   void plan(FaultPlan plan) {
     faulty_ = std::make_unique<FaultyTransport>(network_.endpoint(0), std::move(plan));
   }
 
-  // Starts sending one message of each of these first bytes.
+  // Starts to send one message per given first byte.
   void send(const std::vector<int>& first_bytes) {
     for (const int first : first_bytes) {
       messages_.push_back(std::make_unique<Message>());
@@ -36,7 +36,7 @@ class Faulty : public testing::Test {
     }
   }
 
-  // The peer's next message.
+  // The next message that the peer receives.
   Bytes received() {
     Bytes bytes(kSize);
     Transfer transfer{.peer = 0, .bytes = bytes};
@@ -66,7 +66,7 @@ class Faulty : public testing::Test {
   std::unique_ptr<FaultyTransport> faulty_;
 };
 
-TEST_F(Faulty, DropsOneMessageAndSaysThatItIsDone) {
+TEST_F(Faulty, DropsAMessageAndReportsItAsDone) {
   plan({{.operation = 1, .kind = Fault::Kind::kDrop}});
   send({1, 2, 3});
   ASSERT_TRUE(faulty_->wait(faulty_->now()).ok());
@@ -76,7 +76,7 @@ TEST_F(Faulty, DropsOneMessageAndSaysThatItIsDone) {
   EXPECT_EQ(received(), message(3));
 }
 
-TEST_F(Faulty, FlipsABitOnTheWayAndNotInTheCallersBytes) {
+TEST_F(Faulty, FlipsABitInTransitOnly) {
   plan({{.operation = 1, .kind = Fault::Kind::kCorrupt, .byte = 4}});
   send({1, 2, 3});
   EXPECT_EQ(received(), message(1));
@@ -89,7 +89,7 @@ TEST_F(Faulty, FlipsABitOnTheWayAndNotInTheCallersBytes) {
   for (const auto& sent : messages_) EXPECT_TRUE(sent->transfer.is_done);
 }
 
-TEST_F(Faulty, LeavesAMessageAloneThatHasNoSuchByte) {
+TEST_F(Faulty, DoesNotCorruptShorterMessages) {
   plan({{.kind = Fault::Kind::kCorrupt, .byte = kSize}});
   send({1});
   EXPECT_EQ(received(), message(1));
@@ -102,7 +102,7 @@ TEST_F(Faulty, TruncatesAMessage) {
   EXPECT_EQ(received(), message(2));
 }
 
-TEST_F(Faulty, StrikesOneSendAfterTheOther) {
+TEST_F(Faulty, AppliesFaultsToSuccessiveSends) {
   plan({{.operation = 0, .kind = Fault::Kind::kDrop},
         {.operation = 0, .kind = Fault::Kind::kTruncate, .byte = 1}});
   send({1, 2, 3});
@@ -110,7 +110,7 @@ TEST_F(Faulty, StrikesOneSendAfterTheOther) {
   EXPECT_EQ(received(), message(3));
 }
 
-TEST_F(Faulty, WaitsForASendWhereTheOperationIsAReceive) {
+TEST_F(Faulty, AppliesTheFaultOfAReceiveToTheNextSend) {
   plan({{.operation = 0, .kind = Fault::Kind::kDrop}});
   Bytes bytes(kSize);
   Transfer transfer{.peer = kPeer, .bytes = bytes};
@@ -119,7 +119,7 @@ TEST_F(Faulty, WaitsForASendWhereTheOperationIsAReceive) {
   EXPECT_EQ(received(), message(2));
 }
 
-TEST_F(Faulty, DelaysAMessageAndWhatFollowsIt) {
+TEST_F(Faulty, DelaysAMessageAndItsSuccessors) {
   plan({{.operation = 0, .kind = Fault::Kind::kDelay, .delay = std::chrono::milliseconds(20)}});
   const Duration start = faulty_->now();
   send({1, 2});
@@ -129,7 +129,7 @@ TEST_F(Faulty, DelaysAMessageAndWhatFollowsIt) {
   EXPECT_EQ(received(), message(2));
 }
 
-TEST_F(Faulty, SendsWhatItDelayedWhileItWaits) {
+TEST_F(Faulty, SendsDelayedMessagesWhileItWaits) {
   plan({{.operation = 0, .kind = Fault::Kind::kDelay, .delay = std::chrono::milliseconds(20)}});
   std::jthread peer([this] {
     Bytes bytes(kSize);
@@ -140,7 +140,7 @@ TEST_F(Faulty, SendsWhatItDelayedWhileItWaits) {
   EXPECT_TRUE(finish(*faulty_, messages_[0]->transfer).ok());
 }
 
-TEST_F(Faulty, DiesLikeARankThatCrashes) {
+TEST_F(Faulty, DiesLikeACrashedRank) {
   plan({{.operation = 2, .kind = Fault::Kind::kDie}});
   send({1});
   EXPECT_EQ(received(), message(1));
@@ -148,14 +148,14 @@ TEST_F(Faulty, DiesLikeARankThatCrashes) {
   Transfer transfer{.peer = kPeer, .bytes = bytes};
   ASSERT_TRUE(faulty_->receive(transfer).ok());
   for (const Status& status : {faulty_->send(transfer), faulty_->receive(transfer),
-                               faulty_->progress(), faulty_->wait(soon(*faulty_))}) {
+                               faulty_->progress(), faulty_->wait(distant_deadline(*faulty_))}) {
     EXPECT_EQ(status.code(), ErrorCode::kPeerLost);
     EXPECT_EQ(status.message(), "this rank has died, as planned");
   }
   EXPECT_EQ(faulty_->rank(), 0u);
   EXPECT_EQ(faulty_->ranks(), 2u);
   EXPECT_EQ(faulty_->name(), "inproc");
-  // The dead cannot give a reason.
+  // A dead rank cannot send a reason.
   faulty_->abort({ErrorCode::kCorruptFrame, "no such code"});
   EXPECT_EQ(faulty_->progress().code(), ErrorCode::kPeerLost);
   const Status status = receive_now(*peer_, 0, bytes);
@@ -163,7 +163,7 @@ TEST_F(Faulty, DiesLikeARankThatCrashes) {
   EXPECT_EQ(status.message(), "rank 0 is gone");
 }
 
-TEST_F(Faulty, TellsItsPeersWhyItGaveUp) {
+TEST_F(Faulty, ReportsItsAbortToPeers) {
   plan({{.operation = 0, .kind = Fault::Kind::kDelay, .delay = std::chrono::hours(1)}});
   send({1});
   faulty_->abort({ErrorCode::kCorruptFrame, "no such code"});

@@ -6,6 +6,6 @@ timeout "$seconds" "$@"
 status=$?
 case $status in
   0) echo "the job succeeded" >&2; exit 1 ;;
-  124) echo "the job was still there after $seconds s" >&2; exit 1 ;;
-  *) echo "the job failed with $status, as it must" ;;
+  124) echo "the job was still running after $seconds s" >&2; exit 1 ;;
+  *) echo "the job failed with $status, as expected" ;;
 esac

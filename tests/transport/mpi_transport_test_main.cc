@@ -1,10 +1,9 @@
-// One rank of a job that mpirun starts; tests/transport/CMakeLists.txt says how. The first argument
-// chooses what the job does:
+// One rank of a job that mpirun starts (see CMakeLists.txt). The first argument selects the job:
 //
-//   promises   all tests below, with MPI in the hands of this program
-//   alone      one exchange, with MPI in the hands of the transport; everybody exits with 0
-//   killed     rank 1 dies by a signal while the others wait for it
-//   stuck      rank 1 never answers; the others give up at their deadline and exit
+//   contract   all tests below; this program initialises MPI
+//   alone      one exchange; the transport initialises MPI; all ranks exit with 0
+//   killed     rank 1 is killed by a signal while the others wait for it
+//   stuck      rank 1 never responds; the others abort at their deadline and exit
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -18,7 +17,7 @@
 #include <vector>
 
 #include "neuron_fabric/mpi_transport.h"
-#include "transport/transport_promises.h"
+#include "transport/transport_contract.h"
 
 namespace nf::test {
 namespace {
@@ -26,42 +25,41 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-class EveryPromise : public testing::TestWithParam<Promise> {};
+class TransportContract : public testing::TestWithParam<ContractCase> {};
 
-INSTANTIATE_TEST_SUITE_P(Mpi, EveryPromise,
-                         testing::ValuesIn(transport_promises().begin(),
-                                           transport_promises().end()),
+INSTANTIATE_TEST_SUITE_P(Mpi, TransportContract,
+                         testing::ValuesIn(contract_cases().begin(), contract_cases().end()),
                          [](const auto& param) { return std::string(param.param.name); });
 
-TEST_P(EveryPromise, IsKept) {
+TEST_P(TransportContract, Holds) {
   auto end = make_mpi_transport();
   ASSERT_TRUE(end) << to_string(end.status());
-  GetParam().keep(**end);
+  GetParam().check(**end);
 }
 
-TEST(MpiTransport, IsNamedAsOnTheCommandLine) {
+TEST(MpiTransport, HasTheNameOfTheCommandLineOption) {
   auto end = make_mpi_transport();
   ASSERT_TRUE(end);
   EXPECT_EQ((*end)->name(), "mpi");
 }
 
-TEST(MpiTransport, RefusesMoreThanMpiCanCount) {
+TEST(MpiTransport, RejectsMessagesLongerThanIntMax) {
   auto end = make_mpi_transport();
   ASSERT_TRUE(end);
   std::byte byte{};
   Transfer transfer{.peer = ((*end)->rank() + 1) % (*end)->ranks(),
-                    .bytes = {&byte, std::size_t{INT_MAX} + 1}};  // refused before it is looked at
+                    .bytes = {&byte, std::size_t{INT_MAX} + 1}};  // rejected before it is read
   const Status status = (*end)->send(transfer);
   EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("2147483648"));
 }
 
-TEST(MpiTransport, IsApartFromOthersOfTheSameJob) {
+TEST(MpiTransport, IsIndependentOfOtherTransportsOfTheJob) {
   auto first = make_mpi_transport();
   auto second = make_mpi_transport();
   ASSERT_TRUE(first && second);
-  const std::uint32_t to = ((*first)->rank() + 1) % kPromiseRanks;
-  const std::uint32_t from = ((*first)->rank() + 2) % kPromiseRanks;
+  const std::uint32_t to = ((*first)->rank() + 1) % kContractRanks;
+  const std::uint32_t from = ((*first)->rank() + 2) % kContractRanks;
   std::vector<std::byte> ones(4, std::byte{1});
   std::vector<std::byte> twos(4, std::byte{2});
   std::vector<std::byte> incoming(4);
@@ -77,7 +75,7 @@ TEST(MpiTransport, IsApartFromOthersOfTheSameJob) {
   ASSERT_TRUE(finish(**second, in_second).ok());
 }
 
-TEST(MpiAllReduce, AddsOverAllRanks) {
+TEST(MpiAllReduce, SumsOverAllRanks) {
   auto end = make_mpi_transport();
   ASSERT_TRUE(end);
   ASSERT_TRUE(mpi_barrier().ok());
@@ -95,7 +93,7 @@ int fail(const Transport& end, const Status& status) {
   return 1;
 }
 
-// From rank to rank until it is back at rank 0.
+// Passes a token from rank to rank, back to rank 0.
 Status pass_a_token(Transport& end) {
   std::vector<std::byte> token(1000);
   const std::uint32_t to = (end.rank() + 1) % end.ranks();
@@ -105,24 +103,24 @@ Status pass_a_token(Transport& end) {
   return end.rank() == 0 ? Status() : send_now(end, to, token);
 }
 
-int run(const std::string& what) {
+int run(const std::string& job) {
   auto end = make_mpi_transport();
   if (!end) {
     std::fprintf(stderr, "%s\n", to_string(end.status()).c_str());
     return 1;
   }
   if (const Status status = pass_a_token(**end); !status.ok()) return fail(**end, status);
-  if (what == "alone") return 0;
+  if (job == "alone") return 0;
   if ((*end)->rank() == 1) {
-    if (what == "killed") std::raise(SIGKILL);
+    if (job == "killed") std::raise(SIGKILL);
     std::this_thread::sleep_for(std::chrono::minutes(10));
     return 0;
   }
   std::vector<std::byte> bytes(1000);
   Transfer transfer{.peer = 1, .bytes = bytes};
   Status status = (*end)->receive(transfer);
-  const auto patience = what == "killed" ? std::chrono::minutes(10) : std::chrono::seconds(1);
-  if (status.ok()) status = (*end)->wait((*end)->now() + patience);
+  const auto timeout = job == "killed" ? std::chrono::minutes(10) : std::chrono::seconds(1);
+  if (status.ok()) status = (*end)->wait((*end)->now() + timeout);
   (*end)->abort(status);
   return fail(**end, status);
 }
@@ -131,8 +129,8 @@ int run(const std::string& what) {
 }  // namespace nf::test
 
 int main(int argc, char** argv) {
-  const std::string what = argc > 1 ? argv[1] : "promises";
-  if (what != "promises") return nf::test::run(what);
+  const std::string job = argc > 1 ? argv[1] : "contract";
+  if (job != "contract") return nf::test::run(job);
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
   const int result = RUN_ALL_TESTS();

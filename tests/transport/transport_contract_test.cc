@@ -1,5 +1,5 @@
-// The promises of transport.h over every transport that can have its ranks in threads, and what
-// becomes of those that wait for a rank that is gone.
+// The contract of transport.h for every transport whose ranks can be threads, and the behaviour
+// when a rank leaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "neuron_fabric/inproc_transport.h"
 #include "transport/faulty.h"
-#include "transport/transport_promises.h"
+#include "transport/transport_contract.h"
 
 namespace nf::test {
 namespace {
@@ -33,7 +33,7 @@ Ends inproc(std::uint32_t ranks) {
   return ends;
 }
 
-// With nothing planned it changes nothing.
+// An empty plan changes nothing.
 Ends faulty(std::uint32_t ranks) {
   Ends ends = inproc(ranks);
   for (std::unique_ptr<Transport>& end : ends) {
@@ -44,7 +44,7 @@ Ends faulty(std::uint32_t ranks) {
 
 constexpr Network kNetworks[] = {{"inproc", inproc}, {"faulty", faulty}};
 
-// Every rank's part in a thread of its own, which owns its end.
+// Runs `part` on one thread per rank; the thread owns its end.
 template <typename Part>
 void run(Ends ends, Part part) {
   std::vector<std::jthread> threads;
@@ -53,21 +53,22 @@ void run(Ends ends, Part part) {
   }
 }
 
-class EveryPromise : public testing::TestWithParam<std::tuple<Network, Promise>> {};
+class TransportContract : public testing::TestWithParam<std::tuple<Network, ContractCase>> {};
 
-INSTANTIATE_TEST_SUITE_P(Transports, EveryPromise,
+INSTANTIATE_TEST_SUITE_P(Transports, TransportContract,
                          testing::Combine(testing::ValuesIn(kNetworks),
-                                          testing::ValuesIn(transport_promises().begin(),
-                                                            transport_promises().end())),
+                                          testing::ValuesIn(contract_cases().begin(),
+                                                            contract_cases().end())),
                          [](const auto& param) {
                            return std::string(std::get<0>(param.param).name) + "_" +
                                   std::string(std::get<1>(param.param).name);
                          });
 
-TEST_P(EveryPromise, IsKept) {
+TEST_P(TransportContract, Holds) {
   const Network network = std::get<0>(GetParam());
-  const Promise promise = std::get<1>(GetParam());
-  run(network.make(kPromiseRanks), [&](std::unique_ptr<Transport>& end) { promise.keep(*end); });
+  const ContractCase contract_case = std::get<1>(GetParam());
+  run(network.make(kContractRanks),
+      [&](std::unique_ptr<Transport>& end) { contract_case.check(*end); });
 }
 
 class EveryNetwork : public testing::TestWithParam<Network> {};
@@ -81,7 +82,7 @@ void expect_lost(Transport& end, const Status& status, std::uint32_t peer) {
   EXPECT_EQ(end.progress().message(), status.message());
 }
 
-TEST_P(EveryNetwork, TellsAReceiverThatThePeerItWaitsForIsGone) {
+TEST_P(EveryNetwork, FailsAReceiveWhosePeerLeaves) {
   run(GetParam().make(2), [](std::unique_ptr<Transport>& end) {
     Bytes go(1);
     if (end->rank() == 1) {
@@ -98,7 +99,7 @@ TEST_P(EveryNetwork, TellsAReceiverThatThePeerItWaitsForIsGone) {
   });
 }
 
-TEST_P(EveryNetwork, TellsASenderThatThePeerItWaitsForIsGone) {
+TEST_P(EveryNetwork, FailsASendWhosePeerLeaves) {
   run(GetParam().make(2), [](std::unique_ptr<Transport>& end) {
     Bytes go(1);
     if (end->rank() == 1) {
@@ -109,14 +110,14 @@ TEST_P(EveryNetwork, TellsASenderThatThePeerItWaitsForIsGone) {
     std::vector<Transfer> transfers(2, Transfer{.peer = 1, .bytes = bytes});
     transfers[0].bytes = go;
     ASSERT_TRUE(end->send(transfers[0]).ok());
-    // The peer may be gone already: the failure is then that of the start.
+    // If the peer has already left, send() fails.
     const Status started = end->send(transfers[1]);
     expect_lost(*end, started.ok() ? finish(*end, transfers) : started, 1);
     EXPECT_FALSE(transfers[1].is_done);
   });
 }
 
-TEST_P(EveryNetwork, TellsWhoStartsATransferThatThePeerWasGoneBefore) {
+TEST_P(EveryNetwork, FailsATransferToAPeerThatHasLeft) {
   for (const bool sends : {false, true}) {
     Ends ends = GetParam().make(3);
     ends[1].reset();
@@ -126,7 +127,7 @@ TEST_P(EveryNetwork, TellsWhoStartsATransferThatThePeerWasGoneBefore) {
   }
 }
 
-TEST_P(EveryNetwork, KeepsWhatWasDoneWhenThePeerGoes) {
+TEST_P(EveryNetwork, CompletesMessagesSentBeforeThePeerLeft) {
   Ends ends = GetParam().make(2);
   Bytes outgoing(10, std::byte{5});
   Bytes incoming(10);
@@ -144,7 +145,7 @@ TEST_P(EveryNetwork, KeepsWhatWasDoneWhenThePeerGoes) {
   EXPECT_EQ(incoming, outgoing);
 }
 
-TEST_P(EveryNetwork, LeavesThoseAloneWhoDoNotWaitForTheLost) {
+TEST_P(EveryNetwork, DoesNotAffectOtherRanks) {
   Ends ends = GetParam().make(3);
   ends[1].reset();
   Bytes outgoing(10, std::byte{5});
@@ -159,7 +160,7 @@ TEST_P(EveryNetwork, LeavesThoseAloneWhoDoNotWaitForTheLost) {
 }
 
 // Sends to and receives from every other rank, `steps` times.
-Status chatter(Transport& end, std::vector<Bytes>& bytes, std::size_t steps) {
+Status exchange_with_all(Transport& end, std::vector<Bytes>& bytes, std::size_t steps) {
   std::vector<Transfer> transfers(bytes.size());
   for (std::size_t step = 0; step < steps; ++step) {
     for (std::uint32_t i = 0; i < bytes.size(); ++i) {
@@ -172,13 +173,13 @@ Status chatter(Transport& end, std::vector<Bytes>& bytes, std::size_t steps) {
   return {};
 }
 
-// Ranks leave in the midst of traffic: whoever fails may use its bytes again at once, and does.
-TEST_P(EveryNetwork, LetsGoOfTheBytesOfARankThatFailed) {
+// Ranks leave while messages are in flight. A rank that failed may reuse its buffers at once.
+TEST_P(EveryNetwork, ReleasesTheBuffersOfAFailedRank) {
   constexpr std::uint32_t kRanks = 4;
   for (std::uint32_t round = 0; round < 30; ++round) {
     run(GetParam().make(kRanks), [round](std::unique_ptr<Transport>& end) {
       std::vector<Bytes> bytes(2 * kRanks, Bytes(20000));
-      const Status status = chatter(*end, bytes, 1 + (7 * round + 11 * end->rank()) % 30);
+      const Status status = exchange_with_all(*end, bytes, 1 + (7 * round + 11 * end->rank()) % 30);
       if ((round + end->rank()) % 2 == 0) end->abort({ErrorCode::kPeerLost, "enough"});
       if (status.ok()) end.reset();
       for (Bytes& own : bytes) std::ranges::fill(own, std::byte{1});

@@ -17,19 +17,19 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 
-// A byte takes a nanosecond on a link, and every message 100 more.
+// 1 ns per byte, and 100 ns per message.
 constexpr VirtualLinks kLinks{.bytes_per_second = 1e9, .latency = Duration(100)};
 
-// What became known at which time, to whom.
-struct Happening {
+// A completion or error that a rank observed.
+struct Event {
   std::int64_t time = 0;
   std::uint32_t rank = 0;
   std::string what;
 
-  friend bool operator==(const Happening&, const Happening&) = default;
+  friend bool operator==(const Event&, const Event&) = default;
 };
 
-std::ostream& operator<<(std::ostream& out, const Happening& it) {
+std::ostream& operator<<(std::ostream& out, const Event& it) {
   return out << it.time << ": " << it.what << " at rank " << it.rank;
 }
 
@@ -52,11 +52,11 @@ class Ranks {
     return std::ranges::find(transfers_, name, &Named::name)->bytes;
   }
 
-  // Steps until nothing is left to happen.
-  std::vector<Happening> run() {
-    std::vector<Happening> log;
+  // Steps until no event is left.
+  std::vector<Event> run() {
+    std::vector<Event> log;
     while (network_.step()) {
-      for (const std::uint32_t rank : network_.awake()) look(rank, log);
+      for (const std::uint32_t rank : network_.awake()) poll(rank, log);
     }
     return log;
   }
@@ -67,7 +67,7 @@ class Ranks {
     std::uint32_t rank = 0;
     Bytes bytes;
     Transfer transfer;
-    bool is_known = false;
+    bool is_logged = false;
   };
 
   Transfer& add(std::string name, std::uint32_t rank, std::uint32_t peer, std::size_t size) {
@@ -79,11 +79,11 @@ class Ranks {
     return named.transfer;
   }
 
-  void look(std::uint32_t rank, std::vector<Happening>& log) {
+  void poll(std::uint32_t rank, std::vector<Event>& log) {
     const Status status = ends_[rank]->progress();
     for (Named& named : transfers_) {
-      if (named.rank != rank || named.is_known || !named.transfer.is_done) continue;
-      named.is_known = true;
+      if (named.rank != rank || named.is_logged || !named.transfer.is_done) continue;
+      named.is_logged = true;
       log.push_back({network_.now().count(), rank, named.name});
     }
     if (!status.ok()) log.push_back({network_.now().count(), rank, status.message()});
@@ -94,49 +94,46 @@ class Ranks {
   std::deque<Named> transfers_;
 };
 
-TEST(VirtualNetwork, TakesLatencyAndTimeOnTheLink) {
+TEST(VirtualNetwork, ChargesLatencyAndBandwidth) {
   Ranks ranks(2);
   ASSERT_TRUE(ranks.send("send a", 0, 1, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive b", 1, 0, 1000).ok());
-  EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{1000, 0, "send a"}, Happening{1100, 1, "receive b"}));
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{1000, 0, "send a"}, Event{1100, 1, "receive b"}));
   EXPECT_EQ(ranks.bytes("receive b"), Bytes(1000, std::byte{'a'}));
   EXPECT_EQ(ranks.network().now(), Duration(1100));
 }
 
-TEST(VirtualNetwork, SendsOneMessageAfterTheOther) {
+TEST(VirtualNetwork, SerializesSendsOfARank) {
   Ranks ranks(3);
   ASSERT_TRUE(ranks.send("send a", 0, 1, 1000).ok());
   ASSERT_TRUE(ranks.send("send b", 0, 2, 500).ok());
   ASSERT_TRUE(ranks.receive("receive", 1, 0, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive", 2, 0, 500).ok());
-  EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{1000, 0, "send a"}, Happening{1100, 1, "receive"},
-                          Happening{1500, 0, "send b"}, Happening{1600, 2, "receive"}));
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{1000, 0, "send a"}, Event{1100, 1, "receive"},
+                                       Event{1500, 0, "send b"}, Event{1600, 2, "receive"}));
 }
 
-TEST(VirtualNetwork, ReceivesOneMessageAfterTheOther) {
+TEST(VirtualNetwork, SerializesReceivesOfARank) {
   Ranks ranks(3);
   ASSERT_TRUE(ranks.send("send", 0, 2, 1000).ok());
   ASSERT_TRUE(ranks.send("send", 1, 2, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive 1", 2, 1, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive 0", 2, 0, 1000).ok());
-  // Both heads come at 100; the link in is free again at 1100.
-  EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{1000, 0, "send"}, Happening{1000, 1, "send"},
-                          Happening{1100, 2, "receive 0"}, Happening{2100, 2, "receive 1"}));
+  // Both heads arrive at 100; the incoming link is free again at 1100.
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{1000, 0, "send"}, Event{1000, 1, "send"},
+                                       Event{1100, 2, "receive 0"}, Event{2100, 2, "receive 1"}));
 }
 
-TEST(VirtualNetwork, ServesMessagesInTheOrderOfTheirHeads) {
+TEST(VirtualNetwork, ReceivesMessagesInTheOrderOfTheirHeads) {
   Ranks ranks(4);
   ASSERT_TRUE(ranks.send("send", 0, 3, 300).ok());
-  ASSERT_TRUE(ranks.send("send", 0, 2, 1000).ok());  // leaves at 300
-  ASSERT_TRUE(ranks.send("send", 1, 2, 1000).ok());  // leaves at once
+  ASSERT_TRUE(ranks.send("send", 0, 2, 1000).ok());  // starts at 300
+  ASSERT_TRUE(ranks.send("send", 1, 2, 1000).ok());  // starts at once
   ASSERT_TRUE(ranks.receive("receive 0", 2, 0, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive 1", 2, 1, 1000).ok());
   const auto log = ranks.run();
-  EXPECT_THAT(log, testing::IsSupersetOf(
-                       {Happening{1100, 2, "receive 1"}, Happening{2100, 2, "receive 0"}}));
+  EXPECT_THAT(log,
+              testing::IsSupersetOf({Event{1100, 2, "receive 1"}, Event{2100, 2, "receive 0"}}));
 }
 
 TEST(VirtualNetwork, SendsAndReceivesAtTheSameTime) {
@@ -145,29 +142,28 @@ TEST(VirtualNetwork, SendsAndReceivesAtTheSameTime) {
     ASSERT_TRUE(ranks.send("send", rank, 1 - rank, 1000).ok());
     ASSERT_TRUE(ranks.receive("receive", rank, 1 - rank, 1000).ok());
   }
-  EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{1000, 0, "send"}, Happening{1000, 1, "send"},
-                          Happening{1100, 1, "receive"}, Happening{1100, 0, "receive"}));
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{1000, 0, "send"}, Event{1000, 1, "send"},
+                                       Event{1100, 1, "receive"}, Event{1100, 0, "receive"}));
 }
 
-TEST(VirtualNetwork, DoesNotSendForARankThatComputes) {
+TEST(VirtualNetwork, DelaysSendsOfABusyRank) {
   Ranks ranks(2);
   ranks.network().busy(0, Duration(200));
   ranks.network().busy(0, Duration(300));
   ASSERT_TRUE(ranks.send("send", 0, 1, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive", 1, 0, 1000).ok());
-  EXPECT_THAT(ranks.run(), ElementsAre(Happening{1500, 0, "send"}, Happening{1600, 1, "receive"}));
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{1500, 0, "send"}, Event{1600, 1, "receive"}));
 }
 
-TEST(VirtualNetwork, TellsARankThatComputesNothing) {
+TEST(VirtualNetwork, DoesNotNotifyABusyRank) {
   Ranks ranks(2);
   ASSERT_TRUE(ranks.send("send", 0, 1, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive", 1, 0, 1000).ok());
   ranks.network().busy(1, Duration(5000));
-  EXPECT_THAT(ranks.run(), ElementsAre(Happening{1000, 0, "send"}, Happening{5000, 1, "receive"}));
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{1000, 0, "send"}, Event{5000, 1, "receive"}));
 }
 
-TEST(VirtualNetwork, WakesARankThatHasComputed) {
+TEST(VirtualNetwork, WakesARankAfterItsComputation) {
   Ranks ranks(2);
   ranks.network().busy(1, Duration(700));
   ASSERT_TRUE(ranks.network().step());
@@ -176,27 +172,26 @@ TEST(VirtualNetwork, WakesARankThatHasComputed) {
   EXPECT_FALSE(ranks.network().step());
 }
 
-TEST(VirtualNetwork, KeepsWhatComesBeforeItsReceive) {
+TEST(VirtualNetwork, BuffersMessagesThatArriveBeforeTheirReceive) {
   Ranks ranks(2);
   ASSERT_TRUE(ranks.send("send a", 0, 1, 10).ok());
   ASSERT_TRUE(ranks.send("send b", 0, 1, 10).ok());
   EXPECT_EQ(ranks.run().size(), 2u);
   ASSERT_TRUE(ranks.receive("receive 1", 1, 0, 10).ok());
   ASSERT_TRUE(ranks.receive("receive 2", 1, 0, 20).ok());
-  EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{120, 1, "receive 1"}, Happening{120, 1, "receive 2"}));
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{120, 1, "receive 1"}, Event{120, 1, "receive 2"}));
   EXPECT_EQ(ranks.bytes("receive 1")[0], std::byte{'a'});
   EXPECT_EQ(ranks.bytes("receive 2")[0], std::byte{'b'});
 }
 
-TEST(VirtualNetwork, StopsWhereNothingIsUnderWay) {
+TEST(VirtualNetwork, StopsWithoutMessagesInFlight) {
   Ranks ranks(2);
   ASSERT_TRUE(ranks.receive("receive", 1, 0, 10).ok());
   EXPECT_FALSE(ranks.network().step());
   EXPECT_EQ(ranks.network().now(), Duration(0));
 }
 
-TEST(VirtualNetwork, RefusesToWait) {
+TEST(VirtualNetwork, DoesNotSupportWait) {
   Ranks ranks(2);
   const Status status = ranks.end(0)->wait(Duration(1000));
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
@@ -204,40 +199,40 @@ TEST(VirtualNetwork, RefusesToWait) {
   EXPECT_TRUE(ranks.end(0)->progress().ok());
 }
 
-TEST(VirtualNetwork, TellsPeersThatARankIsGoneAfterTheLatency) {
+TEST(VirtualNetwork, ReportsALostRankAfterTheLatency) {
   Ranks ranks(3);
-  ASSERT_TRUE(ranks.send("last words", 1, 0, 1000).ok());
+  ASSERT_TRUE(ranks.send("last message", 1, 0, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive", 0, 1, 1000).ok());
   ASSERT_TRUE(ranks.receive("never", 0, 1, 1000).ok());
   ranks.end(1).reset();
   EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{1100, 0, "receive"}, Happening{1100, 0, "rank 1 is gone"}));
+              ElementsAre(Event{1100, 0, "receive"}, Event{1100, 0, "rank 1 is gone"}));
   EXPECT_EQ(ranks.end(0)->progress().code(), ErrorCode::kPeerLost);
   const Status late = ranks.send("send", 2, 1, 10);
   EXPECT_EQ(late.code(), ErrorCode::kPeerLost);
 }
 
-TEST(VirtualNetwork, DeliversWhatWasSentBeforeTheEnd) {
+TEST(VirtualNetwork, DeliversMessagesSentBeforeTheRankLeft) {
   Ranks ranks(3);
-  ASSERT_TRUE(ranks.send("send", 2, 0, 5000).ok());  // keeps the link in of rank 0
+  ASSERT_TRUE(ranks.send("send", 2, 0, 5000).ok());  // occupies the incoming link of rank 0
   ASSERT_TRUE(ranks.send("send", 1, 0, 1000).ok());
   ASSERT_TRUE(ranks.receive("receive", 0, 1, 1000).ok());
-  ranks.end(1).reset();  // known at 1100
-  EXPECT_THAT(ranks.run(), ElementsAre(Happening{5000, 2, "send"}, Happening{6100, 0, "receive"}));
+  ranks.end(1).reset();  // observed at 1100
+  EXPECT_THAT(ranks.run(), ElementsAre(Event{5000, 2, "send"}, Event{6100, 0, "receive"}));
 }
 
-TEST(VirtualNetwork, TellsPeersWhyARankGaveUp) {
+TEST(VirtualNetwork, ReportsAbortsToPeers) {
   Ranks ranks(3);
   ASSERT_TRUE(ranks.receive("receive", 0, 1, 10).ok());
   ranks.network().busy(1, Duration(50));
   ranks.end(1)->abort({ErrorCode::kCorruptFrame, "no such code"});
   EXPECT_THAT(ranks.run(),
-              ElementsAre(Happening{150, 0, "rank 1 gave up: corrupt_frame: no such code"}));
+              ElementsAre(Event{150, 0, "rank 1 gave up: corrupt_frame: no such code"}));
   EXPECT_EQ(ranks.end(1)->progress().code(), ErrorCode::kCorruptFrame);
   EXPECT_EQ(ranks.receive("late", 2, 1, 10).code(), ErrorCode::kAborted);
 }
 
-TEST(VirtualNetwork, RefusesWhatIsTooLongAndWhoIsNoPeer) {
+TEST(VirtualNetwork, RejectsLongMessagesAndInvalidPeers) {
   Ranks ranks(2);
   ASSERT_TRUE(ranks.send("send", 0, 1, 11).ok());
   ASSERT_TRUE(ranks.receive("receive", 1, 0, 10).ok());
@@ -246,11 +241,11 @@ TEST(VirtualNetwork, RefusesWhatIsTooLongAndWhoIsNoPeer) {
   EXPECT_THAT(log[1].what, HasSubstr("11 bytes from rank 0, expected at most 10"));
   EXPECT_EQ(ranks.end(1)->progress().code(), ErrorCode::kCorruptFrame);
   EXPECT_EQ(ranks.send("self", 0, 0, 1).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(ranks.receive("stranger", 0, 2, 1).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ranks.receive("unknown", 0, 2, 1).code(), ErrorCode::kInvalidArgument);
 }
 
-// Traffic with many ties.
-std::vector<Happening> traffic() {
+// Traffic with many simultaneous events.
+std::vector<Event> traffic() {
   constexpr std::uint32_t kRanks = 20;
   Ranks ranks(kRanks);
   std::uint32_t state = 1;
@@ -266,13 +261,13 @@ std::vector<Happening> traffic() {
   return ranks.run();
 }
 
-TEST(VirtualNetwork, DoesTheSameAgain) {
+TEST(VirtualNetwork, IsDeterministic) {
   const auto once = traffic();
   EXPECT_EQ(once.size(), 1000u);
   EXPECT_EQ(traffic(), once);
 }
 
-TEST(VirtualNetwork, PassesATokenRoundTwoThousandRanks) {
+TEST(VirtualNetwork, PassesATokenAroundTwoThousandRanks) {
   constexpr std::uint32_t kRanks = 2000;
   VirtualNetwork network(kRanks, kLinks);
   std::vector<std::unique_ptr<Transport>> ends;

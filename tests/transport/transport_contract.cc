@@ -1,4 +1,4 @@
-#include "transport/transport_promises.h"
+#include "transport/transport_contract.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 
-// The k-th message between two ranks: its size and its bytes tell it from every other.
+// The k-th message between two ranks. Its size and bytes differ from those of every other message.
 Bytes message(std::uint32_t from, std::uint32_t to, std::size_t k, std::size_t size) {
   Bytes bytes(size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -22,11 +22,12 @@ Bytes message(std::uint32_t from, std::uint32_t to, std::size_t k, std::size_t s
   return bytes;
 }
 
-std::array<std::uint32_t, kPromiseRanks - 1> others(const Transport& end) {
-  return {(end.rank() + 1) % kPromiseRanks, (end.rank() + 2) % kPromiseRanks};
+std::array<std::uint32_t, kContractRanks - 1> others(const Transport& end) {
+  return {(end.rank() + 1) % kContractRanks, (end.rank() + 2) % kContractRanks};
 }
 
-// Between every two ranks in both directions, `count` messages, all started before any is awaited.
+// Exchanges `count` messages between every two ranks in both directions; starts all before it
+// waits.
 void exchange(Transport& end, std::size_t count, std::size_t (*size_of)(std::size_t k)) {
   std::vector<Bytes> outgoing;
   std::vector<Bytes> expected;
@@ -54,9 +55,9 @@ void exchange(Transport& end, std::size_t count, std::size_t (*size_of)(std::siz
   }
 }
 
-void says_who_it_is(Transport& end) {
-  EXPECT_EQ(end.ranks(), kPromiseRanks);
-  EXPECT_LT(end.rank(), kPromiseRanks);
+void reports_its_rank(Transport& end) {
+  EXPECT_EQ(end.ranks(), kContractRanks);
+  EXPECT_LT(end.rank(), kContractRanks);
   EXPECT_FALSE(end.name().empty());
 }
 
@@ -76,8 +77,9 @@ void keeps_many_in_flight_both_ways(Transport& end) {
   exchange(end, 300, [](std::size_t k) { return 100 + k % 5; });
 }
 
-// Rank 0 sends much to rank 1, which receives nothing before it hears from rank 0 by way of rank 2:
-// a send that blocked would never let that happen.
+// Rank 0 sends many messages to rank 1, which receives none before rank 0 has signalled it through
+// rank
+// 2. A blocking send would deadlock.
 void never_blocks_a_sender(Transport& end) {
   constexpr std::size_t kMessages = 100;
   constexpr std::size_t kSize = 1 << 14;
@@ -119,8 +121,8 @@ void survives_a_deadline(Transport& end) {
   }
   Transfer transfer{.peer = 1, .bytes = bytes};
   ASSERT_TRUE(end.receive(transfer).ok());
-  for (const Duration patience : {Duration(-1), Duration(0), Duration(2'000'000)}) {
-    const Status late = end.wait(end.now() + patience);
+  for (const Duration timeout : {Duration(-1), Duration(0), Duration(2'000'000)}) {
+    const Status late = end.wait(end.now() + timeout);
     EXPECT_EQ(late.code(), ErrorCode::kDeadlineExceeded);
     EXPECT_THAT(late.message(), HasSubstr("rank 1"));
     EXPECT_FALSE(transfer.is_done);
@@ -131,18 +133,18 @@ void survives_a_deadline(Transport& end) {
   EXPECT_TRUE(bytes == message(1, 0, 0, 10));
 }
 
-// Every call fails with this, not with what happened later.
+// Every call fails with the first error.
 void expect_failed(Transport& end, ErrorCode code, std::string_view text) {
   Bytes bytes(1);
   Transfer transfer{.peer = others(end)[0], .bytes = bytes};
-  for (const Status& status : {end.progress(), end.wait(soon(end)), end.send(transfer),
+  for (const Status& status : {end.progress(), end.wait(distant_deadline(end)), end.send(transfer),
                                end.receive(transfer), end.progress()}) {
     EXPECT_EQ(status.code(), code) << to_string(status);
     EXPECT_THAT(status.message(), HasSubstr(text));
   }
 }
 
-void tells_those_who_wait_why_a_rank_gave_up(Transport& end) {
+void reports_an_abort_to_waiting_ranks(Transport& end) {
   Bytes bytes(10);
   if (end.rank() == 1) {
     for (const std::uint32_t peer : {0u, 2u}) ASSERT_TRUE(receive_now(end, peer, bytes).ok());
@@ -161,9 +163,9 @@ void tells_those_who_wait_why_a_rank_gave_up(Transport& end) {
   expect_failed(end, ErrorCode::kAborted, "rank 1 gave up");
 }
 
-void tells_those_who_come_later_why_a_rank_gave_up(Transport& end) {
+void reports_an_earlier_abort(Transport& end) {
   if (end.rank() == 1) return end.abort({ErrorCode::kCorruptFrame, "no such code"});
-  // Who does not need rank 1 is not disturbed.
+  // Ranks that do not use rank 1 are not affected.
   const std::uint32_t peer = 2 - end.rank();
   for (std::size_t k = 0; k < 10; ++k) {
     Bytes outgoing = message(end.rank(), peer, k, 1000);
@@ -183,7 +185,7 @@ void tells_those_who_come_later_why_a_rank_gave_up(Transport& end) {
   expect_failed(end, ErrorCode::kAborted, "rank 1 gave up");
 }
 
-void passes_a_reason_on_as_it_came(Transport& end) {
+void forwards_the_original_reason(Transport& end) {
   if (end.rank() == 0) return end.abort({ErrorCode::kPeerLost, "rank 7 is gone"});
   Bytes bytes(10);
   const Status status = receive_now(end, end.rank() - 1, bytes);
@@ -192,7 +194,7 @@ void passes_a_reason_on_as_it_came(Transport& end) {
   end.abort(status);
 }
 
-void refuses_a_message_that_is_too_long(Transport& end) {
+void rejects_messages_that_are_too_long(Transport& end) {
   if (end.rank() == 2) return;
   if (end.rank() == 0) {
     Bytes bytes = message(0, 1, 0, 81);
@@ -210,7 +212,7 @@ void refuses_a_message_that_is_too_long(Transport& end) {
   expect_failed(end, ErrorCode::kCorruptFrame, "from rank 0");
 }
 
-void says_how_short_a_message_was(Transport& end) {
+void reports_the_size_of_short_messages(Transport& end) {
   const std::uint32_t to = others(end)[0];
   const std::uint32_t from = others(end)[1];
   Bytes outgoing = message(end.rank(), to, 0, 33);
@@ -226,7 +228,7 @@ void says_how_short_a_message_was(Transport& end) {
   EXPECT_TRUE(incoming == expected);
 }
 
-void does_not_wait_for_what_is_done(Transport& end) {
+void wait_returns_after_new_completions(Transport& end) {
   if (end.rank() == 2) return;
   Bytes bytes(8);
   if (end.rank() == 0) {
@@ -241,14 +243,14 @@ void does_not_wait_for_what_is_done(Transport& end) {
   ASSERT_TRUE(end.receive(both[1]).ok());
   while (!both[1].is_done) {
     const auto before = std::ranges::count(both, true, &Transfer::is_done);
-    ASSERT_TRUE(end.wait(soon(end)).ok());
+    ASSERT_TRUE(end.wait(distant_deadline(end)).ok());
     EXPECT_GT(std::ranges::count(both, true, &Transfer::is_done), before);
   }
   EXPECT_TRUE(both[0].is_done);
 }
 
 template <bool kSend>
-void refuses(Transport& end, std::uint32_t peer) {
+void rejects(Transport& end, std::uint32_t peer) {
   Bytes bytes(1);
   Transfer transfer{.peer = peer, .bytes = bytes};
   const Status status = kSend ? end.send(transfer) : end.receive(transfer);
@@ -256,36 +258,39 @@ void refuses(Transport& end, std::uint32_t peer) {
   EXPECT_THAT(status.message(), HasSubstr("rank " + std::to_string(peer)));
 }
 
-constexpr std::array kPromises = {
-    Promise{"SaysWhoItIs", says_who_it_is},
-    Promise{"KeepsTheOrderBetweenTwoRanks", keeps_the_order_between_two_ranks},
-    Promise{"MovesLargeMessages", moves_large_messages},
-    Promise{"MovesEmptyMessages", moves_empty_messages},
-    Promise{"KeepsManyInFlightBothWays", keeps_many_in_flight_both_ways},
-    Promise{"NeverBlocksASender", never_blocks_a_sender},
-    Promise{"SurvivesADeadline", survives_a_deadline},
-    Promise{"TellsThoseWhoWaitWhyARankGaveUp", tells_those_who_wait_why_a_rank_gave_up},
-    Promise{"TellsThoseWhoComeLaterWhyARankGaveUp", tells_those_who_come_later_why_a_rank_gave_up},
-    Promise{"PassesAReasonOnAsItCame", passes_a_reason_on_as_it_came},
-    Promise{"RefusesAMessageThatIsTooLong", refuses_a_message_that_is_too_long},
-    Promise{"SaysHowShortAMessageWas", says_how_short_a_message_was},
-    Promise{"DoesNotWaitForWhatIsDone", does_not_wait_for_what_is_done},
-    Promise{"RefusesToSendToItself", [](Transport& end) { refuses<true>(end, end.rank()); }},
-    Promise{"RefusesToReceiveFromItself", [](Transport& end) { refuses<false>(end, end.rank()); }},
-    Promise{"RefusesToSendToStrangers", [](Transport& end) { refuses<true>(end, end.ranks()); }},
-    Promise{"RefusesToReceiveFromStrangers", [](Transport& end) { refuses<false>(end, 99); }},
+constexpr std::array kCases = {
+    ContractCase{"ReportsItsRank", reports_its_rank},
+    ContractCase{"KeepsTheOrderBetweenTwoRanks", keeps_the_order_between_two_ranks},
+    ContractCase{"MovesLargeMessages", moves_large_messages},
+    ContractCase{"MovesEmptyMessages", moves_empty_messages},
+    ContractCase{"KeepsManyInFlightBothWays", keeps_many_in_flight_both_ways},
+    ContractCase{"NeverBlocksASender", never_blocks_a_sender},
+    ContractCase{"SurvivesADeadline", survives_a_deadline},
+    ContractCase{"ReportsAnAbortToWaitingRanks", reports_an_abort_to_waiting_ranks},
+    ContractCase{"ReportsAnEarlierAbort", reports_an_earlier_abort},
+    ContractCase{"ForwardsTheOriginalReason", forwards_the_original_reason},
+    ContractCase{"RejectsMessagesThatAreTooLong", rejects_messages_that_are_too_long},
+    ContractCase{"ReportsTheSizeOfShortMessages", reports_the_size_of_short_messages},
+    ContractCase{"WaitReturnsAfterNewCompletions", wait_returns_after_new_completions},
+    ContractCase{"RejectsSendsToItself", [](Transport& end) { rejects<true>(end, end.rank()); }},
+    ContractCase{"RejectsReceivesFromItself",
+                 [](Transport& end) { rejects<false>(end, end.rank()); }},
+    ContractCase{"RejectsSendsToUnknownRanks",
+                 [](Transport& end) { rejects<true>(end, end.ranks()); }},
+    ContractCase{"RejectsReceivesFromUnknownRanks",
+                 [](Transport& end) { rejects<false>(end, 99); }},
 };
 
 }  // namespace
 
-std::span<const Promise> transport_promises() { return kPromises; }
+std::span<const ContractCase> contract_cases() { return kCases; }
 
-Duration soon(const Transport& end) { return end.now() + std::chrono::seconds(60); }
+Duration distant_deadline(const Transport& end) { return end.now() + std::chrono::seconds(60); }
 
 Status finish(Transport& end, const Transfer& transfer) { return finish(end, {&transfer, 1}); }
 
 Status finish(Transport& end, std::span<const Transfer> transfers) {
-  const Duration deadline = soon(end);
+  const Duration deadline = distant_deadline(end);
   for (const Transfer& transfer : transfers) {
     while (!transfer.is_done) NF_RETURN_IF_ERROR(end.wait(deadline));
   }
