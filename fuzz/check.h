@@ -1,4 +1,4 @@
-// How a fuzzer says that it found something.
+// Reports a finding: prints the failed condition and aborts.
 #pragma once
 
 #include <cstdio>

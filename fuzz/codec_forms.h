@@ -1,4 +1,4 @@
-// Every codec of the table and its variants in the form of every ISA, made once.
+// Every codec and variant of tests/support/spellings.h on every ISA, created once.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct Form {
 
 struct Forms {
   std::string spelling;
-  std::vector<Form> forms;           // the scalar one first
-  std::vector<std::uint8_t> widths;  // that its super-groups may have; none where it chooses none
+  std::vector<Form> forms;           // the scalar form first
+  std::vector<std::uint8_t> widths;  // valid for its super-groups; empty if it chooses none
 };
 
 std::span<const Forms> all_forms();
 
-// Equal to the bit, where a NaN equals any other.
+// Bitwise equality; all NaNs are equal.
 bool same_values(std::span<const std::byte> a, std::span<const std::byte> b, DataType type);
 
 }  // namespace nf::fuzz

@@ -1,4 +1,5 @@
-// Spellings of codecs: any text is refused with a reason or has one spelling that reads back.
+// Codec spellings: any text is rejected with a reason, or has one canonical spelling that parses
+// back.
 #include <string>
 #include <string_view>
 
@@ -15,21 +16,21 @@ void parse(std::string_view text) {
   if (!spec) {
     NF_FUZZ_CHECK(spec.status().code() == ErrorCode::kBadConfig, "%d",
                   static_cast<int>(spec.status().code()));
-    NF_FUZZ_CHECK(!spec.status().message().empty(), "no reason given");
-    NF_FUZZ_CHECK(!codec, "makes a codec of what is no spelling");
+    NF_FUZZ_CHECK(!spec.status().message().empty(), "no reason");
+    NF_FUZZ_CHECK(!codec, "created a codec from an invalid spelling");
     return;
   }
   const std::string spelling = spec->to_string();
   const Expected<CodecSpec> again = CodecSpec::parse(spelling);
   NF_FUZZ_CHECK(again, "%s: %s", spelling.c_str(), to_string(again.status()).c_str());
-  NF_FUZZ_CHECK(*again == *spec, "%s reads back as another", spelling.c_str());
+  NF_FUZZ_CHECK(*again == *spec, "%s parses back differently", spelling.c_str());
   NF_FUZZ_CHECK(again->to_string() == spelling, "%s has two spellings", spelling.c_str());
   if (!codec) {
     NF_FUZZ_CHECK(codec.status().code() == ErrorCode::kBadConfig, "%d",
                   static_cast<int>(codec.status().code()));
     return;
   }
-  // Whatever can be spelled has sizes.
+  // Every valid codec has sizes.
   const std::size_t counts[] = {0, 1, 255, 100000};
   for (const std::size_t& count : counts) {
     NF_FUZZ_CHECK((*codec)->width_count(count) <= count, "%s of %zu values", spelling.c_str(),

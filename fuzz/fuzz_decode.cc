@@ -1,6 +1,5 @@
-// Every decoder on bytes of a hostile peer: statistics, widths and message are whatever the input
-// says. Nothing may be read or written out of bounds, a refusal leaves the output untouched, and
-// the forms of all ISAs agree.
+// Every decoder on the bytes of a hostile peer: statistics, widths and message come from the input.
+// No access is out of bounds, a decoder that fails leaves the output untouched, and all ISAs agree.
 #include <string>
 
 #include "check.h"
@@ -12,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kMostValues = 700;
+constexpr std::size_t kMaxValues = 700;
 constexpr std::byte kFill{0xa5};
 
 struct Case {
@@ -34,22 +33,22 @@ struct Outcome {
   Bytes sum_of_both;
 };
 
-// Two messages into one. Only sound ones merge, and what they make is sound.
+// Merges two messages. Only valid messages merge, and the result is valid.
 void merge(const Codec& codec, const Case& c, Outcome& out) {
   Bytes values(c.slice.count * size_of(c.type));
   const Values to(values.data(), c.slice.count, c.type);
   const std::uint32_t contributions = c.origin.contributions + c.other.contributions;
-  const bool sound = out.decoded == ErrorCode::kOk && contributions <= c.slice.ranks &&
-                     codec.decode(c.slice, c.other, c.other_wire, to).ok();
-  out.sum_of_both.assign(sound ? codec.encoded_size(c.slice, contributions) : 64, kFill);
+  const bool is_valid = out.decoded == ErrorCode::kOk && contributions <= c.slice.ranks &&
+                        codec.decode(c.slice, c.other, c.other_wire, to).ok();
+  out.sum_of_both.assign(is_valid ? codec.encoded_size(c.slice, contributions) : 64, kFill);
   out.merged =
       codec.merge(c.slice, c.origin, c.wire, c.other, c.other_wire, 5, out.sum_of_both).code();
   if (out.merged != ErrorCode::kOk) {
     NF_FUZZ_CHECK(out.sum_of_both == Bytes(out.sum_of_both.size(), kFill),
-                  "touched by a merge that failed");
+                  "modified by a failed merge");
   }
   const bool merges = merges_messages(codec.kind());
-  NF_FUZZ_CHECK((out.merged == ErrorCode::kOk) == (merges && sound), "merge: %d",
+  NF_FUZZ_CHECK((out.merged == ErrorCode::kOk) == (merges && is_valid), "merge: %d",
                 static_cast<int>(out.merged));
   if (out.merged != ErrorCode::kOk) return;
   const Status status = codec.decode(c.slice, {5, contributions}, out.sum_of_both, to);
@@ -69,10 +68,10 @@ Outcome run(const Codec& codec, const Case& c) {
           .code();
   NF_FUZZ_CHECK(added == out.decoded, "decode_add disagrees with decode");
   if (out.decoded != ErrorCode::kOk) {
-    NF_FUZZ_CHECK(out.values == Bytes(size, kFill), "touched by a decode that failed");
-    NF_FUZZ_CHECK(out.sum == Bytes(size, kFill), "touched by a decode_add that failed");
+    NF_FUZZ_CHECK(out.values == Bytes(size, kFill), "modified by a failed decode");
+    NF_FUZZ_CHECK(out.sum == Bytes(size, kFill), "modified by a failed decode_add");
   }
-  // Sizes may be asked only of what decoded; then there is room for one more rank or there is not.
+  // encoded_size() requires a valid message. The hop fails if all ranks have contributed already.
   out.hop.assign(
       out.decoded == ErrorCode::kOk ? codec.encoded_size(c.slice, c.origin.contributions + 1) : 64,
       kFill);
@@ -83,7 +82,8 @@ Outcome run(const Codec& codec, const Case& c) {
                                       {5, c.origin.contributions + 1}, out.hop)
                    .code();
   if (out.hopped != ErrorCode::kOk) {
-    NF_FUZZ_CHECK(out.hop == Bytes(out.hop.size(), kFill), "touched by a hop that failed");
+    NF_FUZZ_CHECK(out.hop == Bytes(out.hop.size(), kFill),
+                  "modified by a failed decode_add_encode");
   }
   merge(codec, c, out);
   return out;
@@ -106,7 +106,7 @@ void check(const Forms& forms, const Case& c) {
   }
 }
 
-// The first bytes of an input, in this order; make_corpus.cc writes them.
+// Reads the fields of an input in this order. make_corpus.cc writes them.
 void fuzz(Input input) {
   const auto codecs = all_forms();
   const Forms& forms = codecs[input.number<std::uint8_t>() % codecs.size()];
@@ -114,7 +114,7 @@ void fuzz(Input input) {
   const auto flags = input.number<std::uint8_t>();
   Case c;
   c.type = static_cast<DataType>(flags % 3);
-  c.slice.count = input.number<std::uint16_t>() % (kMostValues + 1);
+  c.slice.count = input.number<std::uint16_t>() % (kMaxValues + 1);
   c.slice.first = input.number<std::uint8_t>() % 4 * codec.granule();
   c.slice.ranks = input.number<std::uint16_t>();
   c.origin.contributions = input.number<std::uint16_t>();
@@ -133,8 +133,8 @@ void fuzz(Input input) {
   }
   c.slice.widths = widths;
 
-  // Mostly messages of the right size: the wrong ones are refused early. Where the widths are not
-  // known to be sound the size cannot be asked for.
+  // Most messages have the right size, since others are rejected early. encoded_size() requires
+  // valid widths.
   const auto message_of = [&](Origin origin) {
     const bool known =
         (flags & 0x80) == 0 && origin.contributions > 0 && origin.contributions <= c.slice.ranks;

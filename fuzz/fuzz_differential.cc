@@ -1,5 +1,5 @@
-// Every codec on arbitrary bit patterns: all ISAs write the bytes of the scalar form and decode to
-// its bits, and where messages merge a hop is a merge.
+// Every codec on arbitrary bit patterns: all ISAs write the same bytes as the scalar form and
+// decode to the same bits. If the codec can merge messages, a hop equals a merge.
 #include <string>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kMostValues = 600;
+constexpr std::size_t kMaxValues = 600;
 
 struct Case {
   DataType type = DataType::kFloat32;
@@ -21,7 +21,7 @@ struct Case {
   std::uint32_t encoder = 0;
   Bytes first;  // the values of two ranks
   Bytes second;
-  std::vector<std::uint8_t> widths;  // those of choose_widths() where there are none
+  std::vector<std::uint8_t> widths;  // if empty, choose_widths() sets them
 
   ConstValues values(const Bytes& bytes) const { return {bytes.data(), count, type}; }
 };
@@ -31,7 +31,7 @@ struct Outcome {
   Bytes combined;
   Bytes message;
   Bytes hop;
-  Bytes merged;  // none where messages do not merge
+  Bytes merged;  // empty if messages do not merge
   Bytes decoded;
   Bytes added;
   Bytes sum;
@@ -83,12 +83,12 @@ Outcome run(const Codec& codec, Case& c) {
   must(codec.encode(slice, other_one, c.values(c.second), other_message), codec);
   must(codec.merge(slice, one, out.message, other_one, other_message, two.encoder, out.merged),
        codec);
-  NF_FUZZ_CHECK(out.merged == out.hop, "%s: a hop is not a merge",
+  NF_FUZZ_CHECK(out.merged == out.hop, "%s: a hop differs from a merge",
                 codec.spec().to_string().c_str());
   if (codec.kind() == CodecKind::kCounting) {
     Bytes swapped(out.merged.size());
     must(codec.merge(slice, other_one, other_message, one, out.message, c.encoder, swapped), codec);
-    NF_FUZZ_CHECK(swapped == out.merged, "%s: the order of a merge matters",
+    NF_FUZZ_CHECK(swapped == out.merged, "%s: the result depends on the order of a merge",
                   codec.spec().to_string().c_str());
   }
   return out;
@@ -112,7 +112,7 @@ void check(const Forms& forms, Case c) {
   }
 }
 
-// `given` from `start`, again and again until there are `size` bytes.
+// `given` from `start`, repeated up to `size` bytes.
 Bytes repeated(const Bytes& given, std::size_t start, std::size_t size) {
   Bytes out(size);
   for (std::size_t at = 0; at < size;) {
@@ -124,16 +124,15 @@ Bytes repeated(const Bytes& given, std::size_t start, std::size_t size) {
   return out;
 }
 
-// The input's values, again and again where there are too few, so that short inputs fill whole
-// blocks.
+// Repeats the values of the input, so that short inputs fill whole blocks.
 void fuzz(Input input) {
   const auto codecs = all_forms();
   const Forms& forms = codecs[input.number<std::uint8_t>() % codecs.size()];
   Case c;
   const auto flags = input.number<std::uint8_t>();
   c.type = static_cast<DataType>(flags % 3);
-  c.ranks = (flags & 0x40) != 0 ? 3 : 2;  // so that the sum of two is the last one, or not
-  c.count = input.number<std::uint16_t>() % (kMostValues + 1);
+  c.ranks = (flags & 0x40) != 0 ? 3 : 2;  // the sum of two ranks is final, or not
+  c.count = input.number<std::uint16_t>() % (kMaxValues + 1);
   c.encoder = input.number<std::uint8_t>();
   const std::size_t skew = input.number<std::uint8_t>();
   const std::size_t size = c.count * size_of(c.type);

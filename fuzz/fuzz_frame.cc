@@ -1,4 +1,4 @@
-// Frames: arbitrary bytes never open by accident, and what was written opens unless it was damaged.
+// Frames: arbitrary bytes never open by accident, and a written frame opens unless it is damaged.
 #include <cstring>
 
 #include "check.h"
@@ -10,11 +10,11 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Whatever opens is exactly what write_frame_header() makes of its parts.
+// A frame that opens equals the output of write_frame_header() for its fields.
 void open_anything(const Bytes& frame) {
   const Expected<FrameHeader> header = read_frame_header(frame);
   if (!header) {
-    NF_FUZZ_CHECK(!header.status().message().empty(), "no reason given");
+    NF_FUZZ_CHECK(!header.status().message().empty(), "no reason");
     NF_FUZZ_CHECK(!open_frame(frame, 0, 0), "opens without a header");
     return;
   }
@@ -24,7 +24,8 @@ void open_anything(const Bytes& frame) {
   NF_FUZZ_CHECK(payload->size() + kFrameHeaderBytes == frame.size(), "%zu bytes", frame.size());
   Bytes again(kFrameHeaderBytes);
   write_frame_header(*header, *payload, std::span<std::byte, kFrameHeaderBytes>(again));
-  NF_FUZZ_CHECK(std::memcmp(again.data(), frame.data(), kFrameHeaderBytes) == 0, "another header");
+  NF_FUZZ_CHECK(std::memcmp(again.data(), frame.data(), kFrameHeaderBytes) == 0,
+                "different header");
   NF_FUZZ_CHECK(!open_frame(frame, header->codec + 1, header->epoch), "opens for another codec");
   NF_FUZZ_CHECK(!open_frame(frame, header->codec, header->epoch + 1), "opens for another epoch");
 }
@@ -38,7 +39,7 @@ void damage_one(Input input) {
   Bytes frame(kFrameHeaderBytes);
   write_frame_header(header, payload, std::span<std::byte, kFrameHeaderBytes>(frame));
   frame.insert(frame.end(), payload.begin(), payload.end());
-  NF_FUZZ_CHECK(open_frame(frame, header.codec, header.epoch), "refuses what was written");
+  NF_FUZZ_CHECK(open_frame(frame, header.codec, header.epoch), "rejects a valid frame");
   frame[bit / 8 % frame.size()] ^= static_cast<std::byte>(1u << bit % 8);
   NF_FUZZ_CHECK(!open_frame(frame, header.codec, header.epoch), "opens with bit %d flipped", bit);
 }

@@ -1,5 +1,5 @@
-// Profiles from anyone: any text is refused with a reason that can be shown, or has one text that
-// reads back, and binds to a model or says why not.
+// Profiles from untrusted sources: any text is rejected with a printable reason, or has one
+// canonical text that parses back. A valid profile binds to a model or is rejected with a reason.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,24 +11,24 @@
 namespace nf::fuzz {
 namespace {
 
-// Shown in a terminal and raised as a Python exception: one line of UTF-8.
+// Messages are shown in terminals and raised as Python exceptions: one line of UTF-8.
 void check_message(const Status& status) {
   const std::string& message = status.message();
   NF_FUZZ_CHECK(status.code() == ErrorCode::kBadConfig, "%d", static_cast<int>(status.code()));
   NF_FUZZ_CHECK(!message.empty() && message.size() < 2000, "%zu bytes", message.size());
-  int missing = 0;  // bytes of the character
+  int missing = 0;  // bytes of the current character
   for (const char c : message) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool is_rest = (byte & 0xc0) == 0x80;
+    const bool is_continuation = (byte & 0xc0) == 0x80;
     NF_FUZZ_CHECK(byte >= 0x20 && byte != 0x7f, "a control character: %s", message.c_str());
-    NF_FUZZ_CHECK(is_rest == (missing > 0), "no UTF-8: %s", message.c_str());
-    if (is_rest) {
+    NF_FUZZ_CHECK(is_continuation == (missing > 0), "not UTF-8: %s", message.c_str());
+    if (is_continuation) {
       --missing;
     } else {
       missing = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : byte >= 0xc0 ? 1 : 0;
     }
   }
-  NF_FUZZ_CHECK(missing == 0, "no UTF-8: %s", message.c_str());
+  NF_FUZZ_CHECK(missing == 0, "not UTF-8: %s", message.c_str());
 }
 
 void parse(std::string_view text) {
@@ -38,7 +38,7 @@ void parse(std::string_view text) {
   const std::string printed = profile->print();
   const Expected<Profile> again = Profile::parse(printed);
   NF_FUZZ_CHECK(again, "%s: %s", to_string(again.status()).c_str(), printed.c_str());
-  NF_FUZZ_CHECK(*again == *profile, "reads back as another: %s", printed.c_str());
+  NF_FUZZ_CHECK(*again == *profile, "parses back differently: %s", printed.c_str());
   NF_FUZZ_CHECK(again->print() == printed, "has two texts: %s", printed.c_str());
 
   const Expected<Binding> binding = Binding::make(*profile, {{"layer.weight", "Conv2d", 4096, 64},

@@ -1,4 +1,4 @@
-// What a fuzzer's input says, read from the front; past its end everything is zero.
+// Reads a fuzzer's input from the front. Past its end everything is zero.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Input {
     return value;
   }
 
-  // In memory of its own, so that a read past its end is seen.
+  // A separate allocation, so that the sanitizer detects reads past its end.
   std::vector<std::byte> bytes(std::size_t size) {
     std::vector<std::byte> out(size);
     const std::size_t held = std::min(size, rest_.size());

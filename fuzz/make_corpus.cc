@@ -1,5 +1,5 @@
-// make_corpus FOLDER: writes the seeds of every fuzzer, inputs that reach far into the code. What
-// they mean is at the end of each fuzz_*.cc.
+// make_corpus FOLDER: writes the seeds of the fuzzers: valid inputs that reach deep into the code.
+// The functions at the end of each fuzz_*.cc define their layout.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -54,7 +54,7 @@ std::string file_name(std::string spelling) {
   return spelling;
 }
 
-// Two sound messages of every codec.
+// Two valid messages per codec.
 void write_decode_seeds(const std::filesystem::path& folder) {
   constexpr std::uint16_t kCount = 290;
   const std::vector<float> values = values_of(kCount);
@@ -88,7 +88,7 @@ void write_decode_seeds(const std::filesystem::path& folder) {
   }
 }
 
-// Values of several kinds for every codec.
+// Values of several kinds per codec.
 void write_differential_seeds(const std::filesystem::path& folder) {
   const auto codecs = all_forms();
   for (std::size_t index = 0; index < codecs.size(); ++index) {
