@@ -1,6 +1,6 @@
-"""What attach() makes of a DistributedDataParallel object: the same object, of a class derived from its
-own, as FSDP2's fully_shard() does it. Copies and pickles are of the class before, without a session: the
-reducer that a copy builds has no hook of ours.
+"""The class of an attached DistributedDataParallel object. attach() changes the class of the object to one
+derived from its own, as FSDP2's fully_shard() does. Copies and pickles have the original class and no
+session, since the reducer of a copy does not have our hook.
 """
 
 import copyreg
@@ -15,7 +15,7 @@ from neuron_fabric.session import Session
 
 
 def mark_attached(ddp: DistributedDataParallel, session: Session | None) -> None:
-    """Rejects what a fabric cannot follow. `session` lives as long as the model."""
+    """Changes the class of `ddp` to one that rejects unsupported calls. The model keeps `session` alive."""
     if not isinstance(ddp, _Attached):
         ddp.__class__ = _attached_class(type(ddp))
         ddp._neuron_fabric_hooks = set()

@@ -3,7 +3,7 @@
     state = nf.HookState(module, route="waterfill:4")
     ddp_model.register_comm_hook(state, nf.hook)
 
-It sums as attach() does, at the price of a call into Python for every bucket.
+It reduces gradients as attach() does, with the overhead of one call into Python per bucket.
 """
 
 import weakref
@@ -21,12 +21,12 @@ from neuron_fabric.settings import Settings
 
 
 class HookState:
-    """Takes the options of attach() except `scaler`: a hook does not see the forward pass, so call
-    fabric.set_loss_scale() before each backward if there is a GradScaler. Begins with the first bucket, on
-    all ranks at the same time.
+    """The state of nf.hook. Takes the settings of attach() except `scaler`: a hook does not see the forward
+    pass, so call fabric.set_loss_scale() before each backward if there is a GradScaler. The session
+    opens with the first bucket, on all ranks at the same time.
 
-    One state serves one model: a bucket of another one is rejected before anything is sent. `module` may
-    be the DistributedDataParallel object or the module inside it.
+    One state serves one model: a bucket of another model is rejected before any communication. `module`
+    may be the DistributedDataParallel object or the module inside it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class HookState:
         profile: object = None,
         *,
         process_group: dist.ProcessGroup | None = None,
-        **options: object,
+        **options: object,  # of neuron_fabric.settings
     ) -> None:
         if "scaler" in options:
             raise TypeError("nf.HookState takes no scaler: call "
@@ -45,7 +45,7 @@ class HookState:
         self.process_group = process_group
         self.settings = Settings(profile=profile, **options)
         self._session: Session | None = None
-        self._parameters: ModelParameters | None = None  # once it has begun
+        self._parameters: ModelParameters | None = None  # set when the session opens
         self._reduced: list[tuple[torch.Tensor, bool]] | None = None  # once the wrapper is known
         self._known: set[int] = set()  # identities of the module's parameters
         if wrapper is not None:
@@ -54,7 +54,7 @@ class HookState:
             self._finder = module.register_forward_pre_hook(_FindWrapper(weakref.ref(self)))
 
     def session(self) -> Session | None:
-        """None if NF_MODE is off. Collective when it is first called."""
+        """The session; None if NF_MODE is off. The first call is collective."""
         if self._parameters is None:
             self._session, self._parameters = open_session(
                 self.module, self.process_group, lambda: self.settings, self.settings.timeout,
@@ -64,24 +64,24 @@ class HookState:
 
     @property
     def fabric(self) -> Fabric:
-        """What attach() would have returned. Collective when it is first used."""
+        """The Fabric that attach() would return. The first use is collective."""
         session = self.session()
         assert self._parameters is not None
         return Fabric(session, self._parameters)
 
     def find_wrapper(self, ddp: DistributedDataParallel | None) -> None:
-        """Called in the forward pass of the module; `ddp` is the model that runs it, if any."""
+        """Called in the forward pass of the module. `ddp` is the DDP model that runs it, if any."""
         if ddp is not None and any(state is self for _, state in ddp._comm_hooks):
             self._take_wrapper(ddp)
             self._finder.remove()
 
     def _take_wrapper(self, ddp: DistributedDataParallel) -> None:
-        # Not in the backward pass, in which the reducer holds its lock.
+        # Never called in the backward pass, during which the reducer holds its lock.
         self._reduced = _C.reducer_parameters(ddp.reducer)
         mark_attached(ddp, None)
 
     def check_bucket(self, bucket: dist.GradBucket) -> None:
-        """Raises if it holds a parameter of another model."""
+        """Raises RuntimeError if the bucket has a parameter of another model."""
         parameters = bucket.parameters()
         if all(id(parameter) in self._known for parameter in parameters):
             return
@@ -90,12 +90,13 @@ class HookState:
             if id(parameter) not in self._known:
                 raise RuntimeError(
                     f"this nf.HookState was made for a {type(self.module).__name__} without the parameter of "
-                    f"shape {tuple(parameter.shape)} in bucket {bucket.index()}: make one state per model, of "
-                    "the module inside its DistributedDataParallel")
+                    f"shape {tuple(parameter.shape)} in bucket {bucket.index()}: make one state per model, "
+                    "from the module inside its DistributedDataParallel")
 
 
 class _FindWrapper:
-    """A forward pre-hook. It does not keep the state alive; copies and pickles of it do nothing."""
+    """A forward pre-hook that finds the DDP model around a module. It does not keep the state alive. Its
+    copies and pickles are no-ops."""
 
     def __init__(self, state: "weakref.ref[HookState] | None" = None) -> None:
         self._state = state
@@ -117,5 +118,5 @@ def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torc
         tensor = bucket.buffer().div_(dist.get_world_size(group))
         future = dist.all_reduce(tensor, group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
-    # DDP wants a value made in Python.
+    # DDP expects a value made in Python.
     return session.runtime.run(bucket).then(lambda done: done.value())

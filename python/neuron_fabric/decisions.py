@@ -1,4 +1,4 @@
-"""What measured times decide, kept in a file, so that another run decides the same (docs/runtime.md)."""
+"""The decisions that depend on measured times, in a file that another run can replay (docs/runtime.md)."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "neuron_fabric.decisions"
 VERSION = 1
-MOST_BYTES = 16 << 20  # of a file
+MAX_FILE_BYTES = 16 << 20
 _KEYS = {"format", "version", "binding", "regions", "changes"}
 _CHANGE_KEYS = {"from_step", "useful", "over_capacity"}
 
@@ -26,7 +26,7 @@ Change = tuple[int, list[str], bool]  # from_step, useful, over_capacity
 
 @dataclass(frozen=True)
 class Owner:
-    """What decisions belong to: the regions of a profile, and the hash of how it fits a model."""
+    """The profile and model of decisions: the profile's regions, and the hash of its binding."""
 
     hash: str
     regions: list[str]
@@ -37,7 +37,7 @@ class Owner:
 
 
 class Recorder(Reader):
-    """Writes the file of a run: whole, after its first step and whenever something has changed."""
+    """Writes the file of a run: the whole file, after the first step and after each change."""
 
     def __init__(self, path: str | os.PathLike, owner: Owner) -> None:
         """Raises ValueError if the file cannot be written."""
@@ -51,7 +51,7 @@ class Recorder(Reader):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(self._path) as part:
                 part.touch()
-            self._path.unlink()  # a job without a step has recorded nothing
+            self._path.unlink()  # a job without a step must not leave a file
         except OSError as error:
             raise ValueError(f"cannot write the decisions {path}: {error.strerror}") from error
 
@@ -68,9 +68,9 @@ class Recorder(Reader):
             return
         changes = ",".join(f"\n  {change}" for change in self._changes)
         text = f'{json.dumps(self._head)[:-1]}, "changes": [{changes}]}}\n'
-        if len(text) > MOST_BYTES:
-            raise ValueError(f"the decisions {self._path} exceed {MOST_BYTES >> 20} MiB: the file "
-                             "lacks the latest and does not reproduce this run")
+        if len(text) > MAX_FILE_BYTES:
+            raise ValueError(f"the decisions {self._path} exceed {MAX_FILE_BYTES >> 20} MiB: the file "
+                             "lacks the latest decisions and does not reproduce this run")
         write_whole(self._path, text)
         self._is_written = True
 
@@ -80,15 +80,15 @@ def load(path: Path, owner: Owner) -> list[Change]:
     another profile or model."""
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ValueError(f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
         return _parse(data, owner)
     except OSError as error:
         raise ValueError(f"cannot read the decisions {path}: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError(f"the decisions {path} cannot be replayed: {error}; name another file, or "
-                         "remove this one to record anew") from error
+        raise ValueError(f"the decisions {path} cannot be replayed: {error}; use another file, or "
+                         "remove this one to record again") from error
 
 
 def _parse(data: bytes, owner: Owner) -> list[Change]:
@@ -151,8 +151,8 @@ def _short(value: object) -> str:
 
 def recorded_decisions(group: dist.ProcessGroup, path: str | os.PathLike | None, owner: Owner, *,
                        deterministic: bool) -> list[Change] | None:
-    """What to replay, the same on all ranks; None if measured times decide. All ranks call it at the
-    same time. Rank 0 alone reads the file; if that fails, it raises on all ranks."""
+    """The decisions to replay, the same on all ranks; None if measured times decide. All ranks call it
+    at the same time. Only rank 0 reads the file; if that fails, all ranks raise."""
     if path is None:
         return [] if deterministic else None
 
@@ -166,7 +166,7 @@ def recorded_decisions(group: dist.ProcessGroup, path: str | os.PathLike | None,
             return changes
         if deterministic:
             raise ValueError(f"deterministic=True replays the decisions {file}, which does not exist: "
-                             "record them in a run without it, or leave decisions= out")
+                             "record them in a run without it, or omit decisions=")
         return None
 
     return broadcast_from_rank_0(group, run_on_all_ranks(group, read))

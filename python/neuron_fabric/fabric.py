@@ -1,4 +1,4 @@
-"""What nf.attach() returns: the run as its user sees it."""
+"""Fabric: the object that nf.attach() returns."""
 
 import logging
 import math
@@ -22,9 +22,9 @@ _MEMORY_KEYS = {"route", "parameter", "what", "rows", "values"}
 
 
 class Fabric:
-    """Watches and steers how one model's gradients travel. Made by nf.attach().
+    """Controls and reports the gradient communication of one model. Made by nf.attach().
 
-    A context manager: `with nf.attach(model) as fabric:` closes it at the end.
+    It is a context manager: `with nf.attach(model) as fabric:` closes it at the end.
     """
 
     def __init__(self, session: Session | None, parameters: ModelParameters) -> None:
@@ -46,7 +46,7 @@ class Fabric:
 
     @property
     def step(self) -> int:
-        """The step that begins next; 0 where NF_MODE is off."""
+        """The number of the next step; 0 if NF_MODE is off."""
         return self._session.runtime.step if self._session else 0
 
     @property
@@ -55,36 +55,37 @@ class Fabric:
 
     @property
     def place(self) -> str:
-        """Where gradients are summed: "host", "cuda", or "none" where NF_MODE is off."""
+        """Where gradients are reduced: "host", "cuda", or "none" if NF_MODE is off."""
         return self._session.runtime.place if self._session else "none"
 
     @property
     def held_bytes(self) -> int:
-        """Device memory that the runtime holds beside the gradients, at its highest."""
+        """Peak device memory of the runtime, without the gradients."""
         return self._session.runtime.held_bytes if self._session else 0
 
     def observe(self, loss: torch.Tensor | float) -> None:
-        """This rank's loss of the step. A jump of the mean over ranks makes regions fall back."""
+        """Reports this rank's loss of the step. If the mean over ranks jumps, regions fall back to dense."""
         if self._session:
             value = loss.detach().float().mean().item() if torch.is_tensor(loss) else float(loss)
             self._session.runtime.observe_loss(value)
 
     def set_loss_scale(self, scale: float) -> None:
-        """What the gradients are multiplied by; attach(scaler=...) does it by itself."""
+        """Sets the factor of the gradients. With attach(scaler=...), it is set automatically."""
         if not (math.isfinite(scale) and scale > 0):
-            raise ValueError(f"a loss scale is a positive number, not {scale!r}")
+            raise ValueError(f"a loss scale must be a positive number, not {scale!r}")
         if self._session:
             self._session.runtime.set_loss_scale(scale)
 
     def report_capacity_breach(self) -> None:
-        """A reducer outside the ranks has refused this rank's work: all ranks fall back."""
+        """Reports that an external reducer has rejected this rank's work: all ranks fall back to dense."""
         if self._session:
             self._session.runtime.report_capacity_breach()
 
     def should_step(self) -> bool:
         """Whether the gradients of the last step are finite; the same on every rank."""
         known = self._session.runtime.should_step() if self._session else None
-        # The core sees what has a route. The rest is the same on every rank, too: DDP has reduced it.
+        # The core sees only parameters with a route. DDP has reduced the others, so they are the same on
+        # every rank, too.
         unseen = [one.tensor for one in self._parameters.unrouted]
         if known is None:
             unseen += self._parameters.tensors
@@ -92,7 +93,7 @@ class Fabric:
             [tensor.grad for tensor in unseen if tensor.grad is not None])
 
     def summary(self) -> Summary:
-        """What has happened so far on this rank; print it, or take its to_dict()."""
+        """The summary of the run so far on this rank, to print, or to convert with to_dict()."""
         if not self._session:
             return Summary(mode="off", notes=[note for note in [self._parameters.unrouted_text()] if note])
         self._session.runtime.drain()
@@ -100,23 +101,23 @@ class Fabric:
         return self._session.summary_reader.summary()
 
     def describe(self) -> str:
-        """One line per parameter: its region, the profile's route, the route in use and why, its size."""
+        """One line per parameter: region, route of the profile, route in use with the reason, size."""
         return self.summary().describe()
 
     def detach(self) -> None:
-        """Back to plain all-reduce, for good. Every rank calls it after the same step."""
+        """Returns to plain all-reduce, permanently. Every rank calls it after the same step."""
         if self._session:
             agree(self._session.own_group, {"the step at which detach() was called": self.step})
             self._session.runtime.detach()
 
     def close(self) -> None:
-        """Ends telemetry and threads, at the end of training. Gradients cannot be summed after."""
+        """Ends telemetry and threads, after training. Gradients cannot be reduced afterwards."""
         if self._session:
             self._session.close()
 
     def state_dict(self) -> dict[str, object]:
-        """This rank's share of what a checkpoint needs: every rank saves its own."""
-        # Accelerate asks every rank and saves what the main process answers.
+        """The state of this rank for a checkpoint. Every rank saves its own state."""
+        # Accelerate calls this on every rank but saves only the state of the main process.
         if sys._getframe(1).f_globals.get("__name__") == "accelerate.checkpointing":
             raise RuntimeError(
                 "accelerator.register_for_checkpointing(fabric) saves the state of the main process "
@@ -143,34 +144,34 @@ class Fabric:
         }
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Goes on where state_dict() was taken, before the first step. Of a job with another number
-        of ranks, decisions and running statistics carry over; what error feedback kept on each rank
-        does not, and a warning says so."""
+        """Restores the state that state_dict() returned, before the first step. If the number of ranks
+        has changed, decisions and running statistics are kept, error feedback is reset, and a warning is
+        issued."""
         _check_state(state)
         if not self._session or state.get("off"):
             return
         session = self._session
         if self.step > 0:
             raise RuntimeError(
-                f"the fabric has already seen {self.step} steps; load the state into a new one, "
-                "attached to a fresh DistributedDataParallel"
+                f"the fabric has already run {self.step} steps; load the state into a new one, "
+                "attached to a new DistributedDataParallel"
             )
         if state["profile"] != session.profile.text:
             raise ValueError(
-                "the state was saved with another profile; attach with that one, or do not load it"
+                "the state was saved with another profile; attach with that profile, or do not load it"
             )
         _check_memory(state["memory"], session.parameters)
         is_same_size = state["ranks"] == session.ranks
         if is_same_size and state["rank"] != session.rank:
             raise ValueError(
-                f"rank {session.rank} was given the state of rank {state['rank']}; every rank saves "
+                f"rank {session.rank} received the state of rank {state['rank']}; every rank saves "
                 "and loads its own"
             )
         session.runtime.load_state(state["state"])
         if not is_same_size:
             self._warn(
-                f"the state is of {state['ranks']} ranks and this job has {session.ranks}: what "
-                f"error feedback kept of {len(state['memory'])} tensors is reset"
+                f"the state is from {state['ranks']} ranks and this job has {session.ranks}: the error "
+                f"feedback of {len(state['memory'])} tensors is reset"
             )
             return
         session.runtime.load_memory(
@@ -188,32 +189,32 @@ class Fabric:
 
 def _check_state(state: object) -> None:
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
-        raise ValueError("this is no state of a fabric: it was not made by state_dict()")
+        raise ValueError("not a Fabric state_dict")
     if state.get("version") != _VERSION:
         raise ValueError(
-            f"the state is of version {state.get('version')}, this build reads version {_VERSION}"
+            f"the state has version {state.get('version')}, this build reads version {_VERSION}"
         )
     if not state.get("off") and (missing := _KEYS - state.keys()):
-        raise ValueError(f"the state has lost its {', '.join(sorted(missing))}: save it whole")
+        raise ValueError(f"the state has no {', '.join(sorted(missing))}: save all of it")
 
 
 def _check_memory(memory: list[dict[str, object]], parameters: ModelParameters) -> None:
-    """Raises where it is of another model."""
+    """Raises ValueError if it belongs to another model."""
     sizes = {
         name: tensor.numel()
         for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
     }
     for item in memory:
         if missing := _MEMORY_KEYS - item.keys():
-            raise ValueError(f"the state's memory has lost its {', '.join(sorted(missing))}")
+            raise ValueError(f"the memory of the state has no {', '.join(sorted(missing))}")
         name, values = item["parameter"], item["values"]
         if name not in sizes:
             raise ValueError(
-                f"the state is of another model: it remembers {name}, which this one does not have"
+                f"the state is from another model: it contains {name}, which this model does not have"
             )
-        # Of powersgd, the basis is smaller.
+        # The basis of powersgd is smaller than the parameter.
         if item["what"] != "basis" and values.numel() != sizes[name]:
             raise ValueError(
-                f"the state is of another model: it remembers {values.numel()} values of {name}, "
-                f"which has {sizes[name]} here"
+                f"the state is from another model: it contains {values.numel()} values of {name}, "
+                f"which has {sizes[name]} in this model"
             )

@@ -1,4 +1,4 @@
-"""The parameters of a model: their names, the types of the modules that own them, and themselves."""
+"""The parameters of a model: names, tensors, and the types of the modules that own them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-# What wrappers put in front of a parameter's name.
+# Prefixes that wrappers add to a parameter's name.
 _PREFIXES = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 
 _ROUTED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -15,7 +15,7 @@ _SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """Parameters that have a route. `unrouted` are those that DDP reduces and no route takes."""
+    """The parameters that have a route. `unrouted` are the others that DDP reduces."""
 
     names: list[str]
     module_types: list[str]
@@ -23,18 +23,18 @@ class ModelParameters:
     unrouted: "list[Unrouted]" = field(default_factory=list)
 
     def unrouted_text(self) -> str:
-        """What to tell of them; empty if there are none."""
+        """The unrouted parameters in words; empty if there are none."""
         if not self.unrouted:
             return ""
         shown = ", ".join(f"{one.name} ({one.why})" for one in self.unrouted[:_SHOWN_NAMES])
         more = len(self.unrouted) - _SHOWN_NAMES
-        return (f"sent as DDP sends them: {shown}{f' and {more} more' if more > 0 else ''}; only float32, "
+        return (f"reduced as in plain DDP: {shown}{f' and {more} more' if more > 0 else ''}; only float32, "
                 "bfloat16 and float16 have low-bit routes")
 
 
 @dataclass(frozen=True)
 class Unrouted:
-    """A parameter whose gradients travel as DDP sends them, and why."""
+    """A parameter whose gradients are reduced as in plain DDP, and the reason."""
 
     name: str
     tensor: torch.Tensor
@@ -42,7 +42,7 @@ class Unrouted:
 
 
 def plain_name(name: str) -> str:
-    """The name that the parameter has in the model as the user wrote it."""
+    """The name of the parameter in the user's model, without the prefixes of wrappers."""
     for prefix in _PREFIXES:
         name = name.replace(prefix, "") if prefix != "module." else name.removeprefix(prefix)
     return name
@@ -51,10 +51,10 @@ def plain_name(name: str) -> str:
 def parameters_of(
     module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None = None
 ) -> ModelParameters:
-    """Those that get a gradient, in the order of the model.
+    """The parameters that have a gradient, in the order of the model.
 
-    reduced: what DDP's reducer reduces, each with whether it expects sparse gradients
-        (_C.reducer_parameters()); without it, all parameters that require a gradient.
+    reduced: the tensors of DDP's reducer, each with whether it expects sparse gradients
+        (_C.reducer_parameters()). None: all parameters that require a gradient.
     """
     expects_sparse = {id(tensor): is_sparse for tensor, is_sparse in reduced or ()}
     named = [(name, tensor) for name, tensor in module.named_parameters()

@@ -1,4 +1,4 @@
-"""What runs behind a session and has to end, once: its runtime in the core and its telemetry."""
+"""The threads of a session, which must end exactly once: its runtime in the core and its telemetry."""
 
 import atexit
 import json
@@ -18,8 +18,8 @@ _running: "set[Running]" = set()
 
 @atexit.register
 def _close_all() -> None:
-    """Threads that wait for peers must end before the interpreter does, and so must those that close
-    models which were dropped: a thread that comes back from the core then aborts the process."""
+    """Ends the threads that wait for peers, and those that close garbage-collected models, before the
+    interpreter exits: a thread that returns from the core after that aborts the process."""
     for running in list(_running):
         running.close()
     for thread in threading.enumerate():
@@ -28,10 +28,12 @@ def _close_all() -> None:
 
 
 class Running:
-    """Its threads hold it until it is closed, so it holds nothing of the session: that goes with the
-    model, and then this is closed.
+    """The runtime and the telemetry of one session.
 
-    about: what only PyTorch knows of the job, for its first record.
+    Its threads keep it alive until it is closed. It must not reference the session, which is collected
+    with the model and then closes this object.
+
+    about: fields that only PyTorch has, for the first record.
     """
 
     def __init__(self, runtime: _C.Runtime, readers: Iterable[Reader],
@@ -44,7 +46,8 @@ class Running:
         self.telemetry = Telemetry(self._records, readers)
         _running.add(self)
 
-    def tell(self, record: dict[str, object]) -> None:
+    def write(self, record: dict[str, object]) -> None:
+        """Adds a record to the telemetry."""
         self._notices.append(json.dumps(record | {"time": time.time()}))
 
     def _records(self) -> list[str]:
@@ -57,25 +60,25 @@ class Running:
         return records
 
     def close(self) -> None:
-        """Waits for whoever is closing it already."""
+        """If another thread is closing it, waits for that thread."""
         with self._closing:
             self._close()
 
     def leave(self) -> None:
-        """Closes it soon, in a thread of its own. Can be called by a garbage collection.
+        """Closes it in a separate thread. May be called during garbage collection.
 
-        On a device it goes on to the end of the process: communicators there wait for those of other
-        ranks when they go, and ranks do not collect garbage at the same time.
+        On a device it stays open until the process exits: destroying a communicator waits for the other
+        ranks, and ranks do not collect garbage at the same time.
         """
         if self.runtime.place == "host":
             self.telemetry.leave(self._close_unless_closing)
 
     def _close_unless_closing(self) -> None:
-        if self._closing.acquire(blocking=False):  # whoever is closing it waits for this thread
+        if self._closing.acquire(blocking=False):  # otherwise the closing thread waits for this one
             try:
                 self._close()
-            except Exception as error:  # noqa: BLE001  nobody is there to be told
-                logger.warning("neuron_fabric: a model that was dropped: %s", error)
+            except Exception as error:  # noqa: BLE001  no caller could catch it
+                logger.warning("neuron_fabric: closing a garbage-collected model failed: %s", error)
             finally:
                 self._closing.release()
 
@@ -85,8 +88,8 @@ class Running:
         self._is_closed = True
         try:
             self.runtime.drain()
-            self.tell({"event": "detach", "step": self.runtime.step})
+            self.write({"event": "detach", "step": self.runtime.step})
             self.telemetry.close()
             self.runtime.close()
         finally:
-            _running.discard(self)  # from here on, the end of the process does not wait for it
+            _running.discard(self)  # from now on, exit does not wait for it

@@ -1,4 +1,4 @@
-"""What is behind an attached model: its process group, its runtime in the core, its telemetry."""
+"""The session of an attached model: its process group, its runtime in the core, its telemetry."""
 
 import logging
 import uuid
@@ -14,9 +14,9 @@ from neuron_fabric import _C
 from neuron_fabric.decisions import Owner, Recorder, recorded_decisions
 from neuron_fabric.model import ModelParameters, check_devices, parameters_of
 from neuron_fabric.profile import Profile, resolve
-from neuron_fabric.ranks.hosts import ranks_per_host, host_id
+from neuron_fabric.ranks.hosts import host_id, ranks_per_host
 from neuron_fabric.ranks.own_group import own_group
-from neuron_fabric.ranks.rendezvous import agree, gather_all, broadcast_from_rank_0, run_on_all_ranks
+from neuron_fabric.ranks.rendezvous import agree, broadcast_from_rank_0, gather_all, run_on_all_ranks
 from neuron_fabric.running import Running
 from neuron_fabric.settings import Settings, is_timeout, mode
 from neuron_fabric.summary import SummaryReader
@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 
 
 class Session:
-    """Made by open_session(), on all ranks at the same time. Raises on all of them where one cannot
-    go on. When nobody holds it any more, it closes as by close()."""
+    """Made by open_session(), on all ranks at the same time. If it fails on one rank, all ranks raise.
+    It is closed when it is garbage-collected."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Session:
         self._shared_name = ""
         if settings.reducer == "cxl":
             self._shared_name = broadcast_from_rank_0(self.own_group, f"nf-{uuid.uuid4().hex}")
-            # Before the runtime, in whose making ranks wait for one another.
-            run_on_all_ranks(self.own_group, self._clear_lines)
+            # Before the runtime, whose constructor waits for all ranks.
+            run_on_all_ranks(self.own_group, self._clear_record_lines)
         self.runtime = run_on_all_ranks(self.own_group, self._make_runtime)
         self.summary_reader = SummaryReader()
         try:
@@ -65,8 +65,8 @@ class Session:
             {"torch": torch.__version__, "backend": dist.get_backend(group), "model": prepared.model},
         )
         self.telemetry = self._running.telemetry
-        self._dropped = weakref.finalize(self, self._running.leave)
-        self._dropped.atexit = False  # all that still run are closed then
+        self._finalizer = weakref.finalize(self, self._running.leave)
+        self._finalizer.atexit = False  # Running closes all sessions at exit
         if self.parameters.unrouted:
             self.notice("info", self.parameters.unrouted_text())
         if self.runtime.why_on_host:
@@ -85,22 +85,23 @@ class Session:
         return readers
 
     def _find_group_size(self) -> int:
-        """The same on all ranks; 0 where ranks do not share machines evenly."""
+        """The same on all ranks; 0 if hosts have different numbers of consecutive ranks."""
         if (given := self.settings.group_size) is not None:
             if self.ranks % given != 0:
                 raise ValueError(f"group_size={given} does not divide {self.ranks} ranks")
             return given
         size = ranks_per_host(gather_all(self.own_group, host_id()))
         if size == 0 and self.settings.topology == "hierarchical":
-            raise ValueError("topology='hierarchical' sums inside machines first, and these do not all "
-                             "have as many consecutive ranks; say group_size= where groups are others")
+            raise ValueError("topology='hierarchical' reduces within each host first, but the hosts have "
+                             "different numbers of consecutive ranks; set group_size=")
         return size
 
-    def _clear_lines(self) -> None:
+    def _clear_record_lines(self) -> None:
+        """Empties the file, so that a file that cannot be written fails before the first step."""
         if self.rank == 0 and self.settings.record_lines is not None:
             path = Path(self.settings.record_lines).absolute()
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("")  # where that fails, it does before the first step
+            path.write_text("")
 
     def _make_runtime(self) -> _C.Runtime:
         return _C.Runtime(
@@ -118,18 +119,18 @@ class Session:
         )
 
     def notice(self, level: str, text: str) -> None:
-        self._running.tell({"event": "notice", "level": level, "text": text})
+        self._running.write({"event": "notice", "level": level, "text": text})
 
     def close(self) -> None:
-        self._dropped.detach()
+        self._finalizer.detach()
         self._running.close()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a rank finds out by itself, before the ranks compare it."""
+    """The inputs of a session that each rank prepares, before the ranks compare them."""
 
-    model: str  # its class
+    model: str  # its class name
     parameters: ModelParameters
     profile: Profile
     binding: int  # a hash of how the profile fits the model
@@ -142,12 +143,12 @@ def open_session(
     timeout: object = None,
     reduced: Sequence[tuple[torch.Tensor, bool]] | None = None,
 ) -> tuple[Session | None, ModelParameters]:
-    """The session is None if NF_MODE is off, or no parameter has a route. All ranks call it at the same
-    time. If `check`, which makes the settings, or anything after it fails on one rank, it raises on all
-    of them.
+    """Returns the session and the model's parameters. The session is None if NF_MODE is off, or if no
+    parameter has a route. All ranks call it at the same time. If `check`, which makes the settings, or
+    any later part fails on one rank, all ranks raise.
 
-    timeout: the caller's; `check` validates it.
-    reduced: what DDP's reducer reduces (_C.reducer_parameters()), if it is known.
+    timeout: the caller's argument, not yet validated; `check` validates it.
+    reduced: the parameters of DDP's reducer (_C.reducer_parameters()), if known.
     """
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError(
@@ -159,7 +160,7 @@ def open_session(
     settings, now = run_on_all_ranks(own, lambda: (check(), mode()))
     agree(own, {"NF_MODE": now})
     if now == "off":
-        logger.info("NF_MODE is off: gradients travel as DDP sends them")
+        logger.info("NF_MODE is off: gradients are reduced by DDP")
         return None, parameters_of(module, reduced)
     prepared = run_on_all_ranks(own, lambda: _prepare(module, reduced, settings))
     agree(own, _facts(prepared, settings))
@@ -173,25 +174,25 @@ def _prepare(module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool
              settings: Settings) -> Prepared:
     kind, parameters = type(module).__name__, parameters_of(module, reduced)
     if not parameters.names and not parameters.unrouted:
-        raise ValueError("the model has no parameter that gets a gradient")
+        raise ValueError("the model has no parameter with a gradient")
     if not parameters.names:
         return Prepared(kind, parameters, Profile(""), 0)
     check_devices(parameters.tensors)
     profile = resolve(settings.profile, settings.route, parameters)
     binding = _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors
-    )  # raises if the profile does not fit the model
+    )  # raises ValueError if the profile does not fit the model
     return Prepared(kind, parameters, profile, binding)
 
 
 def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
-    """What all ranks must have in common."""
+    """The facts that must be equal on all ranks."""
     parameters = prepared.parameters
     facts = {
         "the version of neuron_fabric": _C.__version__,
         "the devices that the extension is built for": _C.devices or "the host alone",
         "the version of PyTorch": torch.__version__,
-        "where the model lies": sorted({tensor.device.type for tensor in parameters.tensors}),
+        "the model's device": sorted({tensor.device.type for tensor in parameters.tensors}),
         "the model's parameters": [
             f"{name} {tuple(tensor.shape)} {tensor.dtype}"
             for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
@@ -199,33 +200,26 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
         "the parameters without a route": [
             f"{one.name} {tuple(one.tensor.shape)} {one.why}" for one in parameters.unrouted
         ],
-        "route": settings.route,
+        **settings.agreed(),
         "the profile": prepared.profile.text,
         "the types of the model's modules": [
             f"{name} {kind}"
             for name, kind in zip(parameters.names, parameters.module_types, strict=True)
         ],
         "how the profile fits the model, by its hash": prepared.binding,
-        "admit": settings.admit,
-        "topology": settings.topology,
-        "group_size": settings.group_size,
-        "reducer": settings.reducer,
-        "link_gbps": settings.link_gbps,
-        "seed": settings.seed,
-        "deterministic": settings.deterministic,
         "whether decisions= is given": settings.decisions is not None,
     }
     if settings.reducer == "cxl":
-        facts["the machine, and reducer='cxl' sums in the memory of one"] = host_id()
+        facts["the host, but reducer='cxl' needs all ranks on one host"] = host_id()
     return facts
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:
-    """What the user allows a collective to take. A group has a backend for each kind of device, or
-    for one alone; the host's is asked first."""
+    """The timeout of the user's collectives. A group has a backend per type of device, or for one type
+    only; the host's backend comes first."""
     for device in sorted(group._device_types, key=str):
         try:
             return group._get_backend(device).options._timeout.total_seconds()
         except (RuntimeError, AttributeError):
-            continue  # one that does not say
+            continue  # a backend without a timeout
     return dist.constants.default_pg_timeout.total_seconds()

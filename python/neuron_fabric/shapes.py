@@ -1,4 +1,4 @@
-"""The parameters of a model in the file that `nf plan --shapes` reads.
+"""Writes the parameters of a model to a file for `nf plan --shapes`.
 
     nf.write_shapes(model, "model.json")
     python -m neuron_fabric.shapes my_models:make_gpt -o gpt.json
@@ -18,21 +18,21 @@ from neuron_fabric.model import parameters_of
 
 
 def write_shapes(model: torch.nn.Module, path: str | os.PathLike, name: str | None = None) -> None:
-    """Writes names, shapes and module types of the parameters that get a gradient, in the order of
-    the model, as nf.attach() sees them. The model may be on the meta device.
+    """Writes the names, shapes and module types of the parameters that have a gradient, in the order of
+    the model, as nf.attach() uses them. The model may be on the meta device.
 
-    name: of the model, for tables; its class if not given.
+    name: the name of the model in tables; by default its class.
     """
     Path(path).write_text(shapes_text(model, name), encoding="utf-8")
 
 
 def shapes_text(model: torch.nn.Module, name: str | None = None) -> str:
-    model = getattr(model, "_orig_mod", model)  # of torch.compile(DDP(...))
+    model = getattr(model, "_orig_mod", model)  # set by torch.compile(DDP(...))
     if isinstance(model, DistributedDataParallel):
         model = model.module
     parameters = parameters_of(model)
     if not parameters.names:
-        raise ValueError(f"{type(model).__name__} has no parameter that gets a gradient")
+        raise ValueError(f"{type(model).__name__} has no parameter with a gradient")
     lines = [
         json.dumps({"name": parameter, "shape": list(tensor.shape), "module_type": kind})
         for parameter, tensor, kind in zip(parameters.names, parameters.tensors,
@@ -47,10 +47,10 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m neuron_fabric.shapes",
         description="Writes the shapes file of a model, for nf plan --shapes.")
     parser.add_argument("factory", metavar="MODULE:FACTORY",
-                        help="a function or class that makes the model when called without arguments, "
+                        help="a function or class that returns the model when called without arguments, "
                              "on the meta device")
-    parser.add_argument("-o", "--output", metavar="FILE", help="standard output if not given")
-    parser.add_argument("--name", help="of the model; its class if not given")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (standard output)")
+    parser.add_argument("--name", help="the name of the model (its class)")
     options = parser.parse_args(arguments)
     sys.path.insert(0, os.getcwd())
     try:

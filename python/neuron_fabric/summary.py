@@ -1,4 +1,4 @@
-"""What a run has done so far, added up from its records: what fabric.summary() returns."""
+"""Summary: the totals of a run so far, added up from its records. fabric.summary() returns it."""
 
 import copy
 import statistics
@@ -8,19 +8,19 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .support import units
 from .summary_text import parameters_text, text
+from .support import units
 from .telemetry.records import (CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
                                 parse)
 from .telemetry.stream import Reader, Record
 
-RECENT_STEPS = 1000  # medians are of so many steps
+RECENT_STEPS = 1000  # the number of steps that medians cover
 
 
 @dataclass
 class RegionSummary:
-    """One region; `route` is what the profile gives it, `route_now` the one in use. In shadow mode
-    `low_bit_steps` are those that would have been low-bit."""
+    """One region. `route` is the route of the profile, `route_now` the route in use. In shadow mode
+    `low_bit_steps` counts the steps that would have used low bits."""
 
     name: str
     route: str = ""
@@ -49,10 +49,9 @@ class RegionSummary:
 
 @dataclass
 class Summary:
-    """str() is a table for people, to_dict() for programs. Figures of bytes are this rank's.
+    """str() is a table for people, to_dict() for programs. Bytes are those of this rank.
 
-    mode: that of the job, "on" or "shadow"; "off" for a model whose NF_MODE is off, of which
-    nothing is recorded.
+    mode: the mode of the job, "on" or "shadow"; "off" if NF_MODE is off and nothing is recorded.
     """
 
     attach: Attach | None = None
@@ -61,13 +60,13 @@ class Summary:
     epoch: int = 0
     steps: int = 0
     skipped_steps: int = 0
-    loss: float | None = None  # mean over ranks, of loss_step: not every step has one
+    loss: float | None = None  # mean over ranks, at loss_step: not every step has one
     loss_step: int | None = None
-    rank_loss: float | None = None  # this rank's own
+    rank_loss: float | None = None  # this rank only
     rank_loss_step: int | None = None
     bytes: int = 0
     dense_bytes: int = 0
-    up_bytes: float | None = 0  # of bytes: contributions alone; None where a record does not tell
+    up_bytes: float | None = 0  # the contributions in `bytes`; None if a record does not have them
     shadow_bytes: float | None = None
     regions: dict[str, RegionSummary] = field(default_factory=dict)
     fallbacks: list[Decision] = field(default_factory=list)
@@ -108,12 +107,12 @@ class Summary:
 
     @property
     def bytes_up_ratio(self) -> float | None:
-        """Contributions against those of FP32, which are half of what its all-reduce sends."""
+        """Contributions relative to FP32, whose contributions are half of its all-reduce's bytes."""
         return None if self.up_bytes is None else units.ratio(self.up_bytes, self.dense_bytes / 2)
 
     @property
     def timed_steps(self) -> int:
-        """How many steps the times below are medians of."""
+        """The number of steps that the medians below cover."""
         return len(self._seconds)
 
     @property
@@ -158,7 +157,7 @@ class Summary:
         return text(self)
 
     def describe(self) -> str:
-        """One line per parameter: its size, region, the profile's route, the route in use and why."""
+        """One line per parameter: region, route of the profile, route in use with the reason, size."""
         return parameters_text(self)
 
     def _add_attach(self, attach: Attach) -> None:
@@ -170,7 +169,7 @@ class Summary:
             region.parameters, region.values = info.parameters, info.values
 
     def _add_step(self, step: Step) -> None:
-        if step.epoch != self.epoch:  # other routes, other times
+        if step.epoch != self.epoch:  # the routes have changed, and with them the times
             for times in (self._seconds, self._exposed, self._predicted, self._shadow):
                 times.clear()
         self.step, self.epoch = step.step, step.epoch
@@ -189,7 +188,7 @@ class Summary:
             self.shadow_bytes = (self.shadow_bytes or 0) + step.shadow_bytes
         for now in step.regions:
             region = self._region(now.name)
-            if now.reason in CHOSEN_REASONS:  # phases of training change it
+            if now.reason in CHOSEN_REASONS:  # training phases change it
                 region.route = now.chosen_route
             region.route_now, region.reason = now.route, now.reason
             region.steps += 1
@@ -220,7 +219,7 @@ class SummaryReader(Reader):
             self._summary.add(event)
 
     def summary(self) -> Summary:
-        """A copy, which later records leave alone."""
+        """A copy, which later records do not change."""
         with self._lock:
             return copy.deepcopy(self._summary)
 

@@ -1,4 +1,4 @@
-"""A summary in words and tables, for people."""
+"""The text of a Summary: lines and tables for people."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 SHOWN_FALLBACKS = 10  # the last ones; Summary.to_dict() has them all
 
-
-OFF = ("NF_MODE is off: gradients travel as plain DistributedDataParallel sends them, and nothing is "
-       "recorded")
+OFF = "NF_MODE is off: plain DistributedDataParallel reduces the gradients, and nothing is recorded"
 
 
 def text(summary: "Summary") -> str:
@@ -35,7 +33,7 @@ def parameters_text(summary: "Summary") -> str:
     rows = [["parameter", "region", "profile's route", "now", "reason", "values"]]
     for parameter in summary.attach.parameters:
         region = summary.regions[parameter.region]
-        is_small = parameter.route != at_start[parameter.region]  # dense, whatever its region
+        is_small = parameter.route != at_start[parameter.region]  # dense, unlike its region
         rows.append([parameter.name, parameter.region, parameter.route if is_small else region.route,
                      parameter.route if is_small else region.route_now or "-",
                      "small" if is_small else region.reason or "-", f"{parameter.values:,}"])
@@ -90,13 +88,13 @@ def _shadow_gain(summary: "Summary") -> list[str]:
     gain = dense - low_bit
     much = (f"{units.seconds(abs(gain))} {'less' if gain > 0 else 'more'} than the "
             f"{units.seconds(dense)} predicted at full precision"
-            if abs(gain) > 0.001 * dense else "as much as predicted at full precision")
-    return [f"low bits would have exposed {units.seconds(low_bit)} a step, {much} "
-            "(predictions, not measured)"]
+            if abs(gain) > 0.001 * dense else "the same as predicted at full precision")
+    return [f"low bits would have exposed {units.seconds(low_bit)} per step, {much} "
+            "(predicted, not measured)"]
 
 
 def _regions(regions: "Iterable[RegionSummary]", is_shadow: bool) -> str:
-    """In shadow mode, what was sent is full precision everywhere: a ratio would mislead."""
+    """In shadow mode, everything was sent at full precision, so there is no ratio."""
     rows = [["region", *(["profile's route", "sent as"] if is_shadow else ["route", "now"]), "reason",
              "low bit if on" if is_shadow else "low bit", "sent",
              *([] if is_shadow else ["ratio"]), "norm", "quantisation error",

@@ -45,29 +45,29 @@ OTHER_MODEL = profile(ROUTES, regions=[{"name": "second", "names": ["layer4.*"]}
 WRONG_OPTIONS = [
     ({"route": "waterfil:4"}, "no codec 'waterfil'; did you mean 'waterfill'?"),
     ({"route": "waterfill:99"}, "route='waterfill:99': "),
-    ({"route": 4}, "route is a codec as it is spelled, 'waterfill:4', not 4"),
-    ({"profile": 3}, "profile is a path, a dict or a Profile, not a int"),
+    ({"route": 4}, "route must be the name of a route, such as 'waterfill:4', not 4"),
+    ({"profile": 3}, "profile must be a path, a dict or an nf.Profile, not 3"),
     ({"profile": {}, "route": "fp32"}, "give a profile or a route, not both"),
     ({"profile": "no/such.json"}, "cannot read the profile no/such.json: No such file"),
     ({"profile": profile(ROUTES, healht={})}, "unknown key 'healht'; did you mean 'health'?"),
     ({"profile": profile({"second": "fp32"})}, "phases[0].routes has no route for region 'rest'"),
     ({"profile": OTHER_MODEL}, "profile 'test' was made for another model: region 'second' "
      "(layer4.*) matches none of the 8 parameters; they go from 'first.weight' to 'head.bias'"),
-    ({"admit": "fast"}, "admit is one of useful, safe, not 'fast'"),
-    ({"topology": "star"}, "topology is one of auto, direct, ring, tree, halving_doubling"),
-    ({"topology": "ring", "group_size": 2}, "topology='ring' has no groups: leave group_size out"),
-    ({"group_size": 0}, "group_size is a number of ranks, not 0"),
-    ({"link_gbps": -1}, "link_gbps is a speed in Gb/s, not -1"),
-    ({"link_gbps": "fast"}, "link_gbps is a speed in Gb/s, not 'fast'"),
-    ({"timeout": 0}, "timeout is a number of seconds, not 0"),
-    ({"timeout": "long"}, "timeout is a number of seconds, not 'long'"),
-    ({"timeout": float("inf")}, "timeout is a number of seconds, not inf; the most is 1000000000"),
-    ({"seed": -1}, "seed is a number from 0 to 2**64 - 1, not -1"),
-    ({"seed": "x"}, "seed is a number from 0 to 2**64 - 1, not 'x'"),
-    ({"run_dir": 3}, "run_dir is a folder, not 3"),
+    ({"admit": "fast"}, "admit must be one of useful, safe, not 'fast'"),
+    ({"topology": "star"}, "topology must be one of auto, direct, ring, tree, halving_doubling"),
+    ({"topology": "ring", "group_size": 2}, "topology='ring' has no host groups: omit group_size"),
+    ({"group_size": 0}, "group_size must be a positive number of ranks, not 0"),
+    ({"link_gbps": -1}, "link_gbps must be a positive number of Gb/s, not -1"),
+    ({"link_gbps": "fast"}, "link_gbps must be a positive number of Gb/s, not 'fast'"),
+    ({"timeout": 0}, "timeout must be a positive number of seconds up to 1000000000, not 0"),
+    ({"timeout": "long"}, "timeout must be a positive number of seconds up to 1000000000, not 'long'"),
+    ({"timeout": float("inf")}, "timeout must be a positive number of seconds up to 1000000000, not inf"),
+    ({"seed": -1}, "seed must be a number from 0 to 2**64 - 1, not -1"),
+    ({"seed": "x"}, "seed must be a number from 0 to 2**64 - 1, not 'x'"),
+    ({"run_dir": 3}, "run_dir must be a folder, not 3"),
     ({"prometheus": "nonsense"}, "prometheus='nonsense' is no port (9400), no address"),
     ({"tensorboard": 3}, "tensorboard=3 is neither a folder nor a SummaryWriter"),
-    ({"scaler": 3}, "scaler is a torch.amp.GradScaler, not a int"),
+    ({"scaler": 3}, "scaler must be a torch.amp.GradScaler, not 3"),
 ]
 
 
@@ -173,7 +173,7 @@ def test_ranks_that_were_started_differently_say_so_on_every_rank(what, value, w
 
 @pytest.mark.parametrize("on", [None, 1])
 def test_a_mode_that_does_not_exist_is_refused_on_every_rank(on):
-    words = "the environment variable NF_MODE is one of on, shadow, off, not 'bogus'"
+    words = "the environment variable NF_MODE must be one of on, shadow, off, not 'bogus'"
     told = refused(with_patch, "NF_MODE", "bogus", on=on)
     assert told[1] == ("ValueError", words)
     if on is None:
@@ -232,7 +232,7 @@ def with_hook(kind: str):
 def test_a_model_that_already_has_a_hook_is_refused(kind, name):
     told = refused(with_hook, kind)
     assert told == 2 * [("RuntimeError", f"the model already has a communication hook ({name}), "
-                         "and DDP takes only one: attach to a fresh DistributedDataParallel")]
+                         "and DDP accepts only one: attach to a new DistributedDataParallel")]
 
 
 @contextmanager
@@ -259,11 +259,11 @@ def with_model(kind: str):
               "DistributedDataParallel(model)"),
     ("python_reducer", "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "
                        "'python_reducer'), which has no buckets; use the default"),
-    ("mixed_precision", "DDP(mixed_precision=...) takes the communication hook for itself; use "
+    ("mixed_precision", "DDP(mixed_precision=...) uses the communication hook itself; use "
                         "torch.autocast, or a model in bfloat16, instead"),
     ("inner", "attach() takes the DistributedDataParallel object around this Classifier, not the module "
               "inside it: trainer.model_wrapped of a Hugging Face Trainer"),
-    ("replicate", "this DDPClassifier is under replicate(), which reduces its gradients by itself"),
+    ("replicate", "this DDPClassifier is under replicate(), which reduces its gradients itself"),
 ])
 def test_a_model_that_cannot_be_attached_is_refused(kind, words):
     for _, message in refused(with_model, kind):

@@ -214,16 +214,16 @@ def try_to_load(kind: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "words"), [
-    ("rank", "rank {rank} was given the state of rank {other}; every rank saves and loads its own"),
-    ("profile", "the state was saved with another profile; attach with that one, or do not load"),
-    ("version", "the state is of version 99, this build reads version 1"),
-    ("nonsense", "this is no state of a fabric: it was not made by state_dict()"),
-    ("no memory", "the state has lost its memory"),
+    ("rank", "rank {rank} received the state of rank {other}; every rank saves and loads its own"),
+    ("profile", "the state was saved with another profile; attach with that profile, or do not load"),
+    ("version", "the state has version 99, this build reads version 1"),
+    ("nonsense", "not a Fabric state_dict"),
+    ("no memory", "the state has no memory"),
     ("cut", "no state of a fabric: "),
-    ("parameter", "the state is of another model: it remembers no.such.weight"),
-    ("size", "the state is of another model: it remembers 5 values of "),
-    ("no values", "the state's memory has lost its values"),
-    ("late", "the fabric has already seen 3 steps; load the state into a new one"),
+    ("parameter", "the state is from another model: it contains no.such.weight"),
+    ("size", "the state is from another model: it contains 5 values of "),
+    ("no values", "the memory of the state has no values"),
+    ("late", "the fabric has already run 3 steps; load the state into a new one"),
 ])
 def test_a_state_that_does_not_fit_is_refused(kind, words):
     for rank, told in enumerate(on_ranks(2, try_to_load, kind)):

@@ -182,14 +182,14 @@ def with_change(**fields: object):
     (with_change(useful=["third"]), "useful has 'third', which is not a region of the profile"),
     (with_change(useful=[["second"]]), "useful has ['second'], which is not a region of the profile"),
     (with_change(over_capacity=1), "changes[0].over_capacity is 1, not true or false"),
-    (lambda _: " " * (decisions.MOST_BYTES + 1), "it is larger than 16 MiB"),
+    (lambda _: " " * (decisions.MAX_FILE_BYTES + 1), "it is larger than 16 MiB"),
 ])
 def test_a_file_that_cannot_be_replayed_is_rejected_by_name(tmp_path, whole_file, spoil, words):
     path = tmp_path / "decisions.json"
     path.write_text(spoil(whole_file))
     told = refused(decisions=str(path))
     assert told.startswith(f"the decisions {path} cannot be replayed: ")
-    assert words in told and "remove this one to record anew" in told
+    assert words in told and "remove this one to record again" in told
 
 
 def test_the_file_of_another_model_is_rejected_by_name(tmp_path, whole_file):

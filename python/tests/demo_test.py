@@ -84,4 +84,4 @@ def test_three_runs_and_a_report(tmp_path):
 def test_ranks_that_fail_end_the_demo_with_their_message(tmp_path):
     done = run_demo(tmp_path, "--steps", "2", NF_MODE="sometimes")
     assert done.returncode == 1
-    assert re.search("nf demo: rank [01]: .*NF_MODE is one of .* not 'sometimes'", done.stderr)
+    assert re.search("nf demo: rank [01]: .*NF_MODE must be one of .* not 'sometimes'", done.stderr)

@@ -73,7 +73,7 @@ def options_that_are_wrong() -> str:
 
 def test_the_options_are_checked_when_the_state_is_made():
     for told in on_ranks(2, options_that_are_wrong):
-        assert told == "admit is one of useful, safe, not 'fast'"
+        assert told == "admit must be one of useful, safe, not 'fast'"
 
 
 def test_a_scaler_is_told_where_it_goes():

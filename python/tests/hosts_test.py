@@ -59,6 +59,6 @@ def refusal_on(machines: str, **options: object) -> str:
 
 def test_hierarchical_sums_need_machines_with_as_many_ranks():
     for message in on_ranks(3, refusal_on, "aab"):
-        assert "as many consecutive ranks; say group_size=" in message
+        assert "different numbers of consecutive ranks; set group_size=" in message
     for message in on_ranks(3, refusal_on, "aab", group_size=2):
         assert message == "group_size=2 does not divide 3 ranks"

@@ -45,7 +45,7 @@ def on_a_machine_of_its_own() -> str:
 
 def test_a_reducer_in_shared_memory_is_refused_over_two_machines():
     for words in on_ranks(2, on_a_machine_of_its_own):
-        assert "rank 0 and rank 1 differ in the machine, and reducer='cxl' sums in" in words
+        assert "rank 0 and rank 1 differ in the host, but reducer='cxl' needs" in words
         assert "/dev/shm" in words
 
 

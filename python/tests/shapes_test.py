@@ -53,7 +53,7 @@ def test_names_shapes_and_module_types_are_those_of_the_model(tmp_path):
 
 
 def test_a_model_without_gradients_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match="Linear has no parameter that gets a gradient"):
+    with pytest.raises(ValueError, match="Linear has no parameter with a gradient"):
         nf.write_shapes(nn.Linear(2, 2).requires_grad_(False), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
 

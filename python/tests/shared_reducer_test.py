@@ -37,7 +37,7 @@ def test_other_routes_stay_between_ranks():
 
 
 def test_an_unknown_reducer_is_refused():
-    with pytest.raises(ValueError, match="reducer is one of ranks, cxl, not 'fpga'"):
+    with pytest.raises(ValueError, match="reducer must be one of ranks, cxl, not 'fpga'"):
         nf.HookState(None, reducer="fpga")
 
 

@@ -102,8 +102,8 @@ def test_nothing_is_no_trouble():
 
 def test_off_is_not_a_run_without_steps():
     summary = Summary(mode="off")
-    assert str(summary) == ("NF_MODE is off: gradients travel as plain DistributedDataParallel sends "
-                            "them, and nothing is recorded")
+    assert str(summary) == ("NF_MODE is off: plain DistributedDataParallel reduces the gradients, "
+                            "and nothing is recorded")
     assert summary.to_dict()["mode"] == "off"
     assert summary.to_dict()["steps"] == 0
 
@@ -188,8 +188,8 @@ neuron_fabric 0.1.0: 2 ranks, mode shadow, admit useful, profile default
 loss 1.25 at step 3 on this rank, 1.5 at step 3 as the mean over ranks
 shadow mode: all gradients were sent at full precision, 65.8 kB
 low bits would have sent 10.5 kB, ratio 0.160
-low bits would have exposed 20 ms a step, 80 ms less than the 100 ms predicted at full precision \
-(predictions, not measured)
+low bits would have exposed 20 ms per step, 80 ms less than the 100 ms predicted at full precision \
+(predicted, not measured)
 step 250 ms, exposed 125 ms, predicted 100 ms (medians of 4 steps)
 
 region  profile's route  sent as  reason    low bit if on"""
@@ -218,11 +218,11 @@ def test_shadow_mode_says_that_nothing_was_sent_at_low_bits():
 
 def test_shadow_mode_says_so_where_nothing_is_to_be_gained():
     text = str(Summary.of(shadow_run(shadow_exposed_seconds=0.11)))
-    assert ("low bits would have exposed 110 ms a step, 10 ms more than the 100 ms predicted at full "
-            "precision (predictions, not measured)") in text
+    assert ("low bits would have exposed 110 ms per step, 10 ms more than the 100 ms predicted at full "
+            "precision (predicted, not measured)") in text
     text = str(Summary.of(shadow_run(shadow_exposed_seconds=0.1)))
-    assert ("low bits would have exposed 100 ms a step, as much as predicted at full precision "
-            "(predictions, not measured)") in text
+    assert ("low bits would have exposed 100 ms per step, the same as predicted at full precision "
+            "(predicted, not measured)") in text
 
 
 def test_a_summary_that_was_taken_stays_as_it_is():

@@ -25,7 +25,7 @@ from neuron_fabric.calibration.switch import Switch
 from neuron_fabric.calibration.trials import answer
 from neuron_fabric.calibration.watch import TimeLeft, Watch
 from neuron_fabric.calibration.workbench import TIMEOUT, Workbench
-from neuron_fabric.ddp import refuse_what_cannot_work, unwrap
+from neuron_fabric.ddp import reject_unsupported, unwrap
 from neuron_fabric.model import parameters_of
 from neuron_fabric.ranks.own_group import own_group
 from neuron_fabric.ranks.rendezvous import agree, broadcast_from_rank_0, run_on_all_ranks
@@ -88,7 +88,7 @@ class Calibrator:
             target=Target.parse(target), candidates=tuple(candidates), **options)
         self._training = training
         ddp = unwrap(model)
-        refuse_what_cannot_work(ddp)
+        reject_unsupported(ddp)
         if mode() != "on":
             raise CalibrationError(f"NF_MODE is {mode()}, and calibration needs it on")
         self._group = own_group(ddp.process_group, TIMEOUT)
