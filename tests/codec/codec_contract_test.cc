@@ -9,7 +9,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -29,8 +29,8 @@ TEST_P(EveryCodec, WritesExactlyItsEncodedSizeAndTheSameBytesTwice) {
   for (const std::size_t count : kCounts) {
     SCOPED_TRACE(count);
     const std::vector<TypedValues> by_rank = ranks_of(random, 2, count);
-    const Exchange exchange(*codec_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice slice = context.whole();
     const Message first = encode(*codec_, slice, {0, 1}, by_rank[0].view());
     // Over other rubbish: a byte that is not written differs.
     GuardedBytes second(codec_->encoded_size(slice, 1), 1, 0x5a);
@@ -71,9 +71,9 @@ TEST_P(EveryCodec, TakesEveryTypeByItsExactValue) {
       for (const TypedValues& values : narrow) {
         wide.emplace_back(DataType::kFloat32, values.widened());
       }
-      const Exchange exchange(*codec_, narrow);
-      EXPECT_TRUE(same_bytes(exchange.statistics(), Exchange(*codec_, wide).statistics()));
-      const Slice slice = exchange.whole();
+      const CodecContext context(*codec_, narrow);
+      EXPECT_TRUE(same_bytes(context.statistics(), CodecContext(*codec_, wide).statistics()));
+      const Slice slice = context.whole();
       const Message message = encode(*codec_, slice, {0, 1}, narrow[0].view(), 1);
       EXPECT_TRUE(same_bytes(message, encode(*codec_, slice, {0, 1}, wide[0].view())));
       EXPECT_TRUE(
@@ -91,8 +91,8 @@ TEST_P(EveryCodec, DecodesIntoEveryTypeByOneRounding) {
       if (type != DataType::kFloat32 && count > 10000) continue;
       SCOPED_TRACE(count);
       const std::vector<TypedValues> by_rank = ranks_of(random, 2, count, type);
-      const Exchange exchange(*codec_, by_rank);
-      const Slice slice = exchange.whole();
+      const CodecContext context(*codec_, by_rank);
+      const Slice slice = context.whole();
       const Message message = encode(*codec_, slice, {0, 1}, by_rank[0].view());
       const std::vector<float> decoded = decode(*codec_, slice, {0, 1}, message);
       EXPECT_TRUE(
@@ -110,8 +110,8 @@ TEST_P(EveryCodec, TakesMessagesAndValuesAtAnyAlignment) {
   Generator random(5);
   for (const DataType type : kAllTypes) {
     const std::vector<TypedValues> by_rank = ranks_of(random, 2, 1025, type);
-    const Exchange exchange(*codec_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice slice = context.whole();
     const Message message = encode(*codec_, slice, {0, 1}, by_rank[0].view());
     const Message hop = decode_add_encode(*codec_, slice, {0, 1}, message, by_rank[1].view(), 1);
     const std::vector<float> decoded = decode(*codec_, slice, {0, 1}, message, type);
@@ -147,8 +147,8 @@ TEST_P(EveryAddingCodec, AHopEqualsEncodingTheSum) {
   for (const std::size_t count : kCounts) {
     SCOPED_TRACE(count);
     const std::vector<TypedValues> by_rank = ranks_of(random, 3, count);
-    const Exchange exchange(*codec_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice slice = context.whole();
     Message message = encode(*codec_, slice, {0, 1}, by_rank[0].view());
     for (std::uint32_t rank = 1; rank < 3; ++rank) {
       const Origin origin{.encoder = rank - 1, .contributions = rank};
@@ -166,9 +166,9 @@ TEST_P(EveryCodec, SlicesDecodeToTheBitsOfTheWhole) {
   Generator random(7);
   for (const std::size_t count : {std::size_t{5121}, std::size_t{20011}}) {
     const std::vector<TypedValues> by_rank = ranks_of(random, 2, count);
-    const Exchange exchange(*codec_, by_rank);
+    const CodecContext context(*codec_, by_rank);
     const std::uint32_t order[] = {0, 1};
-    const Slice whole = exchange.whole();
+    const Slice whole = context.whole();
     const std::vector<float> expected =
         decode(*codec_, whole, {1, 2}, chain(*codec_, whole, by_rank, order));
 
@@ -177,7 +177,7 @@ TEST_P(EveryCodec, SlicesDecodeToTheBitsOfTheWhole) {
     while (actual.size() < count) {
       const std::size_t length =
           std::min(count - actual.size(), codec_->granule() * (1 + random.below(granules)));
-      const Slice part = exchange.part(actual.size(), length);
+      const Slice part = context.part(actual.size(), length);
       std::vector<TypedValues> parts;
       for (const TypedValues& values : by_rank) {
         const std::vector<float> all = values.widened();
@@ -200,9 +200,9 @@ TEST_P(EveryCodec, MessagesOfSeveralParametersFitTheCapacity) {
       counts.push_back(random.below(3) == 0 ? random.below(40) : random.below(9000));
       parameters.push_back(ranks_of(random, 2, counts.back()));
     }
-    const std::vector<Exchange> exchanges = Exchange::of_several(*codec_, parameters);
+    const std::vector<CodecContext> contexts = CodecContext::for_parameters(*codec_, parameters);
     std::size_t bytes = 0;
-    for (const Exchange& exchange : exchanges) bytes += codec_->encoded_size(exchange.whole(), 1);
+    for (const CodecContext& context : contexts) bytes += codec_->encoded_size(context.whole(), 1);
     EXPECT_LE(bytes, codec_->payload_capacity(counts));
   }
 }

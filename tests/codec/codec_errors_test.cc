@@ -9,7 +9,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -25,8 +25,8 @@ class EveryCodecRefuses : public testing::TestWithParam<CodecCase> {
     for (int rank = 0; rank < 2; ++rank) {
       by_rank_.emplace_back(DataType::kFloat32, random.normal(kCount));
     }
-    exchange_ = std::make_unique<Exchange>(*codec_, by_rank_);
-    slice_ = exchange_->whole();
+    context_ = std::make_unique<CodecContext>(*codec_, by_rank_);
+    slice_ = context_->whole();
     message_ = encode(*codec_, slice_, kOrigin, by_rank_[0].view());
   }
 
@@ -65,7 +65,7 @@ class EveryCodecRefuses : public testing::TestWithParam<CodecCase> {
   static constexpr Origin kOrigin{.encoder = 0, .contributions = 1};
   const std::unique_ptr<Codec> codec_ = GetParam().make();
   std::vector<TypedValues> by_rank_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<CodecContext> context_;
   Slice slice_;
   Message message_;
 };
@@ -139,7 +139,7 @@ TEST_P(EveryCodecRefuses, MoreRanksThanItCanAddUp) {
 
 TEST_P(EveryCodecRefuses, SlicesOffTheGranule) {
   for (std::size_t first = 1; first < codec_->granule() && first < 40; ++first) {
-    const Slice off = exchange_->part(first, kCount - 40);
+    const Slice off = context_->part(first, kCount - 40);
     expect_refused(off, kOrigin, message_, kCount - 40);
     expect_encode_refused(off, kOrigin, kCount - 40, message_.size());
   }

@@ -10,7 +10,7 @@
 #include "codec/isa.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -30,12 +30,12 @@ struct Outcome {
 };
 
 Outcome outcome_of(const Codec& codec, const std::vector<TypedValues>& by_rank) {
-  const Exchange exchange(codec, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(codec, by_rank);
+  const Slice slice = context.whole();
   const DataType type = by_rank[0].type();
   Outcome out;
-  out.statistics.assign(exchange.statistics().begin(), exchange.statistics().end());
-  out.widths.assign(exchange.widths().begin(), exchange.widths().end());
+  out.statistics.assign(context.statistics().begin(), context.statistics().end());
+  out.widths.assign(context.widths().begin(), context.widths().end());
   out.message = encode(codec, slice, {0, 1}, by_rank[0].view());
   out.hop = decode_add_encode(codec, slice, {0, 1}, out.message, by_rank[1].view(), 1);
   if (merges_messages(codec.kind())) {
@@ -130,8 +130,8 @@ TEST_P(EveryVectorForm, AgreesWithTheScalarOneOnRubbish) {
     const std::size_t count = random.below(1500);
     const TypedValues values(DataType::kFloat32, random.mixture(count));
     const std::vector<TypedValues> by_rank = {values, values};
-    const Exchange exchange(*reference, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*reference, by_rank);
+    const Slice slice = context.whole();
     Message wire = encode(*reference, slice, {0, 1}, values.view());
     if (round % 2 == 0) {
       wire = random.bytes(wire.size());
@@ -184,8 +184,8 @@ TEST_P(EveryMergingForm, EqualsTheScalarOneAtAnyNumberOfContributions) {
   const std::size_t count = 5120 + 333;
   const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, random.normal(count)),
                                             TypedValues(DataType::kFloat32, random.mixture(count))};
-  const Exchange exchange(*reference, by_rank);
-  Slice slice = exchange.whole();
+  const CodecContext context(*reference, by_rank);
+  Slice slice = context.whole();
   slice.ranks = std::min(reference->most_ranks(), 10000u);
   Origin a{.encoder = 0, .contributions = 1};
   Origin b{.encoder = 1, .contributions = 1};

@@ -10,7 +10,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -36,8 +36,8 @@ TEST_P(EveryMergingCodec, WritesTheSameBytesFromAndToAnyAlignment) {
     if (count > 10000) continue;
     SCOPED_TRACE(count);
     const std::vector<TypedValues> by_rank = ranks_of(random, 2, count);
-    const Exchange exchange(*codec_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice slice = context.whole();
     const Message first = encode(*codec_, slice, {0, 1}, by_rank[0].view());
     const Message second = encode(*codec_, slice, {1, 1}, by_rank[1].view());
     const Message merged = merge(*codec_, slice, {0, 1}, first, {1, 1}, second, 1);
@@ -65,8 +65,8 @@ TEST_P(EveryMergingCodec, AHopEqualsMergingTheOwnMessage) {
       SCOPED_TRACE(count);
       std::vector<TypedValues> by_rank = ranks_of(random, 3, count, type);
       by_rank.emplace_back(type, random.hostile(count));
-      const Exchange exchange(*codec_, by_rank);
-      const Slice slice = exchange.whole();
+      const CodecContext context(*codec_, by_rank);
+      const Slice slice = context.whole();
       Message message = encode(*codec_, slice, {0, 1}, by_rank[0].view());
       for (std::uint32_t rank = 1; rank < by_rank.size(); ++rank) {
         const Message own = encode(*codec_, slice, {rank, 1}, by_rank[rank].view());
@@ -87,7 +87,7 @@ TEST_P(EveryMergingCodec, MergesSlicesToTheBitsOfTheWhole) {
   const std::size_t count = 3 * codec_->granule() + 77;
   const std::size_t cut = 2 * codec_->granule();
   const std::vector<TypedValues> by_rank = ranks_of(random, 2, count);
-  const Exchange exchange(*codec_, by_rank);
+  const CodecContext context(*codec_, by_rank);
   const auto sum_of = [&](const Slice& slice) {
     std::vector<Message> messages;
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
@@ -99,10 +99,10 @@ TEST_P(EveryMergingCodec, MergesSlicesToTheBitsOfTheWhole) {
     const Message sum = merge(*codec_, slice, {0, 1}, messages[0], {1, 1}, messages[1], 1);
     return decode(*codec_, slice, {1, 2}, sum);
   };
-  std::vector<float> parts = sum_of(exchange.part(0, cut));
-  const std::vector<float> rest = sum_of(exchange.part(cut, count - cut));
+  std::vector<float> parts = sum_of(context.part(0, cut));
+  const std::vector<float> rest = sum_of(context.part(cut, count - cut));
   parts.insert(parts.end(), rest.begin(), rest.end());
-  EXPECT_TRUE(same_bits(parts, sum_of(exchange.whole())));
+  EXPECT_TRUE(same_bits(parts, sum_of(context.whole())));
 }
 
 class EveryCountingCodec : public OneCodec {};
@@ -118,11 +118,11 @@ TEST_P(EveryCountingCodec, AddsTwoRanksOfAnyValuesInEitherOrder) {
   for (const std::size_t count : kFewCounts) {
     std::vector<TypedValues> by_rank = ranks_of(random, 1, count);
     by_rank.emplace_back(DataType::kFloat32, random.hostile_finite(count));
-    const Exchange exchange(*codec_, by_rank);
+    const CodecContext context(*codec_, by_rank);
     const std::uint32_t forth[] = {0, 1};
     const std::uint32_t back[] = {1, 0};
-    EXPECT_TRUE(same_bytes(chain(*codec_, exchange.whole(), by_rank, back),
-                           chain(*codec_, exchange.whole(), by_rank, forth)));
+    EXPECT_TRUE(same_bytes(chain(*codec_, context.whole(), by_rank, back),
+                           chain(*codec_, context.whole(), by_rank, forth)));
   }
 }
 
@@ -134,8 +134,8 @@ TEST_P(EveryCountingCodec, MergesMessagesOfAnyValuesInEitherOrder) {
     for (int rank = 0; rank < 7; ++rank) {
       by_rank.emplace_back(DataType::kFloat32, random.hostile(count));
     }
-    const Exchange exchange(*codec_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice slice = context.whole();
     const std::vector<std::uint32_t> order = {0, 1, 2, 3, 4, 5, 6};
     const auto some = static_cast<std::uint32_t>(1 + random.below(6));
     const Origin first{.encoder = some - 1, .contributions = some};
@@ -175,11 +175,11 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryExactCodec,
 TEST_P(EveryExactCodec, GivesTheSameBytesInAnyOrderOfRanks) {
   Generator random(14);
   const std::vector<TypedValues> by_rank = exact_ranks(random, 4);
-  const Exchange exchange(*codec_, by_rank);
+  const CodecContext context(*codec_, by_rank);
   std::vector<std::uint32_t> order = {0, 1, 2, 3};
-  const Message expected = chain(*codec_, exchange.whole(), by_rank, order);
+  const Message expected = chain(*codec_, context.whole(), by_rank, order);
   while (std::next_permutation(order.begin(), order.end())) {
-    ASSERT_TRUE(same_bytes(chain(*codec_, exchange.whole(), by_rank, order), expected))
+    ASSERT_TRUE(same_bytes(chain(*codec_, context.whole(), by_rank, order), expected))
         << order[0] << order[1] << order[2] << order[3];
   }
 }
@@ -189,8 +189,8 @@ TEST_P(EveryExactCodec, GivesTheSameBytesOverAnyTree) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
     Generator random(15);
     const std::vector<TypedValues> by_rank = exact_ranks(random, ranks);
-    const Exchange exchange(*codec_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice slice = context.whole();
     std::vector<std::uint32_t> order(ranks);
     std::iota(order.begin(), order.end(), 0);
     const Message expected = chain(*codec_, slice, by_rank, order);
@@ -216,8 +216,8 @@ TEST_P(EveryExactCodec, GivesTheSameBytesOverAnyTree) {
 TEST_P(EveryExactCodec, DoublesAMessageByMergingItWithItself) {
   Generator random(16);
   const std::vector<TypedValues> by_rank = ranks_of(random, 1, 5120 + 33);
-  const Exchange exchange(*codec_, by_rank);
-  Slice slice = exchange.whole();
+  const CodecContext context(*codec_, by_rank);
+  Slice slice = context.whole();
   slice.ranks = codec_->most_ranks();
   Origin origin{.encoder = 0, .contributions = 1};
   Message message = encode(*codec_, slice, origin, by_rank[0].view());

@@ -10,7 +10,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -27,9 +27,9 @@ class EveryCodecOn : public testing::TestWithParam<CodecCase> {
       order.push_back(static_cast<std::uint32_t>(by_rank.size()));
       by_rank.emplace_back(DataType::kFloat32, values);
     }
-    const Exchange exchange(*codec_, by_rank);
-    const Message message = chain(*codec_, exchange.whole(), by_rank, order);
-    return decode(*codec_, exchange.whole(),
+    const CodecContext context(*codec_, by_rank);
+    const Message message = chain(*codec_, context.whole(), by_rank, order);
+    return decode(*codec_, context.whole(),
                   {order.back(), static_cast<std::uint32_t>(order.size())}, message);
   }
 

@@ -5,7 +5,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 
 namespace nf::test {
 namespace {
@@ -22,13 +22,13 @@ TEST(Dynamiq, KeepsTheZerosOfAGroupWhosePeakHasNoReciprocal) {
   for (const Isa isa : available_isas()) {
     SCOPED_TRACE(to_string(isa));
     const std::unique_ptr<Codec> codec = make_for(isa, "dynamiq+width=8");
-    Exchange exchange(*codec, by_rank);
-    exchange.seed = 0;
-    exchange.step = 66695;
-    exchange.parameter = 0;
-    const Message message = encode(*codec, exchange.whole(), {0, 1}, by_rank[0].view());
+    CodecContext context(*codec, by_rank);
+    context.seed = 0;
+    context.step = 66695;
+    context.parameter = 0;
+    const Message message = encode(*codec, context.whole(), {0, 1}, by_rank[0].view());
     EXPECT_EQ(std::to_integer<int>(message[2 + 1]), 1) << "the scale of the second group";
-    const std::vector<float> decoded = decode(*codec, exchange.whole(), {0, 1}, message);
+    const std::vector<float> decoded = decode(*codec, context.whole(), {0, 1}, message);
     for (std::size_t i = 0; i < values.size(); ++i) {
       EXPECT_EQ(decoded[i] == 0, values[i] == 0) << "value " << i;
     }

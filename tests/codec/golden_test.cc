@@ -14,7 +14,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 
 namespace nf::test {
 namespace {
@@ -56,8 +56,8 @@ std::string golden_of(const Codec& codec) {
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     by_rank.emplace_back(DataType::kFloat32, values_of(rank));
   }
-  const Exchange exchange(codec, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(codec, by_rank);
+  const Slice slice = context.whole();
   const Message message = encode(codec, slice, {0, 1}, by_rank[0].view());
   const Message sum = decode_add_encode(codec, slice, {0, 1}, message, by_rank[1].view(), 1);
   std::ostringstream out;
@@ -65,8 +65,8 @@ std::string golden_of(const Codec& codec) {
       << " makes of 300 values on each of two ranks, in hexadecimal"
       << " (tests/codec/golden_test.cc).\n\n"
       << std::hex << std::setfill('0');
-  print(out, "combined statistics", exchange.statistics());
-  print(out, "widths", exchange.widths());
+  print(out, "combined statistics", context.statistics());
+  print(out, "widths", context.widths());
   print(out, "message of rank 0", std::span<const std::byte>(message));
   print(out, "message after rank 1", std::span<const std::byte>(sum));
   const std::vector<float> decoded = decode(codec, slice, {1, 2}, sum);

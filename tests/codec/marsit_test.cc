@@ -13,7 +13,7 @@
 #include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -35,7 +35,7 @@ TEST_P(Marsit, EncodesAndDecodesOneRankAsGBinaryDoes) {
   Generator random(1);
   const std::unique_ptr<Codec> g_binary = make_for(GetParam(), "g_binary");
   const Ranks by_rank = {TypedValues(DataType::kFloat32, random.hostile(12000))};
-  const Slice slice = Exchange(*codec_, by_rank).whole();
+  const Slice slice = CodecContext(*codec_, by_rank).whole();
   const Message message = encode(*codec_, slice, {0, 1}, by_rank[0].view());
   EXPECT_TRUE(same_bytes(message, encode(*g_binary, slice, {0, 1}, by_rank[0].view())));
   EXPECT_TRUE(same_bits(decode(*codec_, slice, {0, 1}, message),
@@ -48,16 +48,16 @@ TEST_P(Marsit, KeepsWhatAgreesAndAddsUpScales) {
   for (const float value : first) second.push_back(2 * value);
   const Ranks by_rank = {TypedValues(DataType::kFloat32, first),
                          TypedValues(DataType::kFloat32, second)};
-  const Exchange exchange(*codec_, by_rank);
+  const CodecContext context(*codec_, by_rank);
   const std::uint32_t order[] = {0, 1};
-  const Message sum = chain(*codec_, exchange.whole(), by_rank, order);
+  const Message sum = chain(*codec_, context.whole(), by_rank, order);
   ASSERT_EQ(sum.size(), kBitsAt + 4);
   EXPECT_EQ(get_float(sum.data()), 3.0f);
   EXPECT_EQ(std::to_integer<int>(sum[kBitsAt]), 0b11110101);
   EXPECT_EQ(std::to_integer<int>(sum[kBitsAt + 1]), 0b10);
   std::vector<float> expected;
   for (const float value : first) expected.push_back(3 * value);
-  EXPECT_EQ(decode(*codec_, exchange.whole(), {1, 2}, sum), expected);
+  EXPECT_EQ(decode(*codec_, context.whole(), {1, 2}, sum), expected);
 }
 
 TEST_P(Marsit, MergesToTheBytesOfItsPage) {
@@ -79,8 +79,8 @@ TEST_P(Marsit, TakesEveryBitFromOneOfTheTwo) {
   Generator random(2);
   const Ranks by_rank = {TypedValues(DataType::kFloat32, random.normal(20480)),
                          TypedValues(DataType::kFloat32, random.normal(20480))};
-  const Exchange exchange(*codec_, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(*codec_, by_rank);
+  const Slice slice = context.whole();
   const Message first = encode(*codec_, slice, {0, 1}, by_rank[0].view());
   const Message second = encode(*codec_, slice, {1, 1}, by_rank[1].view());
   const Message sum = merge(*codec_, slice, {0, 1}, first, {1, 1}, second, 1);
@@ -133,13 +133,13 @@ TEST_P(Marsit, HasTheMeanOfAllSignsOnAverageOverAnyOrderOfMerges) {
   constexpr std::size_t kCount = 4 * 5120;
   constexpr int kSteps = 25;
   const std::vector<TypedValues> by_rank = every_pattern(kCount);
-  Exchange exchange(*codec_, by_rank);
+  CodecContext context(*codec_, by_rank);
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(shape.name);
     std::array<double, 32> sums{};
     for (int step = 0; step < kSteps; ++step) {
-      exchange.step = static_cast<std::uint64_t>(step);
-      const Slice slice = exchange.whole();
+      context.step = static_cast<std::uint64_t>(step);
+      const Slice slice = context.whole();
       std::vector<Origin> origins;
       std::vector<Message> messages;
       for (std::uint32_t rank = 0; rank < 5; ++rank) {
@@ -175,10 +175,10 @@ TEST_P(Marsit, PoisonSurvivesAMergeAndStaysInItsBlock) {
   const TypedValues finite(DataType::kFloat32, values);
   values.back() = std::numeric_limits<float>::infinity();
   const Ranks by_rank = {TypedValues(DataType::kFloat32, values), finite, finite};
-  const Exchange exchange(*codec_, by_rank);
+  const CodecContext context(*codec_, by_rank);
   const std::uint32_t order[] = {0, 1, 2};
-  const Message sum = chain(*codec_, exchange.whole(), by_rank, order);
-  const std::vector<float> decoded = decode(*codec_, exchange.whole(), {2, 3}, sum);
+  const Message sum = chain(*codec_, context.whole(), by_rank, order);
+  const std::vector<float> decoded = decode(*codec_, context.whole(), {2, 3}, sum);
   EXPECT_EQ(decoded.front(), 3.0f);
   EXPECT_EQ(decoded[5119], 3.0f);
   EXPECT_TRUE(std::isnan(decoded[5120]));

@@ -12,7 +12,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -54,9 +54,9 @@ class EveryElement : public testing::TestWithParam<Element> {
   // Encodes and decodes alone, so that there is no room for growth.
   std::vector<float> round_trip(const std::vector<float>& values) const {
     const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
-    const Exchange exchange(*codec_, by_rank);
-    const Message message = encode(*codec_, exchange.whole(), {0, 1}, by_rank[0].view());
-    return decode(*codec_, exchange.whole(), {0, 1}, message);
+    const CodecContext context(*codec_, by_rank);
+    const Message message = encode(*codec_, context.whole(), {0, 1}, by_rank[0].view());
+    return decode(*codec_, context.whole(), {0, 1}, message);
   }
 
   // The nearest magnitude times its scale; of two as near the one of the even code; the greatest
@@ -147,10 +147,10 @@ TEST_P(EveryElement, LeavesRoomForTheSumOfItsRanks) {
   const std::vector<TypedValues> by_rank(4, TypedValues(DataType::kFloat32, values));
   const std::unique_ptr<Codec> roomy =
       make_for(available_isas().front(), GetParam().codec + "+headroom=2");
-  const Exchange exchange(*roomy, by_rank);
+  const CodecContext context(*roomy, by_rank);
   const std::uint32_t order[] = {0, 1, 2, 3};
-  const Message message = chain(*roomy, exchange.whole(), by_rank, order);
-  for (const float value : decode(*roomy, exchange.whole(), {3, 4}, message)) {
+  const Message message = chain(*roomy, context.whole(), by_rank, order);
+  for (const float value : decode(*roomy, context.whole(), {3, 4}, message)) {
     EXPECT_EQ(value, 4.0f);
   }
 }
@@ -172,8 +172,8 @@ TEST_P(EveryPublishedElement, RoundsItsOwnValuesBeforeItAddsThem) {
     const std::vector<TypedValues> by_rank = {TypedValues(type, random.mixture(count)),
                                               TypedValues(type, random.mixture(count)),
                                               TypedValues(type, random.hostile(count))};
-    const Exchange exchange(*published_, by_rank);
-    const Slice slice = exchange.whole();
+    const CodecContext context(*published_, by_rank);
+    const Slice slice = context.whole();
     const Message first = encode(*published_, slice, {0, 1}, by_rank[0].view());
     const Message own = encode(*published_, slice, {1, 1}, by_rank[1].view());
     const TypedValues rounded(DataType::kFloat32, decode(*published_, slice, {1, 1}, own));
@@ -233,11 +233,11 @@ TEST_P(EveryPublishedElement, HasTheErrorOfTheReferenceSimulation) {
     for (std::size_t i = 0; i < kCount; ++i) exact[i] += double{values[i]};
     by_rank.emplace_back(DataType::kFloat32, values);
   }
-  const Exchange exchange(*published_, by_rank);
+  const CodecContext context(*published_, by_rank);
   std::vector<std::uint32_t> order(8);
   std::iota(order.begin(), order.end(), 0u);
-  const Message message = chain(*published_, exchange.whole(), by_rank, order);
-  const std::vector<float> decoded = decode(*published_, exchange.whole(), {7, 8}, message);
+  const Message message = chain(*published_, context.whole(), by_rank, order);
+  const std::vector<float> decoded = decode(*published_, context.whole(), {7, 8}, message);
   double error = 0;
   double power = 0;
   for (std::size_t i = 0; i < kCount; ++i) {

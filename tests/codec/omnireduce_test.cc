@@ -12,7 +12,7 @@
 #include "codec/sparse/ladder.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -79,12 +79,12 @@ TEST_P(Omnireduce, SendsTheUnionOfWhatRanksList) {
   // Room for two blocks. By their norm alone both would be the second rank's.
   const std::unique_ptr<Codec> codec = make("8.5");
   const Ranks by_rank = {blocks_of({2, 1, 1, 1}), blocks_of({50, 60, 70, 100})};
-  const Exchange exchange(*codec, by_rank);
-  EXPECT_THAT(exchange.widths(), ElementsAre(16, 0, 0, 16));
+  const CodecContext context(*codec, by_rank);
+  EXPECT_THAT(context.widths(), ElementsAre(16, 0, 0, 16));
   const std::uint32_t order[] = {0, 1};
-  const Message sum = chain(*codec, exchange.whole(), by_rank, order);
+  const Message sum = chain(*codec, context.whole(), by_rank, order);
   EXPECT_EQ(sum.size(), 2 * 2 * kBlockValues);
-  EXPECT_TRUE(same_bits(decode(*codec, exchange.whole(), {1, 2}, sum),
+  EXPECT_TRUE(same_bits(decode(*codec, context.whole(), {1, 2}, sum),
                         blocks_of({52, 0, 0, 101}).widened()));
 }
 
@@ -92,21 +92,21 @@ TEST_P(Omnireduce, FillsUpWithTheFirstBlocksOfTheNextList) {
   // Room for three blocks: the loudest of each parameter, and one of the two second ones.
   const std::unique_ptr<Codec> codec = make("6.5");
   const std::vector<Ranks> parameters = {{blocks_of({1, 2, 3, 4})}, {blocks_of({9, 8, 7, 6})}};
-  const std::vector<Exchange> exchanges = Exchange::of_several(*codec, parameters);
-  EXPECT_THAT(exchanges[0].widths(), ElementsAre(0, 0, 16, 16));
-  EXPECT_THAT(exchanges[1].widths(), ElementsAre(16, 0, 0, 0));
+  const std::vector<CodecContext> contexts = CodecContext::for_parameters(*codec, parameters);
+  EXPECT_THAT(contexts[0].widths(), ElementsAre(0, 0, 16, 16));
+  EXPECT_THAT(contexts[1].widths(), ElementsAre(16, 0, 0, 0));
 }
 
 TEST_P(Omnireduce, DecodesWhatIsNotFiniteOnAnyRankToNanWithoutSendingIt) {
   const std::unique_ptr<Codec> codec = make("8.5");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Ranks by_rank = {blocks_of({1, 2, 3, 4}), blocks_of({nan, 2, 3, 4})};
-  const Exchange exchange(*codec, by_rank);
-  EXPECT_THAT(exchange.widths(), ElementsAre(0, 0, 16, 16));
+  const CodecContext context(*codec, by_rank);
+  EXPECT_THAT(context.widths(), ElementsAre(0, 0, 16, 16));
   const std::uint32_t order[] = {0, 1};
-  const Message sum = chain(*codec, exchange.whole(), by_rank, order);
-  EXPECT_TRUE(same_bits(decode(*codec, exchange.whole(), {1, 2}, sum),
-                        blocks_of({nan, 0, 6, 8}).widened()));
+  const Message sum = chain(*codec, context.whole(), by_rank, order);
+  EXPECT_TRUE(
+      same_bits(decode(*codec, context.whole(), {1, 2}, sum), blocks_of({nan, 0, 6, 8}).widened()));
 }
 
 TEST_P(Omnireduce, StaysWithinItsBudgetForAnyNumberOfRanks) {
@@ -118,9 +118,8 @@ TEST_P(Omnireduce, StaysWithinItsBudgetForAnyNumberOfRanks) {
     while (by_rank.size() < ranks) {
       by_rank.emplace_back(DataType::kFloat32, random.mixture(kCount));
     }
-    const Exchange exchange(*codec, by_rank);
-    const std::size_t bytes =
-        codec->encoded_size(exchange.whole(), 1) + exchange.statistics().size();
+    const CodecContext context(*codec, by_rank);
+    const std::size_t bytes = codec->encoded_size(context.whole(), 1) + context.statistics().size();
     const double bits = 8.0 * static_cast<double>(bytes) / kCount;
     EXPECT_LE(bits, 4);
     EXPECT_GE(bits, 4 - 0.05);  // less than a block is left

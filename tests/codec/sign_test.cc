@@ -12,7 +12,7 @@
 #include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -28,16 +28,16 @@ class Sign : public testing::TestWithParam<Isa> {
     ASSERT_NE(codec_, nullptr);
   }
 
-  // Lets every rank add its values in order.
-  void exchange(const std::vector<std::vector<float>>& ranks) {
+  // Passes a message along all ranks; each adds its values.
+  void sum_ranks(const std::vector<std::vector<float>>& ranks) {
     std::vector<std::uint32_t> order;
     for (const std::vector<float>& values : ranks) {
       order.push_back(static_cast<std::uint32_t>(by_rank_.size()));
       by_rank_.emplace_back(DataType::kFloat32, values);
     }
-    const Exchange exchange(*codec_, by_rank_);
-    message_ = chain(*codec_, exchange.whole(), by_rank_, order);
-    decoded_ = decode(*codec_, exchange.whole(),
+    const CodecContext context(*codec_, by_rank_);
+    message_ = chain(*codec_, context.whole(), by_rank_, order);
+    decoded_ = decode(*codec_, context.whole(),
                       {order.back(), static_cast<std::uint32_t>(order.size())}, message_);
   }
 
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Codec, Sign, testing::ValuesIn(available_isas()),
 
 TEST_P(Sign, BinarySendsABitAnElementAndTheMeanMagnitude) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
-  exchange({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
+  sum_ranks({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
   ASSERT_EQ(message_.size(), kCodesAt + 4);
   EXPECT_EQ(get_float(message_.data()), 1.7f);
   for (std::size_t i = 4; i < kCodesAt; ++i) EXPECT_EQ(byte(i), 0);
@@ -66,7 +66,7 @@ TEST_P(Sign, BinarySendsABitAnElementAndTheMeanMagnitude) {
 
 TEST_P(Sign, BinaryAddsUpEqualMagnitudesExactly) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
-  exchange({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
+  sum_ranks({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
   EXPECT_EQ(get_float(message_.data()), 3.0f);
   ASSERT_EQ(message_.size(), kCodesAt + 8);  // counts of 0 to 3 in two bits
   EXPECT_EQ(decoded_, (std::vector{3.0f, 1.0f, 1.0f, -3.0f}));
@@ -74,7 +74,7 @@ TEST_P(Sign, BinaryAddsUpEqualMagnitudesExactly) {
 
 TEST_P(Sign, BinaryMajorityCountsAllAsVotingWithTheMajority) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
-  exchange({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
+  sum_ranks({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
   EXPECT_EQ(get_float(message_.data()), 3.0f);
   ASSERT_EQ(message_.size(), kCodesAt + 4);  // a bit an element goes back
   EXPECT_EQ(byte(kCodesAt), 0b0111);
@@ -83,7 +83,7 @@ TEST_P(Sign, BinaryMajorityCountsAllAsVotingWithTheMajority) {
 
 TEST_P(Sign, BinaryMajorityOfOneRankIsItsSigns) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
-  exchange({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
+  sum_ranks({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
   ASSERT_EQ(message_.size(), kCodesAt + 4);
   EXPECT_EQ(byte(kCodesAt), 0b11110101);
   EXPECT_EQ(byte(kCodesAt + 1), 0b10);
@@ -101,8 +101,8 @@ TEST_P(Sign, BinaryMajorityDecodesLikeTheCountsItIsMadeOf) {
       by_rank.emplace_back(DataType::kFloat32, random.normal(5120 + 777));
       order.push_back(rank);
     }
-    const Exchange exchange(*codec_, by_rank);
-    const Slice all = exchange.whole();
+    const CodecContext context(*codec_, by_rank);
+    const Slice all = context.whole();
     Slice some = all;
     some.ranks = ranks + 1;
     const Origin origin{.encoder = ranks - 1, .contributions = ranks};
@@ -117,8 +117,8 @@ TEST_P(Sign, BinaryMajorityDecodesLikeTheCountsItIsMadeOf) {
 
 TEST_P(Sign, BinaryMergesCountsAndScales) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
-  exchange({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
-  const Exchange both(*codec_, std::vector<TypedValues>(2, by_rank_[0]));
+  sum_ranks({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
+  const CodecContext both(*codec_, std::vector<TypedValues>(2, by_rank_[0]));
   const Message merged = merge(*codec_, both.whole(), {0, 1}, message_, {1, 1}, message_, 0);
   EXPECT_EQ(get_float(merged.data()), 3.4f);
   ASSERT_EQ(merged.size(), kCodesAt + 8);
@@ -134,8 +134,8 @@ TEST_P(Sign, BinaryMergesPoisonIntoPoison) {
   const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, std::vector{NAN}),
                                             TypedValues(DataType::kFloat32, std::vector{most}),
                                             TypedValues(DataType::kFloat32, std::vector{1.0f})};
-  const Exchange exchange(*codec_, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(*codec_, by_rank);
+  const Slice slice = context.whole();
   std::vector<Message> own;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     own.push_back(encode(*codec_, slice, {rank, 1}, by_rank[rank].view()));
@@ -148,7 +148,7 @@ TEST_P(Sign, BinaryMergesPoisonIntoPoison) {
 
 TEST_P(Sign, BinaryMajorityDrawsTheSignOfTies) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
-  exchange({std::vector<float>(5120, 1.0f), std::vector<float>(5120, -1.0f)});
+  sum_ranks({std::vector<float>(5120, 1.0f), std::vector<float>(5120, -1.0f)});
   double sum = 0;
   for (const float value : decoded_) {
     EXPECT_EQ(std::abs(value), 2.0f);
@@ -161,7 +161,7 @@ TEST_P(Sign, BinaryDrawsTheSignOfZeros) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
   std::vector<float> values(5120, 0.0f);
   values[0] = 5120;  // mean magnitude 1
-  exchange({values});
+  sum_ranks({values});
   double sum = 0;
   for (const float value : decoded_) {
     EXPECT_EQ(std::abs(value), 1.0f);
@@ -173,7 +173,7 @@ TEST_P(Sign, BinaryDrawsTheSignOfZeros) {
 TEST_P(Sign, TernaryOpensTheGateOfWhatIsLarge) {
   ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
   // Mean magnitude 2, so gates open beyond 1.4; the mean of 4, 3 and 2 is 3.
-  exchange({{4, -3, 2, 1, -1, 1}});
+  sum_ranks({{4, -3, 2, 1, -1, 1}});
   EXPECT_EQ(get_float(message_.data()), 3.0f);
   EXPECT_EQ(decoded_, (std::vector{3.0f, -3.0f, 3.0f, 0.0f, 0.0f, 0.0f}));
   // Byte j holds elements j, j + 32, ...: one open digit and four closed ones, base 3.
@@ -185,8 +185,8 @@ TEST_P(Sign, TernaryOpensTheGateOfWhatIsLarge) {
 
 TEST_P(Sign, TernaryMergesDigitsIntoThreeBits) {
   ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
-  exchange({{4, -3, 2, 1, -1, 1}});
-  const Exchange both(*codec_, std::vector<TypedValues>(2, by_rank_[0]));
+  sum_ranks({{4, -3, 2, 1, -1, 1}});
+  const CodecContext both(*codec_, std::vector<TypedValues>(2, by_rank_[0]));
   const Message merged = merge(*codec_, both.whole(), {0, 1}, message_, {1, 1}, message_, 0);
   EXPECT_EQ(get_float(merged.data()), 6.0f);
   ASSERT_EQ(merged.size(), kCodesAt + 12);  // codes of 0 to 4: 4, 0, 4, 2, 2, 2
@@ -197,7 +197,7 @@ TEST_P(Sign, TernaryMergesDigitsIntoThreeBits) {
 
 TEST_P(Sign, TernaryAddsUpEqualMagnitudesExactly) {
   ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
-  exchange({{1, 1, -1, 0}, {1, 0, -1, 1}, {1, -1, -1, 1}});
+  sum_ranks({{1, 1, -1, 0}, {1, 0, -1, 1}, {1, -1, -1, 1}});
   EXPECT_EQ(decoded_, (std::vector{3.0f, 0.0f, -3.0f, 2.0f}));
 }
 

@@ -12,7 +12,7 @@
 #include "codec/super_group_kernels.h"
 #include "codec/wire_bytes.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -141,13 +141,13 @@ TEST(SuperGroupMessages, AreRefusedWhereAByteBetweenScalesAndCodesIsNotZero) {
   for (const auto& [spelling, used, codes_at] :
        {std::tuple{"waterfill+width=4", 4 + 9, 16}, std::tuple{"dynamiq+width=4", 4 + 17, 32}}) {
     const std::unique_ptr<Codec> codec = test::make_for(available_isas().front(), spelling);
-    const test::Exchange exchange(*codec, by_rank);
-    const test::Message message = test::encode(*codec, exchange.whole(), {0, 1}, by_rank[0].view());
+    const test::CodecContext context(*codec, by_rank);
+    const test::Message message = test::encode(*codec, context.whole(), {0, 1}, by_rank[0].view());
     for (int at = used; at < codes_at; ++at) {
       test::Message damaged = message;
       damaged[static_cast<std::size_t>(at)] = std::byte{1};
       std::vector<float> out(kCount, 1.0f);
-      EXPECT_EQ(codec->decode(exchange.whole(), {0, 1}, damaged, Values(out)).code(),
+      EXPECT_EQ(codec->decode(context.whole(), {0, 1}, damaged, Values(out)).code(),
                 ErrorCode::kCorruptFrame)
           << spelling << " at " << at;
       EXPECT_EQ(out, std::vector<float>(kCount, 1.0f));

@@ -10,7 +10,7 @@
 #include "codec/codes.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -28,35 +28,35 @@ Message bytes_of(std::initializer_list<int> numbers) {
 }
 
 std::vector<int> codes_of(const Message& message, unsigned width) {
-  std::uint32_t group[kGroup];
-  unpack_group(message.data(), width, group);
-  return {group, group + kGroup};
+  std::uint32_t group[kPack];
+  unpack_codes(message.data(), width, group);
+  return {group, group + kPack};
 }
 
 // The thirty-two values of docs/codecs/thc.md on each of `ranks` ranks.
 struct Example {
   Example(const Codec& codec, std::size_t ranks)
-      : by_rank(ranks, TypedValues(DataType::kFloat32, values())), exchange(codec, by_rank) {
-    exchange.seed = 1;
-    exchange.step = 2;
-    exchange.parameter = 3;
+      : by_rank(ranks, TypedValues(DataType::kFloat32, values())), context(codec, by_rank) {
+    context.seed = 1;
+    context.step = 2;
+    context.parameter = 3;
   }
 
   static std::vector<float> values() {
-    std::vector<float> x(kGroup);
+    std::vector<float> x(kPack);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = (static_cast<float>(i) - 16) / 8;
     return x;
   }
 
   std::vector<TypedValues> by_rank;
-  Exchange exchange;
+  CodecContext context;
 };
 
 TEST_P(ThcTest, WritesTheBytesOfItsPage) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc");
   const Example example(*codec, 2);
-  const Slice slice = example.exchange.whole();
-  EXPECT_TRUE(same_bytes(example.exchange.statistics(), bytes_of({0xd2, 0x40})));
+  const Slice slice = example.context.whole();
+  EXPECT_TRUE(same_bytes(example.context.statistics(), bytes_of({0xd2, 0x40})));
   const ConstValues values = example.by_rank[0].view();
   const Message one = encode(*codec, slice, {4, 1}, values);
   EXPECT_TRUE(same_bytes(one, bytes_of({0x8f, 0xa9, 0x47, 0x8a, 0x93, 0xaa, 0x27, 0xa7,  //
@@ -72,7 +72,7 @@ TEST_P(ThcTest, WritesTheBytesOfItsPage) {
 TEST_P(ThcTest, SaturatesAboutTheCentreOfTheSum) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc+saturate=4");
   const Example example(*codec, 3);
-  const Slice slice = example.exchange.whole();
+  const Slice slice = example.context.whole();
   const Message one = encode(*codec, slice, {4, 1}, example.by_rank[0].view());
   const Message two = merge(*codec, slice, {4, 1}, one, {4, 1}, one, 4);
   const Message three = merge(*codec, slice, {4, 2}, two, {4, 1}, one, 4);
@@ -91,26 +91,26 @@ TEST_P(ThcTest, DecodesSaturatedCodesAboutTheirCentre) {
   for (const std::uint32_t contributions : {3u, 4u}) {
     const Example example(*codec, contributions);
     const int top = contributions == 3 ? 31 : 30;
-    std::uint32_t group[kGroup];
-    std::fill(group, group + kGroup, static_cast<std::uint32_t>(top));
-    Message message(codec->encoded_size(example.exchange.whole(), contributions));
-    pack_group(group, 5, message.data());
+    std::uint32_t group[kPack];
+    std::fill(group, group + kPack, static_cast<std::uint32_t>(top));
+    Message message(codec->encoded_size(example.context.whole(), contributions));
+    pack_codes(group, 5, message.data());
     const std::vector<float> decoded =
-        decode(*codec, example.exchange.whole(), {0, contributions}, message);
+        decode(*codec, example.context.whole(), {0, contributions}, message);
     // Equal levels are the transform of one value, all others being zero. The norm is 6.5625.
     const float step = 2.4176f / 7.5f * 6.5625f;
     EXPECT_NEAR(std::abs(decoded[0]), 0.5f * static_cast<float>(top) * step, 1e-4f);
-    for (std::size_t i = 1; i < kGroup; ++i) EXPECT_EQ(decoded[i], 0.0f);
+    for (std::size_t i = 1; i < kPack; ++i) EXPECT_EQ(decoded[i], 0.0f);
   }
 }
 
 TEST_P(ThcTest, RefusesACodeAboveTheSaturatedOnes) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc+saturate=4");
   const Example example(*codec, 3);
-  std::vector<float> values(kGroup);
+  std::vector<float> values(kPack);
   const Message all_ones(16, std::byte{0xff});  // 15 in every element
   const auto decoded = [&](std::uint32_t contributions) {
-    return codec->decode(example.exchange.whole(), {0, contributions}, all_ones, Values(values));
+    return codec->decode(example.context.whole(), {0, contributions}, all_ones, Values(values));
   };
   EXPECT_TRUE(decoded(1).ok());
   EXPECT_EQ(decoded(2).code(), ErrorCode::kCorruptFrame);
@@ -125,8 +125,8 @@ TEST_P(ThcTest, IsExactUntilTheWidthIsUsedUp) {
   for (int rank = 0; rank < 5; ++rank) {
     by_rank.emplace_back(DataType::kFloat32, random.normal(3000));
   }
-  const Exchange exchange(*exact, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(*exact, by_rank);
+  const Slice slice = context.whole();
   const std::uint32_t order[] = {0, 1, 2, 3, 4};
   const auto sum_by = [&](const Codec& codec, std::size_t ranks) {
     return chain(codec, slice, by_rank, std::span(order).first(ranks));
@@ -145,11 +145,11 @@ TEST_P(ThcTest, KeepsTheSignOfSaturatedSums) {
   Generator random(2);
   const std::vector<float> values = random.normal(4096);
   std::vector<TypedValues> by_rank(64, TypedValues(DataType::kFloat32, values));
-  const Exchange exchange(*codec, by_rank);
+  const CodecContext context(*codec, by_rank);
   std::vector<std::uint32_t> order;
   for (std::uint32_t rank = 0; rank < 64; ++rank) order.push_back(rank);
-  const Message sum = chain(*codec, exchange.whole(), by_rank, order);
-  const std::vector<float> decoded = decode(*codec, exchange.whole(), {63, 64}, sum);
+  const Message sum = chain(*codec, context.whole(), by_rank, order);
+  const std::vector<float> decoded = decode(*codec, context.whole(), {63, 64}, sum);
   double along = 0;
   double energy = 0;
   double decoded_energy = 0;

@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -30,8 +30,8 @@ TEST_P(EveryCodecShared, GivesEveryThreadTheSameBytes) {
   const std::vector<float> values = random.mixture(count);
   const std::vector<TypedValues> by_rank(2, TypedValues(DataType::kFloat32, values));
   const std::unique_ptr<Codec> codec = make_for(available_isas().front(), GetParam());
-  const Exchange exchange(*codec, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(*codec, by_rank);
+  const Slice slice = context.whole();
   const Message expected = encode(*codec, slice, {0, 1}, by_rank[0].view());
   const Message expected_hop =
       decode_add_encode(*codec, slice, {0, 1}, expected, by_rank[1].view(), 1);

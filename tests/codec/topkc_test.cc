@@ -11,7 +11,7 @@
 #include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -43,16 +43,16 @@ INSTANTIATE_TEST_SUITE_P(Codec, Topkc, testing::ValuesIn(available_isas()),
 TEST_P(Topkc, SendsTheLoudestBlocksThatFit) {
   const std::unique_ptr<Codec> codec = make("9");
   const Ranks by_rank = {blocks_of({1, 4, 2, 3})};
-  const Exchange exchange(*codec, by_rank);
-  const Slice slice = exchange.whole();
+  const CodecContext context(*codec, by_rank);
+  const Slice slice = context.whole();
   // Norms 32, 512, 128 and 288.
-  const std::byte* norms = exchange.statistics().data();
+  const std::byte* norms = context.statistics().data();
   EXPECT_EQ(get_u16(norms), 0x4200);
   EXPECT_EQ(get_u16(norms + 2), 0x4400);
   EXPECT_EQ(get_u16(norms + 4), 0x4300);
   EXPECT_EQ(get_u16(norms + 6), 0x4390);
   // 9 bits an element are 144 bytes: 8 of statistics and two blocks of 64.
-  EXPECT_THAT(exchange.widths(), ElementsAre(0, 16, 0, 16));
+  EXPECT_THAT(context.widths(), ElementsAre(0, 16, 0, 16));
   const Message message = encode(*codec, slice, {0, 1}, by_rank[0].view());
   ASSERT_EQ(message.size(), 2 * 2 * kBlockValues);
   EXPECT_EQ(get_u16(message.data()), 0x4080);                     // 4
@@ -65,34 +65,35 @@ TEST_P(Topkc, SendsTheLoudestBlocksThatFit) {
 TEST_P(Topkc, JudgesABlockByAllRanks) {
   const std::unique_ptr<Codec> codec = make("5");
   const Ranks by_rank = {blocks_of({3, 2.5f, 0, 0}), blocks_of({0, 2.5f, 0, 1})};
-  const Exchange exchange(*codec, by_rank);
-  EXPECT_THAT(exchange.widths(), ElementsAre(0, 16, 0, 0));
+  const CodecContext context(*codec, by_rank);
+  EXPECT_THAT(context.widths(), ElementsAre(0, 16, 0, 0));
   const std::uint32_t order[] = {0, 1};
-  const Message sum = chain(*codec, exchange.whole(), by_rank, order);
+  const Message sum = chain(*codec, context.whole(), by_rank, order);
   EXPECT_TRUE(
-      same_bits(decode(*codec, exchange.whole(), {1, 2}, sum), blocks_of({0, 5, 0, 0}).widened()));
+      same_bits(decode(*codec, context.whole(), {1, 2}, sum), blocks_of({0, 5, 0, 0}).widened()));
 }
 
 TEST_P(Topkc, TakesTheFirstOfEquallyLoudBlocks) {
   const std::unique_ptr<Codec> codec = make("9");
-  EXPECT_THAT(Exchange(*codec, Ranks{blocks_of({1, -1, 1, 1})}).widths(),
+  EXPECT_THAT(CodecContext(*codec, Ranks{blocks_of({1, -1, 1, 1})}).widths(),
               ElementsAre(16, 16, 0, 0));
-  EXPECT_THAT(Exchange(*codec, Ranks{blocks_of({1, 1, 1, 2})}).widths(), ElementsAre(16, 0, 0, 16));
+  EXPECT_THAT(CodecContext(*codec, Ranks{blocks_of({1, 1, 1, 2})}).widths(),
+              ElementsAre(16, 0, 0, 16));
 }
 
 TEST_P(Topkc, SharesOneBudgetBetweenParameters) {
   const std::unique_ptr<Codec> codec = make("9");
   const std::vector<Ranks> parameters = {{blocks_of({1, 2})}, {blocks_of({4, 3})}};
-  const std::vector<Exchange> exchanges = Exchange::of_several(*codec, parameters);
-  EXPECT_THAT(exchanges[0].widths(), ElementsAre(0, 0));
-  EXPECT_THAT(exchanges[1].widths(), ElementsAre(16, 16));
+  const std::vector<CodecContext> contexts = CodecContext::for_parameters(*codec, parameters);
+  EXPECT_THAT(contexts[0].widths(), ElementsAre(0, 0));
+  EXPECT_THAT(contexts[1].widths(), ElementsAre(16, 16));
 }
 
 TEST_P(Topkc, NeverSendsABlockOfZeros) {
   const std::unique_ptr<Codec> codec = make("16");
   // 2^-80 has a square of 2^-160, which is zero as FP32.
-  const Exchange exchange(*codec, Ranks{blocks_of({0, 1, -0.0f, 0x1p-80f})});
-  EXPECT_THAT(exchange.widths(), ElementsAre(0, 16, 0, 0));
+  const CodecContext context(*codec, Ranks{blocks_of({0, 1, -0.0f, 0x1p-80f})});
+  EXPECT_THAT(context.widths(), ElementsAre(0, 16, 0, 0));
 }
 
 TEST_P(Topkc, DecodesWhatIsNotFiniteOnAnyRankToNanWithoutSendingIt) {
@@ -101,9 +102,9 @@ TEST_P(Topkc, DecodesWhatIsNotFiniteOnAnyRankToNanWithoutSendingIt) {
                              -std::numeric_limits<float>::infinity(), 0x1p64f}) {
     SCOPED_TRACE(poison);
     const Ranks by_rank = {blocks_of({1, 2, 3, 4}), blocks_of({1, poison, 3, 4})};
-    const Exchange exchange(*codec, by_rank);
-    const Slice slice = exchange.whole();
-    EXPECT_THAT(exchange.widths(), ElementsAre(0, 0, 16, 16));
+    const CodecContext context(*codec, by_rank);
+    const Slice slice = context.whole();
+    EXPECT_THAT(context.widths(), ElementsAre(0, 0, 16, 16));
     const std::uint32_t order[] = {0, 1};
     const Message sum = chain(*codec, slice, by_rank, order);
     const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -119,11 +120,11 @@ TEST_P(Topkc, SendsOneBlockHoweverSmallTheBudget) {
     SCOPED_TRACE(count);
     const std::vector<float> values(count, 2.0f);
     const Ranks by_rank = {TypedValues(DataType::kFloat32, values)};
-    const Exchange exchange(*codec, by_rank);
-    const Message message = encode(*codec, exchange.whole(), {0, 1}, by_rank[0].view());
+    const CodecContext context(*codec, by_rank);
+    const Message message = encode(*codec, context.whole(), {0, 1}, by_rank[0].view());
     EXPECT_EQ(message.size(), 2 * std::min(count, kBlockValues));
     EXPECT_EQ(message.size(), codec->payload_capacity({&count, 1}));
-    EXPECT_EQ(decode(*codec, exchange.whole(), {0, 1}, message).front(), 2.0f);
+    EXPECT_EQ(decode(*codec, context.whole(), {0, 1}, message).front(), 2.0f);
   }
 }
 
@@ -140,12 +141,12 @@ TEST_P(Topkc, LeavesOutNothingLouderThanWhatItSends) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "topkc:4");
   const Ranks by_rank = {TypedValues(DataType::kFloat32, random.mixture(100003)),
                          TypedValues(DataType::kFloat32, random.mixture(100003))};
-  const Exchange exchange(*codec, by_rank);
+  const CodecContext context(*codec, by_rank);
   std::uint16_t quietest = 0xffff;
   std::uint16_t loudest = 0;
-  for (std::size_t b = 0; b < exchange.widths().size(); ++b) {
-    const std::uint16_t norm = get_u16(exchange.statistics().data() + 2 * b);
-    if (exchange.widths()[b] != 0) {
+  for (std::size_t b = 0; b < context.widths().size(); ++b) {
+    const std::uint16_t norm = get_u16(context.statistics().data() + 2 * b);
+    if (context.widths()[b] != 0) {
       quietest = std::min(quietest, norm);
     } else {
       loudest = std::max(loudest, norm);
@@ -161,9 +162,8 @@ TEST_P(Topkc, StaysWithinItsBudget) {
   for (const char* budget : {"1", "2.5", "8", "15"}) {
     const std::unique_ptr<Codec> codec =
         make_for(GetParam(), std::string("topkc:") + budget + "+block=128");
-    const Exchange exchange(*codec, by_rank);
-    const std::size_t bytes =
-        codec->encoded_size(exchange.whole(), 1) + exchange.statistics().size();
+    const CodecContext context(*codec, by_rank);
+    const std::size_t bytes = codec->encoded_size(context.whole(), 1) + context.statistics().size();
     const double bits = 8.0 * static_cast<double>(bytes) / 100003;
     EXPECT_LE(bits, std::stod(budget));
     EXPECT_GE(bits, std::stod(budget) - 0.03);  // less than a block is left

@@ -8,7 +8,7 @@
 
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -75,12 +75,12 @@ TEST_P(EveryUnbiasedCodec, LeavesNoErrorOnAverage) {
       by_rank.emplace_back(DataType::kFloat32, values);
       order.push_back(static_cast<std::uint32_t>(rank));
     }
-    Exchange exchange(*codec, by_rank);
+    CodecContext context(*codec, by_rank);
     Mean offset;     // of all values, each in units of its super-group's size
     Mean shrinkage;  // of the values along themselves: a slope other than 1
     for (int step = 0; step < kSteps; ++step) {
-      exchange.step = static_cast<std::uint64_t>(step);
-      const Slice slice = exchange.whole();
+      context.step = static_cast<std::uint64_t>(step);
+      const Slice slice = context.whole();
       const Message message = chain(*codec, slice, by_rank, order);
       const std::vector<float> decoded =
           decode(*codec, slice, {order.back(), static_cast<std::uint32_t>(ranks)}, message);
@@ -111,11 +111,11 @@ TEST_P(EveryUnbiasedCodec, LeavesNoErrorOnAnyElement) {
   Generator random(2);
   const std::vector<float> values = random.normal(kCount);
   const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
-  Exchange exchange(*codec, by_rank);
+  CodecContext context(*codec, by_rank);
   std::vector<Mean> errors(kCount);
   for (int step = 0; step < kSteps; ++step) {
-    exchange.step = static_cast<std::uint64_t>(step);
-    const Slice slice = exchange.whole();
+    context.step = static_cast<std::uint64_t>(step);
+    const Slice slice = context.whole();
     const Message message = encode(*codec, slice, {0, 1}, by_rank[0].view());
     const std::vector<float> decoded = decode(*codec, slice, {0, 1}, message);
     for (std::size_t i = 0; i < kCount; ++i) errors[i].add(decoded[i] - values[i]);

@@ -10,7 +10,7 @@
 #include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
-#include "support/exchange.h"
+#include "support/codec_context.h"
 #include "support/generator.h"
 
 namespace nf::test {
@@ -49,9 +49,9 @@ TEST_P(EveryWidth, ErrsByATwelfthOfItsStepSquared) {
   constexpr std::size_t kCount = 1 << 17;
   const std::vector<float> values = random.normal(kCount);
   const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
-  const Exchange exchange(*codec_, by_rank);
-  const Message message = encode(*codec_, exchange.whole(), {0, 1}, by_rank[0].view());
-  const std::vector<float> decoded = decode(*codec_, exchange.whole(), {0, 1}, message);
+  const CodecContext context(*codec_, by_rank);
+  const Message message = encode(*codec_, context.whole(), {0, 1}, by_rank[0].view());
+  const std::vector<float> decoded = decode(*codec_, context.whole(), {0, 1}, message);
   const std::vector<double> steps = steps_of(message, kCount, GetParam());
   double error = 0;
   double expected = 0;
@@ -79,9 +79,9 @@ TEST_P(EveryWidth, ErrsTheSameWhateverTheSignal) {
       values[i] = static_cast<float>(spread) + (i % kGroupValues == 0 ? 1.0f : 0.0f);
     }
     const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
-    const Exchange exchange(*codec_, by_rank);
-    const Message message = encode(*codec_, exchange.whole(), {0, 1}, by_rank[0].view());
-    const std::vector<float> decoded = decode(*codec_, exchange.whole(), {0, 1}, message);
+    const CodecContext context(*codec_, by_rank);
+    const Message message = encode(*codec_, context.whole(), {0, 1}, by_rank[0].view());
+    const std::vector<float> decoded = decode(*codec_, context.whole(), {0, 1}, message);
     const std::vector<double> steps = steps_of(message, kCount, GetParam());
     double error = 0;
     double expected = 0;
@@ -98,12 +98,12 @@ TEST(Waterfill, ScalesAreTheLeastThatClampNothing) {
   const std::unique_ptr<Codec> codec = make_for(Isa::kScalar, "waterfill+width=4");
   const std::vector<float> values = random.mixture(5120);
   const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
-  const Exchange exchange(*codec, by_rank);
-  const Message message = encode(*codec, exchange.whole(), {0, 1}, by_rank[0].view());
+  const CodecContext context(*codec, by_rank);
+  const Message message = encode(*codec, context.whole(), {0, 1}, by_rank[0].view());
   const std::vector<double> steps = steps_of(message, values.size(), 4);
   for (std::size_t g = 0; g < steps.size(); ++g) {
     const std::size_t s = g * kGroupValues / kSuperGroupValues;
-    const double mean = bfloat16_to_float(get_u16(exchange.statistics().data() + 4 * s));
+    const double mean = bfloat16_to_float(get_u16(context.statistics().data() + 4 * s));
     const double unit = bfloat16_to_float(get_u16(message.data() + 2 * s));
     double peak = 0;
     for (std::size_t j = 0; j < kGroupValues; ++j) {
@@ -122,9 +122,8 @@ TEST(Waterfill, StaysWithinItsBudget) {
         make_for(available_isas().front(), "waterfill:" + std::to_string(budget));
     const std::vector<float> values = random.mixture(100003);
     const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
-    const Exchange exchange(*codec, by_rank);
-    const std::size_t bytes =
-        codec->encoded_size(exchange.whole(), 1) + exchange.statistics().size();
+    const CodecContext context(*codec, by_rank);
+    const std::size_t bytes = codec->encoded_size(context.whole(), 1) + context.statistics().size();
     EXPECT_LE(8.0 * static_cast<double>(bytes) / 100003, budget);
     EXPECT_GE(8.0 * static_cast<double>(bytes) / 100003, budget - 0.01);
   }
@@ -143,9 +142,9 @@ TEST(Waterfill, GivesNoBitsToAParameterThatIsNearlyZero) {
       {TypedValues(DataType::kFloat32, quiet)}, {TypedValues(DataType::kFloat32, loud)}};
   for (const char* spelling : {"waterfill:4", "waterfill:4+alpha=0", "waterfill:4+alpha=1"}) {
     const std::unique_ptr<Codec> codec = make_for(available_isas().front(), spelling);
-    const std::vector<Exchange> exchanges = Exchange::of_several(*codec, parameters);
-    EXPECT_THAT(exchanges[0].widths(), Each(2)) << spelling;
-    EXPECT_THAT(exchanges[1].widths(), Each(Ge(3))) << spelling;
+    const std::vector<CodecContext> contexts = CodecContext::for_parameters(*codec, parameters);
+    EXPECT_THAT(contexts[0].widths(), Each(2)) << spelling;
+    EXPECT_THAT(contexts[1].widths(), Each(Ge(3))) << spelling;
   }
 }
 

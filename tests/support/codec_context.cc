@@ -1,4 +1,4 @@
-#include "support/exchange.h"
+#include "support/codec_context.h"
 
 #include <gtest/gtest.h>
 
@@ -46,31 +46,31 @@ std::vector<TypedValues> ranks_of(Generator& random, std::size_t ranks, std::siz
   return by_rank;
 }
 
-Exchange::Exchange(const Codec& codec, std::span<const TypedValues> by_rank) {
+CodecContext::CodecContext(const Codec& codec, std::span<const TypedValues> by_rank) {
   combine(codec, by_rank);
   const WidthRequest request{.count = count_, .statistics = statistics_, .widths = widths_};
   expect_ok(codec.choose_widths({&request, 1}, {.ranks = ranks_}));
 }
 
-std::vector<Exchange> Exchange::of_several(const Codec& codec,
-                                           std::span<const std::vector<TypedValues>> parameters) {
-  std::vector<Exchange> exchanges;
+std::vector<CodecContext> CodecContext::for_parameters(
+    const Codec& codec, std::span<const std::vector<TypedValues>> parameters) {
+  std::vector<CodecContext> contexts;
   for (const std::vector<TypedValues>& by_rank : parameters) {
-    Exchange exchange;
-    exchange.parameter += exchanges.size();
-    exchange.combine(codec, by_rank);
-    exchanges.push_back(std::move(exchange));
+    CodecContext context;
+    context.parameter += contexts.size();
+    context.combine(codec, by_rank);
+    contexts.push_back(std::move(context));
   }
   std::vector<WidthRequest> requests;
-  for (Exchange& exchange : exchanges) {
-    requests.push_back({exchange.count_, exchange.statistics_, exchange.widths_});
+  for (CodecContext& context : contexts) {
+    requests.push_back({context.count_, context.statistics_, context.widths_});
   }
-  if (!exchanges.empty())
-    expect_ok(codec.choose_widths(requests, {.ranks = exchanges.front().ranks_}));
-  return exchanges;
+  if (!contexts.empty())
+    expect_ok(codec.choose_widths(requests, {.ranks = contexts.front().ranks_}));
+  return contexts;
 }
 
-void Exchange::combine(const Codec& codec, std::span<const TypedValues> by_rank) {
+void CodecContext::combine(const Codec& codec, std::span<const TypedValues> by_rank) {
   count_ = by_rank.front().count();
   ranks_ = static_cast<std::uint32_t>(by_rank.size());
   statistics_.resize(codec.statistics_size(count_));
@@ -81,7 +81,7 @@ void Exchange::combine(const Codec& codec, std::span<const TypedValues> by_rank)
   expect_ok(codec.combine_statistics(count_, spans, statistics_));
 }
 
-Slice Exchange::part(std::size_t first, std::size_t count) const {
+Slice CodecContext::part(std::size_t first, std::size_t count) const {
   return {.seed = seed,
           .step = step,
           .parameter = parameter,

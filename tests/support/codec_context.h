@@ -20,13 +20,13 @@ std::vector<TypedValues> ranks_of(Generator& random, std::size_t ranks, std::siz
                                   DataType type = DataType::kFloat32);
 
 // The shared state of all ranks for one parameter: combined statistics and widths.
-class Exchange {
+class CodecContext {
  public:
   // Combines the statistics of every rank and chooses the widths, for one parameter or for several
   // that share a budget.
-  Exchange(const Codec& codec, std::span<const TypedValues> by_rank);
-  static std::vector<Exchange> of_several(const Codec& codec,
-                                          std::span<const std::vector<TypedValues>> parameters);
+  CodecContext(const Codec& codec, std::span<const TypedValues> by_rank);
+  static std::vector<CodecContext> for_parameters(
+      const Codec& codec, std::span<const std::vector<TypedValues>> parameters);
 
   Slice whole() const { return part(0, count_); }
   Slice part(std::size_t first, std::size_t count) const;
@@ -38,7 +38,7 @@ class Exchange {
   std::uint64_t parameter = 0xfeedc0ffee;
 
  private:
-  Exchange() = default;
+  CodecContext() = default;
   void combine(const Codec& codec, std::span<const TypedValues> by_rank);
 
   std::size_t count_ = 0;
