@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from neuron_fabric.profile import Profile
 from neuron_fabric.ranks.rendezvous import broadcast_from_rank_0, run_on_all_ranks
-from neuron_fabric.support.files import whole_file, write_whole
+from neuron_fabric.support.files import atomic_file, write_atomic
 from neuron_fabric.telemetry import Reader, Record
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Recorder(Reader):
         self._is_written = False
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(self._path) as part:
+            with atomic_file(self._path) as part:
                 part.touch()
             self._path.unlink()  # a job without a step must not leave a file
         except OSError as error:
@@ -71,7 +71,7 @@ class Recorder(Reader):
         if len(text) > MAX_FILE_BYTES:
             raise ValueError(f"the decisions {self._path} exceed {MAX_FILE_BYTES >> 20} MiB: the file "
                              "lacks the latest decisions and does not reproduce this run")
-        write_whole(self._path, text)
+        write_atomic(self._path, text)
         self._is_written = True
 
 

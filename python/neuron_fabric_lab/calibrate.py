@@ -12,7 +12,7 @@ from typing import Any
 
 from neuron_fabric.calibration import text
 from neuron_fabric.ranks import launch
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 
 NO_ROUTE = 3  # exit status: nothing but dense meets the target
 EPILOG = """\
@@ -116,7 +116,7 @@ def show(asked: argparse.Namespace, seconds: float) -> int:
     outcome["seconds"] = seconds
     if asked.profile is not None:
         asked.profile.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(asked.profile, (asked.out / PROFILE).read_text(encoding="utf-8"))
+        write_atomic(asked.profile, (asked.out / PROFILE).read_text(encoding="utf-8"))
         outcome["profile"] = str(asked.profile)
     if asked.json:
         print(json.dumps(outcome))
@@ -137,7 +137,7 @@ def refine(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
     except (UpdateError, OSError, ValueError, KeyError, TypeError) as error:
         print(f"nf calibrate: {asked.profile}: {error}", file=sys.stderr)
         return 1
-    write_whole(asked.profile, json.dumps(refined, indent=1))
+    write_atomic(asked.profile, json.dumps(refined, indent=1))
     told = refined["provenance"]["updates"][-1]
     print(json.dumps(told) if asked.json else text.changes(told))
     return 0

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.calibration.calibrator import Calibrator
 from neuron_fabric.calibration.watch import CalibrationConsole
 from neuron_fabric.ranks import job
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 from neuron_fabric_lab.workloads import Workload, make_workload
 
 OUTCOME = "outcome.json"
@@ -78,7 +78,7 @@ def calibrate(request: Request) -> None:
     if dist.get_rank() == 0:
         outcome.save(request.out / PROFILE, f"{request.workload}, calibrated", command=request.command,
                      workload=request.workload, size=request.size or workload.default_size)
-        write_whole(request.out / OUTCOME, json.dumps(
+        write_atomic(request.out / OUTCOME, json.dumps(
             {"workload": request.workload, "size": request.size, "seed": request.seed}
             | outcome.to_dict()))
     job.leave()

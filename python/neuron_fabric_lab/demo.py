@@ -17,7 +17,7 @@ from typing import Any
 from neuron_fabric import report
 from neuron_fabric.ranks.launch import Interrupt, LaunchError, launch, require_packages, run_rank
 from neuron_fabric.support import units
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 from neuron_fabric.support.tables import align
 from neuron_fabric_lab import json_text
 from neuron_fabric_lab.train.options import TrainOptions, natural, positive
@@ -102,7 +102,7 @@ def work(options: argparse.Namespace, command: str) -> None:
                        | {"command": command})
         run.close()
     if dist.get_rank() == 0:
-        write_whole(options.out / RESULTS, json_text.dumps(results))
+        write_atomic(options.out / RESULTS, json_text.dumps(results))
     leave()
 
 
@@ -149,7 +149,7 @@ def show(options: argparse.Namespace) -> None:
 
     results = parse_result((options.out / RESULTS).read_text())
     page = options.out / "demo-report.html"
-    write_whole(page, report.make_page(options.out / RUNS / "safe"))
+    write_atomic(page, report.make_page(options.out / RUNS / "safe"))
     if options.json:
         for result in results:
             print(json_text.dumps(result))

@@ -65,7 +65,7 @@ WRONG_OPTIONS = [
     ({"seed": -1}, "seed must be a number from 0 to 2**64 - 1, not -1"),
     ({"seed": "x"}, "seed must be a number from 0 to 2**64 - 1, not 'x'"),
     ({"run_dir": 3}, "run_dir must be a folder, not 3"),
-    ({"prometheus": "nonsense"}, "prometheus='nonsense' is no port (9400), no address"),
+    ({"prometheus": "nonsense"}, "prometheus='nonsense' is not a port (9400), an address"),
     ({"tensorboard": 3}, "tensorboard=3 is neither a folder nor a SummaryWriter"),
     ({"scaler": 3}, "scaler must be a torch.amp.GradScaler, not 3"),
 ]

@@ -66,7 +66,7 @@ def recorded(path: Path, **options: object) -> dict:
 
 
 @pytest.fixture(scope="module")
-def whole_file(tmp_path_factory) -> dict:
+def atomic_file(tmp_path_factory) -> dict:
     return recorded(tmp_path_factory.mktemp("whole") / "decisions.json", link_gbps=SLOW)
 
 
@@ -83,9 +83,9 @@ def test_a_run_is_recorded_and_repeated_at_another_speed(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_recorded_decisions_are_obeyed_whatever_is_measured(tmp_path, whole_file):
+def test_recorded_decisions_are_obeyed_whatever_is_measured(tmp_path, atomic_file):
     path = tmp_path / "decisions.json"
-    path.write_text(json.dumps(whole_file | {"changes": CHANGING}))
+    path.write_text(json.dumps(atomic_file | {"changes": CHANGING}))
     bits, told, measured = run(decisions=path, link_gbps=SLOW)
     assert (bits, told, measured) == run(decisions=path, link_gbps=FAST)
     assert [(record["step"], record["useful"]) for record in measured] == [
@@ -129,9 +129,9 @@ def stop_and_go_on(options: dict, stop: int, link_gbps: float) -> tuple[str, lis
 
 
 @pytest.mark.parametrize("stop", [5, 10, 13])
-def test_a_resumed_run_goes_on_in_the_file_at_its_step(tmp_path, whole_file, stop):
+def test_a_resumed_run_goes_on_in_the_file_at_its_step(tmp_path, atomic_file, stop):
     path = tmp_path / "decisions.json"
-    path.write_text(json.dumps(whole_file | {"changes": CHANGING}))
+    path.write_text(json.dumps(atomic_file | {"changes": CHANGING}))
     options = {"decisions": path, "link_gbps": SLOW}
     uninterrupted = run(**options)[1]
     slow = on_ranks(2, stop_and_go_on, options, stop, SLOW)
@@ -184,17 +184,17 @@ def with_change(**fields: object):
     (with_change(over_capacity=1), "changes[0].over_capacity is 1, not true or false"),
     (lambda _: " " * (decisions.MAX_FILE_BYTES + 1), "it is larger than 16 MiB"),
 ])
-def test_a_file_that_cannot_be_replayed_is_rejected_by_name(tmp_path, whole_file, spoil, words):
+def test_a_file_that_cannot_be_replayed_is_rejected_by_name(tmp_path, atomic_file, spoil, words):
     path = tmp_path / "decisions.json"
-    path.write_text(spoil(whole_file))
+    path.write_text(spoil(atomic_file))
     told = refused(decisions=str(path))
     assert told.startswith(f"the decisions {path} cannot be replayed: ")
     assert words in told and "remove this one to record again" in told
 
 
-def test_the_file_of_another_model_is_rejected_by_name(tmp_path, whole_file):
+def test_the_file_of_another_model_is_rejected_by_name(tmp_path, atomic_file):
     path = tmp_path / "decisions.json"
-    path.write_text(json.dumps(whole_file))
+    path.write_text(json.dumps(atomic_file))
     other = profile({"second": "waterfill:4", "rest": "fp32"})
     assert "it was recorded with another profile or model" in refused(decisions=path, profile=other)
 

@@ -78,7 +78,7 @@ def test_a_broken_extension_is_told_and_no_job_started(tmp_path):
 
 @pytest.mark.parametrize(("code", "words"), [
     ("raise ModuleNotFoundError(\"No module named 'torch'\")", "No module named 'torch'"),
-    ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "Python was ended by SIGILL")])
+    ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "Python was killed by SIGILL")])
 def test_without_torch_the_other_checks_still_run(tmp_path, code, words):
     (tmp_path / "torch.py").write_text(code)
     done = run_doctor(first=tmp_path, NF_LANE="1")
@@ -113,20 +113,20 @@ def test_a_job_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     found = job.check_job(seconds=0.01)
     assert found.state == FAILED
-    assert found.finding.startswith("not done after")
+    assert found.finding.startswith("not finished after")
     assert str(tmp_path) in found.advice
 
 
 @pytest.mark.parametrize(("name", "value", "state", "words"), [
     ("NF_MODE", "on", OK, "on"),
-    ("NF_MODE", "off", WARNING, "plain DDP sends the gradients"),
+    ("NF_MODE", "off", WARNING, "plain DDP reduces the gradients"),
     ("NF_MODE", "sometimes", FAILED, "'sometimes'"),
     ("NF_LANES", "2", OK, "2, on devices"),
     ("NF_LANES", "9", FAILED, "'9'"),
-    ("NF_RUNDIR", "runs", WARNING, "nothing reads it"),
-    ("NCCL_COMM_BLOCKING", "1", WARNING, "waits for ever"),
+    ("NF_RUNDIR", "runs", WARNING, "no such setting"),
+    ("NCCL_COMM_BLOCKING", "1", WARNING, "waits forever"),
     ("NCCL_COMM_BLOCKING", "0", OK, "0"),
-    ("NCCL_HOSTID", "a", WARNING, "for one machine"),
+    ("NCCL_HOSTID", "a", WARNING, "as one host"),
     ("NCCL_DEBUG", "INFO", OK, "INFO"),
     ("GLOO_SOCKET_IFNAME", "lo", OK, "lo"),
     ("GLOO_SOCKET_IFNAME", "nosuch", FAILED, "no interface 'nosuch'")])
@@ -148,14 +148,14 @@ def test_every_variable_that_is_read_is_known():
              for path in (CHECKOUT / folder).rglob("*") if path.suffix in (".cc", ".py")]
     read = {name for path in files for name in re.findall(r'"(NF_[A-Z_]+)"', path.read_text())}
     assert {"NF_MODE", "NF_LANES", "NF_FORCE_ISA"} <= read
-    assert read <= {*environment.TOLD, *environment.QUIET}
+    assert read <= {*environment.REPORTED, *environment.QUIET}
 
 
 @pytest.mark.parametrize(("cards", "devices", "state", "words"), [
     ([HOPPER], "cuda", OK, "sm_90"),
     ([{"name": "A10", "capability": [8, 6]}], "cuda", OK, "sm_80"),
     ([{"name": "B200", "capability": [10, 0]}], "cuda", OK, "PTX of sm_90"),
-    ([{"name": "V100", "capability": [7, 0]}], "cuda", WARNING, "V100 is of capability 7.0"),
+    ([{"name": "V100", "capability": [7, 0]}], "cuda", WARNING, "V100 has capability 7.0"),
     ([HOPPER], "", WARNING, "gradients go through host memory")])
 def test_cards_are_held_against_what_is_compiled(cards, devices, state, words):
     found = device.check_cards(cards, EXTENSION | {"devices": devices})
@@ -181,7 +181,7 @@ def test_what_does_not_fit_together_is_told():
     assert "nf is 0.2.0" in software.check_extension(EXTENSION, TORCH, "0.2.0").finding
     other = software.check_extension(EXTENSION, {"version": "2.12.0", "cuda": None}, None)
     assert other.state == WARNING
-    assert "2.12.0 is here" in other.finding
+    assert "2.12.0 is installed" in other.finding
     assert software.check_engines({"gloo": False, "nccl": None})[0].state == FAILED
     [broken] = software.check_nf("nf", {"error": "NF_FORCE_ISA is 'avx9'"})
     assert broken.state == FAILED

@@ -5,21 +5,21 @@ import stat
 
 import pytest
 from neuron_fabric.support import files
-from neuron_fabric.support.files import whole_file, write_whole
+from neuron_fabric.support.files import atomic_file, write_atomic
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
     file = tmp_path / "file"
-    write_whole(file, "before")
-    write_whole(file, b"after \xff")
+    write_atomic(file, "before")
+    write_atomic(file, b"after \xff")
     assert file.read_bytes() == b"after \xff"
     assert list(tmp_path.iterdir()) == [file]
 
 
 def test_what_fails_half_way_leaves_the_file_of_before(tmp_path):
     file = tmp_path / "file"
-    write_whole(file, "before")
-    with pytest.raises(ZeroDivisionError), whole_file(file) as part:
+    write_atomic(file, "before")
+    with pytest.raises(ZeroDivisionError), atomic_file(file) as part:
         part.write_text("half")
         raise ZeroDivisionError
     assert file.read_text() == "before"
@@ -28,7 +28,7 @@ def test_what_fails_half_way_leaves_the_file_of_before(tmp_path):
 
 def test_a_folder_that_is_not_there_is_told(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
-        write_whole(tmp_path / "nowhere" / "file", "text")
+        write_atomic(tmp_path / "nowhere" / "file", "text")
 
 
 def test_a_link_at_a_name_that_could_be_guessed_is_not_followed(tmp_path):
@@ -36,7 +36,7 @@ def test_a_link_at_a_name_that_could_be_guessed_is_not_followed(tmp_path):
     victim.write_text("mine")
     for guess in (f"file.{os.getpid()}.part", "file.part"):
         (tmp_path / guess).symlink_to(victim)
-    write_whole(tmp_path / "file", "text")
+    write_atomic(tmp_path / "file", "text")
     assert victim.read_text() == "mine"
     assert (tmp_path / "file").read_text() == "text"
 
@@ -44,7 +44,7 @@ def test_a_link_at_a_name_that_could_be_guessed_is_not_followed(tmp_path):
 def test_the_name_of_a_part_is_another_one_each_time(tmp_path):
     names = set()
     for _ in range(20):
-        with whole_file(tmp_path / "file") as part:
+        with atomic_file(tmp_path / "file") as part:
             names.add(part.name)
             assert part.name.startswith("file.") and part.name.endswith(".part")
             assert str(os.getpid()) not in part.name.split(".")
@@ -60,7 +60,7 @@ def test_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch, is_link):
     else:
         taken.write_text("mine")
     with pytest.raises(FileExistsError, match="file.guessed.part"):
-        write_whole(tmp_path / "file", "text")
+        write_atomic(tmp_path / "file", "text")
     assert not victim.exists()
     assert taken.is_symlink() if is_link else taken.read_text() == "mine"
 
@@ -68,7 +68,7 @@ def test_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch, is_link):
 def test_others_may_read_what_they_could_read_before(tmp_path):
     before = os.umask(0o027)
     try:
-        write_whole(tmp_path / "file", "text")
+        write_atomic(tmp_path / "file", "text")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640

@@ -12,16 +12,16 @@ from few_records import ATTACH, RUN, step, unwatched
 
 from neuron_fabric.telemetry import prometheus
 from neuron_fabric.telemetry.metrics import Metrics
-from neuron_fabric.telemetry.prometheus import (HANDLER_THREAD, MOST_CONNECTIONS, MOST_REQUEST_BYTES,
+from neuron_fabric.telemetry.prometheus import (HANDLER_THREAD, MAX_CONNECTIONS, MAX_REQUEST_BYTES,
                                                 PrometheusFile, PrometheusServer, parse_address)
 
-METRICS = r"""# HELP neuron_fabric_info What runs; always 1.
+METRICS = r"""# HELP neuron_fabric_info The versions and settings of the job; always 1.
 # TYPE neuron_fabric_info gauge
 neuron_fabric_info{rank="0",ranks="2",version="0.1.0",torch="2.11.0",backend="gloo",mode="on",admit="useful",topology="direct",profile="default"} 1
-# HELP neuron_fabric_step Last step that was reported.
+# HELP neuron_fabric_step The last reported step.
 # TYPE neuron_fabric_step gauge
 neuron_fabric_step 1
-# HELP neuron_fabric_epoch Grows by one when decisions change.
+# HELP neuron_fabric_epoch Incremented when decisions change.
 # TYPE neuron_fabric_epoch gauge
 neuron_fabric_epoch 1
 # HELP neuron_fabric_loss Loss of the last step that had one, mean over ranks.
@@ -33,19 +33,19 @@ neuron_fabric_rank_loss 1.0
 # HELP neuron_fabric_steps_total Steps since the job was attached.
 # TYPE neuron_fabric_steps_total counter
 neuron_fabric_steps_total 2
-# HELP neuron_fabric_skipped_steps_total Steps whose gradients were not finite.
+# HELP neuron_fabric_skipped_steps_total Steps with NaN or Inf in the gradients.
 # TYPE neuron_fabric_skipped_steps_total counter
 neuron_fabric_skipped_steps_total 1
 # HELP neuron_fabric_step_seconds_total Time of all steps.
 # TYPE neuron_fabric_step_seconds_total counter
 neuron_fabric_step_seconds_total 0.5
-# HELP neuron_fabric_exposed_seconds_total Time that steps waited for gradients to be summed.
+# HELP neuron_fabric_exposed_seconds_total Time that steps waited for reduced gradients.
 # TYPE neuron_fabric_exposed_seconds_total counter
 neuron_fabric_exposed_seconds_total 0.25
-# HELP neuron_fabric_predicted_exposed_seconds_total The same as the cost model predicted it.
+# HELP neuron_fabric_predicted_exposed_seconds_total The exposed time that the cost model predicted.
 # TYPE neuron_fabric_predicted_exposed_seconds_total counter
 neuron_fabric_predicted_exposed_seconds_total 0.125
-# HELP neuron_fabric_sent_bytes_total Bytes that this rank sent, by region and route in use.
+# HELP neuron_fabric_sent_bytes_total Bytes sent by this rank, by region and route in use.
 # TYPE neuron_fabric_sent_bytes_total counter
 neuron_fabric_sent_bytes_total{region="a \"b\"\\c\nd",route="fp32"} 128
 neuron_fabric_sent_bytes_total{region="body",route="waterfill:5"} 5120
@@ -53,7 +53,7 @@ neuron_fabric_sent_bytes_total{region="body",route="waterfill:5"} 5120
 # TYPE neuron_fabric_dense_bytes_total counter
 neuron_fabric_dense_bytes_total{region="a \"b\"\\c\nd"} 128
 neuron_fabric_dense_bytes_total{region="body"} 32768
-# HELP neuron_fabric_region_state How a region travels and why; 1 for what holds now.
+# HELP neuron_fabric_region_state The route of a region and the reason; 1 for the current state.
 # TYPE neuron_fabric_region_state gauge
 neuron_fabric_region_state{region="a \"b\"\\c\nd",route="fp32",reason="admitted"} 1
 neuron_fabric_region_state{region="body",route="waterfill:5",reason="admitted"} 1
@@ -64,17 +64,17 @@ neuron_fabric_region_norm{region="body"} 0.5
 # HELP neuron_fabric_region_error Quantisation error of the region's route, sampled: squared, over the squared norm.
 # TYPE neuron_fabric_region_error gauge
 neuron_fabric_region_error{region="body"} 0.002
-# HELP neuron_fabric_region_error_budget The most that region_error may be.
+# HELP neuron_fabric_region_error_budget The limit of region_error.
 # TYPE neuron_fabric_region_error_budget gauge
 neuron_fabric_region_error_budget{region="body"} 0.1
-# HELP neuron_fabric_non_finite_values_total Values of reduced gradients that were not finite.
+# HELP neuron_fabric_non_finite_values_total NaN and Inf values in reduced gradients.
 # TYPE neuron_fabric_non_finite_values_total counter
 neuron_fabric_non_finite_values_total{region="a \"b\"\\c\nd"} 0
 neuron_fabric_non_finite_values_total{region="body"} 0
-# HELP neuron_fabric_decisions_total Changes of a region's reason, by the new one.
+# HELP neuron_fabric_decisions_total Changes of a region's reason, by the new reason.
 # TYPE neuron_fabric_decisions_total counter
 neuron_fabric_decisions_total{region="body",reason="non_finite"} 1
-# HELP neuron_fabric_fallbacks_total Decisions that took a low-bit route away for trouble.
+# HELP neuron_fabric_fallbacks_total Decisions that disabled a low-bit route after a breach.
 # TYPE neuron_fabric_fallbacks_total counter
 neuron_fabric_fallbacks_total{region="body",reason="non_finite"} 1
 # HELP neuron_fabric_notices_total Notices of the runtime, by level.
@@ -175,11 +175,11 @@ def test_all_interfaces_are_served_where_they_are_named():
 def test_idle_connections_neither_stop_a_scrape_nor_hold_a_thread_each():
     with serving() as server, contextlib.ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(server.address, timeout=10))
-                for _ in range(3 * MOST_CONNECTIONS)]
+                for _ in range(3 * MAX_CONNECTIONS)]
         assert "neuron_fabric_step 0" in scrape(server)
-        assert handler_threads() <= MOST_CONNECTIONS
+        assert handler_threads() <= MAX_CONNECTIONS
         # The oldest went first.
-        assert all(is_closed_by_peer(connection, 10) for connection in idle[:MOST_CONNECTIONS])
+        assert all(is_closed_by_peer(connection, 10) for connection in idle[:MAX_CONNECTIONS])
         assert not is_closed_by_peer(idle[-1], 0.05)
 
 
@@ -199,9 +199,9 @@ def test_a_connection_ends_in_time_also_where_it_sends_a_byte_now_and_then(monke
 
 
 @pytest.mark.parametrize("request_text", [
-    b"GET /" + b"x" * 3 * MOST_REQUEST_BYTES, b"G" * 3 * MOST_REQUEST_BYTES,
-    b"GET /metrics HTTP/1.0\r\n" + b"X-Name: " + b"y" * 3 * MOST_REQUEST_BYTES,
-    b"GET /metrics HTTP/1.0\r\n" + b"X-Name: y\r\n" * MOST_REQUEST_BYTES])
+    b"GET /" + b"x" * 3 * MAX_REQUEST_BYTES, b"G" * 3 * MAX_REQUEST_BYTES,
+    b"GET /metrics HTTP/1.0\r\n" + b"X-Name: " + b"y" * 3 * MAX_REQUEST_BYTES,
+    b"GET /metrics HTTP/1.0\r\n" + b"X-Name: y\r\n" * MAX_REQUEST_BYTES])
 def test_a_request_that_is_too_long_is_refused(request_text):
     with serving() as server, socket.create_connection(server.address, timeout=10) as client:
         with contextlib.suppress(ConnectionError):

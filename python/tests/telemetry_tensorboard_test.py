@@ -39,7 +39,7 @@ def test_scalars_and_texts_for_tensorboard():
         'nf/region/a "b"\\c\nd/norm': 2.0, 'nf/region/a "b"\\c\nd/bytes': 64}
     assert {time for _, _, number, time in writer.scalars if number == 1} == {1e9 + 1}
     assert "nf/loss" not in [tag for tag, _, number, _ in writer.scalars if number == 1]
-    assert ("nf/decisions/body", "step 2: **body** from admitted to **non_finite**, travels fp32",
+    assert ("nf/decisions/body", "step 2: **body** from admitted to **non_finite**, route fp32",
             2) in writer.texts
     assert not writer.is_closed  # it is its owner's
 

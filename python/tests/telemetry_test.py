@@ -112,7 +112,7 @@ def test_a_reader_that_fails_is_dropped_with_one_warning_and_the_others_go_on(ca
     telemetry.poll()
     telemetry.close()
     assert [record.message for record in caplog.records] == [
-        "neuron_fabric: Breaker is dropped, training goes on: no space left on device"]
+        "neuron_fabric: Breaker is removed, training continues: no space left on device"]
     assert (len(breaker.records), breaker.closes) == (1, 1)
     assert keeper.records == [step(0), step(1)]
 

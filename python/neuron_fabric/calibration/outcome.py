@@ -17,7 +17,7 @@ from neuron_fabric.calibration.limits import error_budget, norm_spike
 from neuron_fabric.calibration.settings import CalibrationSettings
 from neuron_fabric.profile import Profile
 from neuron_fabric.support import provenance
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 
@@ -39,7 +39,7 @@ class Outcome:
         return Profile.parse(json.dumps(self._profile(name, also)), name)
 
     def save(self, path: str | os.PathLike, name: str = "calibrated", **also: object) -> None:
-        write_whole(path, self.profile(name, **also).text)
+        write_atomic(path, self.profile(name, **also).text)
 
     def to_dict(self) -> dict[str, Any]:
         """What came of it, for programs and for text.py."""

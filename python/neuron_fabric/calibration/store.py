@@ -9,7 +9,7 @@ import torch
 
 from neuron_fabric.calibration.evidence import Evidence, EvidenceError
 from neuron_fabric.calibration.snapshot import Snapshot
-from neuron_fabric.support.files import whole_file, write_whole
+from neuron_fabric.support.files import atomic_file, write_atomic
 
 _FORMAT = "neuron_fabric.calibration"
 _VERSION = 1
@@ -57,7 +57,7 @@ class Store:
         text = json.dumps({"format": _FORMAT, "version": _VERSION, "job": facts,
                            "evidence": evidence.to_dict()}, indent=1, allow_nan=False)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self._evidence, text)
+        write_atomic(self._evidence, text)
 
     def load(self, facts: dict[str, Any]) -> Evidence | None:
         """None where nothing was kept. Raises CalibrationError where it is damaged or of another
@@ -87,7 +87,7 @@ class Store:
             raise CalibrationError(self._damaged(self._evidence, error)) from error
 
     def save_checkpoint(self, name: str, snapshot: Snapshot) -> None:
-        with whole_file(self._checkpoint(name)) as part:
+        with atomic_file(self._checkpoint(name)) as part:
             torch.save(snapshot.state, part)
 
     def load_checkpoint(self, name: str) -> Snapshot:

@@ -1,4 +1,4 @@
-"""`nf doctor`: whether this installation can do its job on this machine, and what to do where not.
+"""`nf doctor`: checks this installation on this machine, and advises on each failed check.
 
-Needs the standard library only: what PyTorch and the extension say is asked in another process.
+Needs only the standard library: PyTorch and the extension are queried in another process.
 """

@@ -16,10 +16,10 @@ from .probe import Facts, probe
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="nf doctor",
-        description="Sees whether this installation can do its job on this machine, and says what to "
-                    "do where it cannot. Exits with 1 where a check failed.")
-    parser.add_argument("--quick", action="store_true", help="without the job of two ranks")
-    parser.add_argument("--json", action="store_true", help="one JSON object a check, no table")
+        description="Checks whether this installation works on this machine, and prints what to do if a "
+                    "check fails. Exits with 1 if a check failed.")
+    parser.add_argument("--quick", action="store_true", help="skip the job of two ranks")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per check, no table")
     return parser.parse_args(arguments)
 
 
@@ -36,7 +36,7 @@ def check_software(found: dict[str, Facts]) -> list[Finding]:
     findings.append(software.check_torch(torch))
     if "error" in torch:
         return findings
-    unknown = {"error": "not asked, since the check before did not come back"}
+    unknown = {"error": "not checked, since an earlier check did not complete"}
     extension, engines, devices = (found.get(stage, unknown) for stage in
                                    ("extension", "engines", "devices"))
     cards = devices.get("cards", [])
@@ -56,11 +56,11 @@ def examine(quick: bool) -> list[Finding]:
     if quick:
         return findings
     if all("error" not in found.get(stage, {"error": ""}) for stage in ("torch", "extension")):
-        show_progress("two ranks train")
+        show_progress("training on two ranks")
         findings.append(check_job())
     else:
         findings.append(warning(CHECK, "not started: PyTorch and the extension must load",
-                                "Do what is said above, then run nf doctor again."))
+                                "Fix the failures above, then run nf doctor again."))
     return findings
 
 

@@ -1,4 +1,4 @@
-"""Variables of the environment that change what happens, and those that were meant to."""
+"""Environment variables that change the behaviour, and misspelled ones."""
 
 import difflib
 import socket
@@ -8,11 +8,11 @@ from neuron_fabric.settings import MODES
 
 from .finding import Finding, failed, ok, warning
 
-MOST_LANES = 8
+MAX_CHANNELS = 8
 
-# Told where they are set.
-TOLD = ("NF_MODE", "NF_LANES", "NF_RUN_DIR", "NF_FORCE_ISA", "NF_COMMIT", "NF_SHARED_MACHINE")
-# Of commands among themselves, of the build and of tests.
+# Reported if they are set.
+REPORTED = ("NF_MODE", "NF_LANES", "NF_RUN_DIR", "NF_FORCE_ISA", "NF_COMMIT", "NF_SHARED_MACHINE")
+# Used by commands among themselves, by the build and by tests.
 QUIET = ("NF_COMMAND", "NF_JOB_FOLDER", "NF_PROGRAM", "NF_PYTHON", "NF_SKIP_PACKAGES", "NF_TEST_ROUNDS",
          "NF_TEST_SEED", "NF_UPDATE_GOLDEN")
 OTHERS = ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME")
@@ -20,32 +20,32 @@ OTHERS = ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IF
 
 def _mode(value: str) -> Finding:
     if value not in MODES:
-        return failed("NF_MODE", f"{value!r}: attach() will refuse it",
+        return failed("NF_MODE", f"{value!r}: attach() will reject it",
                       f"Set it to one of {', '.join(MODES)}, or unset it.")
     if value == "on":
         return ok("NF_MODE", value)
-    what = ("plain DDP sends the gradients" if value == "off" else
-            "gradients stay dense, low bits are tried beside")
-    return warning("NF_MODE", f"{value}: {what}", "Unset it for low bits.")
+    what = ("plain DDP reduces the gradients" if value == "off" else
+            "gradients stay dense, low bits are only simulated")
+    return warning("NF_MODE", f"{value}: {what}", "Unset it to use low bits.")
 
 
 def _lanes(value: str) -> Finding:
-    if not value.isdecimal() or not 1 <= int(value) <= MOST_LANES:
-        return failed("NF_LANES", f"{value!r}: attach() on a device will refuse it",
-                      f"Set it to a number from 1 to {MOST_LANES}, or unset it.")
-    return ok("NF_LANES", f"{value}, on devices (2 where it is not set)")
+    if not value.isdecimal() or not 1 <= int(value) <= MAX_CHANNELS:
+        return failed("NF_LANES", f"{value!r}: attach() on a device will reject it",
+                      f"Set it to a number from 1 to {MAX_CHANNELS}, or unset it.")
+    return ok("NF_LANES", f"{value}, on devices (default: 2)")
 
 
 def _comm_blocking(value: str) -> Finding:
     if value != "1":
         return ok("NCCL_COMM_BLOCKING", value)
-    return warning("NCCL_COMM_BLOCKING", "1: attach() waits for ever for a rank that does not come",
+    return warning("NCCL_COMM_BLOCKING", "1: attach() waits forever for a rank that does not join",
                    "Unset it.")
 
 
 def _host_id(value: str) -> Finding:
-    return warning("NCCL_HOSTID", f"{value}: NCCL takes all that have the same for one machine",
-                   "Unset it, unless each rank has its own since they share a card.")
+    return warning("NCCL_HOSTID", f"{value}: NCCL treats all processes with the same value as one host",
+                   "Unset it, unless each rank has its own because ranks share a GPU.")
 
 
 def _gloo_interface(value: str) -> Finding:
@@ -53,7 +53,7 @@ def _gloo_interface(value: str) -> Finding:
     missing = [name for name in value.split(",") if name and name not in known]
     if missing:
         return failed("GLOO_SOCKET_IFNAME", f"there is no interface {missing[0]!r}",
-                      f"Name one of {', '.join(known)}, or unset it.")
+                      f"Set it to one of {', '.join(known)}, or unset it.")
     return ok("GLOO_SOCKET_IFNAME", value)
 
 
@@ -64,8 +64,8 @@ RULES: dict[str, Callable[[str], Finding]] = {
 
 
 def _unknown(name: str) -> Finding:
-    near = difflib.get_close_matches(name, (*TOLD, *QUIET), n=1)
-    return warning(name, "nothing reads it",
+    near = difflib.get_close_matches(name, (*REPORTED, *QUIET), n=1)
+    return warning(name, "no such setting",
                    f"Did you mean {near[0]}?" if near else "Unset it, if it was meant for nf.")
 
 
@@ -74,8 +74,8 @@ def check_environment(environment: Mapping[str, str]) -> list[Finding]:
     for name, value in sorted(environment.items()):
         if name in RULES:
             found.append(RULES[name](value))
-        elif name in TOLD or name in OTHERS or name.startswith("NCCL_"):
+        elif name in REPORTED or name in OTHERS or name.startswith("NCCL_"):
             found.append(ok(name, value))
         elif name.startswith("NF_") and name not in QUIET:
             found.append(_unknown(name))
-    return found or [ok("environment", "no variable is set that changes what happens")]
+    return found or [ok("environment", "no variable is set that changes the behaviour")]

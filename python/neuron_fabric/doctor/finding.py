@@ -1,4 +1,4 @@
-"""What a check has found, for people and for programs."""
+"""The result of a check, as text and as JSON."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ OK, WARNING, FAILED = "ok", "warning", "failed"
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One check; `advice` is a sentence of what to do where it is not ok."""
+    """One check. `advice` is a sentence on what to do if it is not ok."""
 
     check: str
     state: str
@@ -34,7 +34,7 @@ def to_json(finding: Finding) -> str:
 
 
 def to_table(findings: Sequence[Finding]) -> str:
-    """A row a check; what to do stands below its finding."""
+    """One row per check, with the advice below it."""
     head = Finding("check", "", "finding")
     names = max(len(finding.check) for finding in (head, *findings))
     states = len(WARNING)

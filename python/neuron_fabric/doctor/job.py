@@ -1,4 +1,4 @@
-"""A real job: two ranks on this machine train a tiny model over Gloo, at low bits."""
+"""A real job: two ranks on this host train a tiny model over Gloo, at low bits."""
 
 import copy
 import json
@@ -12,24 +12,24 @@ from pathlib import Path
 
 from neuron_fabric.ranks.launch import LOG, Interrupt, LaunchError, launch, run_rank
 from neuron_fabric.support import units
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 
 from .finding import Finding, failed, ok
 
 CHECK = "two ranks"
 RANKS, STEPS, ROUTE = 2, 5, "waterfill:4"
 SECONDS = 60.0
-SECONDS_TO_END = 40.0  # torchrun gives its ranks 30
-# Of the energy of a sum: the route errs by some 1 %.
+SECONDS_TO_END = 40.0  # torchrun gives its ranks 30 s
+# Relative to the energy of the sum: the route has an error of about 1 %.
 MOST_ERROR = 0.05
 RESULT = "doctor-result.json"
 FAILURE = "doctor-failure.txt"
-# The environment has a check of its own, and a folder of records is somebody's.
+# The environment has a separate check, and an existing folder of records must not be changed.
 LEFT_OUT = ("NF_MODE", "NF_RUN_DIR")
 
 
 def work(out: Path) -> None:
-    """What one rank does. Raises where sums are not what they must be."""
+    """The work of one rank. Raises RuntimeError if the sums are wrong."""
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -64,20 +64,20 @@ def work(out: Path) -> None:
         raise RuntimeError(f"replicas differ after {STEPS} steps")
     error = sum(errors) / STEPS
     if not 0 < error < MOST_ERROR:
-        raise RuntimeError(f"sums err by {error:.2g} of their energy, where {ROUTE} errs by 0.01")
+        raise RuntimeError(f"the error of the sums is {error:.2g} of their energy, but 0.01 with {ROUTE}")
     if dist.get_rank() == 0:
         result = {"error": error, "ratio": fabric.summary().bytes_ratio}
-        write_whole(out / RESULT, json.dumps(result))
+        write_atomic(out / RESULT, json.dumps(result))
     fabric.close()
     leave()
 
 
 def start(out: Path) -> int:
-    """Starts the ranks, in a process that can be ended."""
+    """Starts the ranks, in a process that can be killed."""
     try:
         launch("neuron_fabric.doctor.job", [str(out), "--rank"], RANKS, out)
     except (LaunchError, OSError) as error:
-        write_whole(out / FAILURE, str(error))
+        write_atomic(out / FAILURE, str(error))
         return 1
     except Interrupt:
         return 1
@@ -85,7 +85,7 @@ def start(out: Path) -> int:
 
 
 def check_job(seconds: float = SECONDS) -> Finding:
-    """What the ranks said stays where they failed, and is told."""
+    """If a rank fails, its logs are kept, and the finding names them."""
     out = Path(tempfile.mkdtemp(prefix="nf-doctor-"))
     begin = time.monotonic()
     environment = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
@@ -95,7 +95,7 @@ def check_job(seconds: float = SECONDS) -> Finding:
     try:
         _, said = job.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return failed(CHECK, f"not done after {seconds:.0f} s", _read(out))
+        return failed(CHECK, f"not finished after {seconds:.0f} s", _read(out))
     finally:
         _end(job)
     if job.returncode != 0:
@@ -105,17 +105,17 @@ def check_job(seconds: float = SECONDS) -> Finding:
         return failed(CHECK, " ".join(cause.split()), _read(out))
     result = json.loads((out / RESULT).read_text(encoding="utf-8"))
     shutil.rmtree(out, ignore_errors=True)
-    return ok(CHECK, f"{STEPS} steps over Gloo with {ROUTE}: replicas equal, sums err by "
-              f"{units.percent(result['error'])} of their energy, {units.percent(result['ratio'])} of "
+    return ok(CHECK, f"{STEPS} steps over Gloo with {ROUTE}: replicas equal, error "
+              f"{units.percent(result['error'])} of the energy, {units.percent(result['ratio'])} of "
               f"FP32's bytes, {units.seconds(time.monotonic() - begin)}")
 
 
 def _read(out: Path) -> str:
-    return f"Read what the ranks said in {out / LOG}."
+    return f"Read the logs of the ranks in {out / LOG}."
 
 
 def _end(job: "subprocess.Popen[str]") -> None:
-    """Asked first: torchrun then ends the ranks."""
+    """Sends SIGTERM first, so that torchrun ends its ranks."""
     if job.poll() is None:
         job.terminate()
         try:

@@ -1,4 +1,4 @@
-"""What the machine lets a job have."""
+"""The limits of the machine."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ from neuron_fabric.support import units
 from .finding import Finding, ok, warning
 
 SHARED = "/dev/shm"
-# Eight ranks with buckets of 25 MB at two bits need 34 MB; NCCL and data loaders want some, too.
+# Eight ranks with buckets of 25 MB at two bits need 34 MB; NCCL and data loaders need some, too.
 LEAST_SHARED = 128_000_000
 LEAST_FILES = 1024
 
@@ -22,7 +22,7 @@ def check_shared_memory(folder: str = SHARED, least: int = LEAST_SHARED) -> Find
     free = room.f_bavail * room.f_frsize
     finding = f"{units.byte_count(free)} free in {folder}"
     if free < least:
-        return warning("shared memory", finding, "reducer=\"cxl\" may find no room: free some, or start "
+        return warning("shared memory", finding, "reducer=\"cxl\" may run out of space: free some, or start "
                        "the container with --shm-size=1g.")
     return ok("shared memory", finding)
 
@@ -32,6 +32,6 @@ def check_open_files(least: int = LEAST_FILES) -> Finding:
     if soft == resource.RLIM_INFINITY:
         return ok("open files", "no limit")
     if soft < least:
-        return warning("open files", f"at most {soft:,} a process",
-                       f"Every peer takes some: `ulimit -n {least if hard < 0 else min(least, hard)}`.")
-    return ok("open files", f"at most {soft:,} a process")
+        return warning("open files", f"at most {soft:,} per process",
+                       f"Every peer needs some: `ulimit -n {least if hard < 0 else min(least, hard)}`.")
+    return ok("open files", f"at most {soft:,} per process")

@@ -1,5 +1,5 @@
-"""What PyTorch and the extension say of themselves, asked in a process of its own: one that does not
-fit this machine can take its process with it, and a driver can keep it waiting."""
+"""Queries PyTorch and the extension in a separate process: a build for another machine can crash the
+process, and a driver can hang."""
 
 import importlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 Facts = dict[str, Any]
 
-SECONDS = 120  # a first import from a slow disk takes a while
+SECONDS = 120  # a first import from a slow disk is slow
 
 
 def _torch() -> Facts:
@@ -30,7 +30,7 @@ def _engines() -> Facts:
 
 def _extension() -> Facts:
     extension = importlib.import_module("neuron_fabric._C")
-    # An older one does not say what it was built for.
+    # An older extension does not report what it was built for.
     return {"version": extension.__version__, "devices": extension.devices,
             "built_for_torch": getattr(extension, "built_for_torch", None)}
 
@@ -47,11 +47,11 @@ STAGES = {"torch": _torch, "engines": _engines, "extension": _extension, "device
 
 
 def _tell() -> None:
-    """A line a stage, so that what was found is known where a later one ends the process."""
+    """Prints one line per stage, so that earlier results survive if a later stage crashes."""
     for name, look in STAGES.items():
         try:
             told = look()
-        except Exception as error:  # every kind: that is what is asked for
+        except Exception as error:  # any exception: the probe reports it
             told = {"error": " ".join(str(error).split()) or type(error).__name__}
         print(json.dumps({name: told}), flush=True)
         if name == "torch" and "error" in told:
@@ -59,7 +59,7 @@ def _tell() -> None:
 
 
 def probe() -> dict[str, Facts]:
-    """By stage; one that could not be asked has an `error`, those behind it are left out."""
+    """The facts by stage. A stage that failed has an `error`; the stages after it are missing."""
     try:
         done = subprocess.run([sys.executable, "-P", "-m", "neuron_fabric.doctor.probe"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -80,7 +80,7 @@ def probe() -> dict[str, Facts]:
 
 def _end(done: "subprocess.CompletedProcess[str]") -> str:
     if done.returncode < 0:
-        return f"Python was ended by {signal.Signals(-done.returncode).name}"
+        return f"Python was killed by {signal.Signals(-done.returncode).name}"
     if done.returncode > 0:
         return (done.stderr.strip().splitlines() or ["Python ended"])[-1]
     return ""

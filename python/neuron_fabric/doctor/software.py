@@ -1,4 +1,4 @@
-"""The program, Python, PyTorch and the extension: are they there, and do they fit each other?"""
+"""The program, Python, PyTorch and the extension: whether they exist and fit each other."""
 
 import json
 import os
@@ -19,7 +19,7 @@ REBUILD = "`make build` in a checkout, `pip install --force-reinstall --no-deps 
 
 
 def find_nf() -> str | None:
-    """The one that started this, else the checkout's, the one beside Python, the one on PATH."""
+    """The program that started this, otherwise the checkout's, the one beside Python, the one on PATH."""
     places = [os.environ.get("NF_PROGRAM"), PACKAGE.parents[1] / "build/release/tools/nf/nf",
               Path(sys.executable).parent / "nf"]
     for place in places:
@@ -29,7 +29,7 @@ def find_nf() -> str | None:
 
 
 def ask_nf(program: str) -> Facts:
-    """What `nf info --json` says, or an `error`."""
+    """The output of `nf info --json`, or an `error`."""
     try:
         done = subprocess.run([program, "info", "--json"], capture_output=True, text=True, timeout=60,
                               check=False)
@@ -42,31 +42,31 @@ def ask_nf(program: str) -> Facts:
 
 def check_nf(program: str | None, info: Facts) -> list[Finding]:
     if program is None:
-        return [warning("nf", "there is no program nf", f"Build it: {REBUILD}.")]
+        return [warning("nf", "the program nf was not found", f"Build it: {REBUILD}.")]
     if "error" in info:
         return [failed("nf", f"{program}: {info['error']}",
-                       f"Unset NF_FORCE_ISA where it is set, or build nf again: {REBUILD}.")]
+                       f"Unset NF_FORCE_ISA if it is set, or build nf again: {REBUILD}.")]
     found = [ok("nf", f"{info['version']}, {info['isa']} (this machine runs: {', '.join(info['isas'])}), "
                 f"{'with' if info['cuda'] else 'without'} CUDA")]
     if not info["mpi"]:
-        found.append(ok("MPI", "left out of nf; only `--transport mpi` wants it"))
+        found.append(ok("MPI", "nf is built without it; only `--transport mpi` needs it"))
     elif shutil.which("mpirun") is None:
-        found.append(warning("MPI", "nf has it, and there is no mpirun",
-                             "Install openmpi-bin, or do without `--transport mpi`."))
+        found.append(warning("MPI", "nf is built with it, but mpirun was not found",
+                             "Install openmpi-bin, or do not use `--transport mpi`."))
     else:
-        found.append(ok("MPI", "in nf, and mpirun is there"))
+        found.append(ok("MPI", "nf is built with it, and mpirun exists"))
     return found
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     finding = f"{platform.python_version()}, {sys.executable}"
     if version < LEAST_PYTHON:
-        return failed("Python", finding, "Name one of 3.11 or newer by NF_PYTHON.")
+        return failed("Python", finding, "Set NF_PYTHON to a Python 3.11 or newer.")
     return ok("Python", finding)
 
 
 def minor(version: str) -> tuple[int, ...]:
-    """2.11.0+cu130 is of 2.11."""
+    """The version without patch and build: 2.11 for 2.11.0+cu130."""
     return tuple(int(digits) for digits in re.findall(r"\d+", version)[:2])
 
 
@@ -89,18 +89,18 @@ def check_extension(extension: Facts, torch: Facts, nf_version: str | None) -> F
     built_for = extension["built_for_torch"]
     finding = f"{extension['version']}, built for PyTorch {built_for or 'of an unknown version'}"
     if nf_version not in (None, extension["version"]):
-        return warning("extension", f"{finding}, and nf is {nf_version}", f"Build both: {REBUILD}.")
+        return warning("extension", f"{finding}, but nf is {nf_version}", f"Build both: {REBUILD}.")
     if built_for is None or minor(built_for) != minor(torch["version"]):
-        return warning("extension", f"{finding}, and {torch['version']} is here",
+        return warning("extension", f"{finding}, but {torch['version']} is installed",
                        f"Build it again: {REBUILD}.")
-    return ok("extension", f"{finding}, sums on {extension['devices'] or 'the host'}")
+    return ok("extension", f"{finding}, reduces on {extension['devices'] or 'the host'}")
 
 
 def check_engines(engines: Facts) -> list[Finding]:
-    """NCCL is looked at with the devices that it is for."""
+    """Gloo only; NCCL is checked together with the devices."""
     if "error" in engines:
         return [failed("Gloo", f"torch.distributed does not load: {engines['error']}",
                        "Install a PyTorch with torch.distributed.")]
     if not engines["gloo"]:
-        return [failed("Gloo", "not in this PyTorch", "Install one that was built with USE_GLOO=1.")]
+        return [failed("Gloo", "not in this PyTorch", "Install a PyTorch built with USE_GLOO=1.")]
     return [ok("Gloo", "in PyTorch")]

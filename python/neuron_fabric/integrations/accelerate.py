@@ -5,8 +5,8 @@
     model, optimizer, data = accelerator.prepare(model, optimizer, data)
     fabric = attach(accelerator, model, admit="safe")
 
-Do not give the fabric to accelerator.register_for_checkpointing(): it saves the state of the main
-process alone.
+Do not pass the fabric to accelerator.register_for_checkpointing(): it saves only the state of the main
+process.
 """
 
 import os
@@ -29,11 +29,11 @@ except ModuleNotFoundError as error:
 
 def attach(accelerator: Accelerator, model: torch.nn.Module, **options: Any) -> nf.Fabric:
     """nf.attach() for a model that accelerator.prepare() returned. accelerator.save_state() then also
-    writes every rank's state, to a file of its own, and accelerator.load_state() loads it.
+    writes the state of every rank to a separate file, and accelerator.load_state() loads it.
 
-    options: of nf.attach(). Its scaler is that of mixed_precision="fp16".
+    options: the settings of nf.attach(). By default its scaler is that of mixed_precision="fp16".
 
-    With one process and without DDP, the fabric does nothing, as with NF_MODE=off.
+    With one process and without DDP, the fabric is a no-op, as with NF_MODE=off.
     """
     if _find(accelerator, model) is None:
         raise ValueError("the model is not one of this accelerator's: pass the model that "
@@ -56,14 +56,14 @@ def attach(accelerator: Accelerator, model: torch.nn.Module, **options: Any) -> 
 
 
 def _name(index: int) -> str:
-    """Of the files of one model; numbered as Accelerate numbers those of weights."""
+    """The name of the files of one model, numbered as Accelerate numbers those of weights."""
     return "neuron_fabric" if index == 0 else f"neuron_fabric_{index}"
 
 
 def _find(accelerator: Accelerator, model: torch.nn.Module) -> int | None:
     """None if it is not there, as after accelerator.free_memory(). Other hooks may remove models from
-    the list that hooks are given, so this reads the accelerator's own, which has models as they were
-    before DDP wrapped them."""
+    the list that hooks receive, so this reads the accelerator's own list, which has the models before
+    DDP wrapped them."""
     for index, other in enumerate(accelerator._models):
         if bare(other) is bare(model):
             return index

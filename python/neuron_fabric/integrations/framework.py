@@ -1,4 +1,4 @@
-"""What the integrations share."""
+"""Code that the integrations share."""
 
 import logging
 from collections.abc import Callable
@@ -16,17 +16,17 @@ def missing(package: str, module: str) -> ImportError:
 
 def is_alone(model: torch.nn.Module, processes: int) -> bool:
     """True, with a warning, if there is one process and no DDP around the model: a run for debugging,
-    or a job that was not started by a launcher."""
+    or a job that was not started with a launcher."""
     is_ddp = isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel)
     if is_ddp or processes > 1:
         return False
     logger.warning("neuron_fabric: the job has one process and no DistributedDataParallel model: there "
-                   "are no gradients to send, and the fabric does nothing")
+                   "are no gradients to send, and the fabric is a no-op")
     return True
 
 
 def bare(model: torch.nn.Module) -> torch.nn.Module:
-    """Without DDP and torch.compile() around it."""
+    """The model without DDP and torch.compile() around it."""
     while True:
         if isinstance(model, DistributedDataParallel):
             model = model.module

@@ -32,21 +32,21 @@ class NeuronFabricCallback(pl.Callback):
     state of all ranks in the trainer's checkpoints and restores it from them, and closes the fabric
     when training ends.
 
-    options: of nf.attach(). Its scaler is that of precision="16-mixed".
+    options: the settings of nf.attach(). By default its scaler is that of precision="16-mixed".
 
-    A trainer with one device and without DDP trains as without the callback.
+    With one device and without DDP, training is the same as without the callback.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
         self.options = options
-        self.fabric: nf.Fabric | None = None  # from the start of training on, also after its end
+        self.fabric: nf.Fabric | None = None  # set from the start of training on, also after its end
         self._restored: dict[str, object] | None = None
         self._loss = StepLoss()
         self._step = 0
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        if self.fabric is not None:  # of an earlier fit()
+        if self.fabric is not None:  # from an earlier fit()
             self.fabric.close()
             self.fabric = None
         restored, self._restored = self._restored, None
@@ -80,8 +80,8 @@ class NeuronFabricCallback(pl.Callback):
         if _KEY in checkpoint:  # the model is not wrapped yet
             self._restored = state_of_rank(checkpoint[_KEY], trainer.global_rank, trainer.world_size)
         else:
-            logger.warning("neuron_fabric: the checkpoint holds no state of a fabric: error feedback "
-                           "and admission begin anew")
+            logger.warning("neuron_fabric: the checkpoint has no Fabric state: error feedback and "
+                           "admission start from zero")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if self.fabric is not None:

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from neuron_fabric.fabric import Fabric
 from neuron_fabric.ranks.rendezvous import gather_all, run_on_all_ranks, wait_until_released
-from neuron_fabric.support.files import whole_file
+from neuron_fabric.support.files import atomic_file
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def save_state(fabric: Fabric, folder: str | os.PathLike, name: str = "neuron_fa
     if fabric._session is None:  # NF_MODE is off
         path.unlink(missing_ok=True)
         return
-    with whole_file(path) as part:
+    with atomic_file(path) as part:
         torch.save(fabric.state_dict(), part)
     for other in folder.glob(f"{name}_rank*.pt"):  # left by an earlier job with more ranks
         rank = other.stem.removeprefix(f"{name}_rank")

@@ -27,30 +27,30 @@ except ModuleNotFoundError as error:
 
 
 class NeuronFabricCallback(TrainerCallback):
-    """Attaches to the DDP model when training begins, observes the loss of every step, stores every
+    """Attaches to the DDP model when training starts, observes the loss of every step, stores every
     rank's state in the trainer's checkpoints and restores it from them, and closes the fabric when
     training ends.
 
-    trainer: the one that the callback is added to. A callback is given neither the DDP model
+    trainer: the trainer that the callback is added to. Callbacks receive neither the DDP model
         (trainer.model_wrapped), nor losses, nor the checkpoint to resume from; so train() and
         training_step() of this trainer are wrapped.
-    options: of nf.attach(). Its scaler is that of fp16=True.
+    options: the settings of nf.attach(). By default its scaler is that of fp16=True.
 
-    A trainer with one process and without DDP trains as without the callback. Checkpoints of a
-    hyperparameter search do not hold the state.
+    With one process and without DDP, training is the same as without the callback. Checkpoints of a
+    hyperparameter search do not contain the state.
     """
 
     def __init__(self, trainer: Trainer, **options: Any) -> None:
         self.trainer = trainer
         self.options = options
-        self.fabric: nf.Fabric | None = None  # from the beginning of training on, also after its end
+        self.fabric: nf.Fabric | None = None  # set from the start of training on, also after its end
         self._resume: str | bool | None = None
         self._loss = StepLoss()
         trainer.train = self._remembering_checkpoint(trainer.train)
         trainer.training_step = self._adding_loss(trainer.training_step)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.fabric is not None:  # the trainer starts anew with a smaller batch
+        if self.fabric is not None:  # the trainer restarts with a smaller batch
             self.fabric.close()
             self.fabric = None
         self._loss = StepLoss()
@@ -74,7 +74,7 @@ class NeuronFabricCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.fabric is not None:
             self.fabric.close()
-            # A closed fabric cannot sum gradients: another train() wraps the model again.
+            # A closed fabric cannot reduce gradients: another train() wraps the model again.
             self.trainer.model_wrapped = self.trainer.model
 
     def _remembering_checkpoint(self, train: Any) -> Any:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ..support import units
-from ..support.files import write_whole
+from ..support.files import write_atomic
 from .calibration import ProfileError, body, read_profile
 from .page import frame, page
 from .run import RunError, read_run
@@ -33,7 +33,7 @@ def write(path: Path, text: str) -> int:
     """In one piece, so that a page that is open in a browser is never half a page."""
     data = text.encode(errors="replace")
     try:
-        write_whole(path, data)
+        write_atomic(path, data)
     except OSError as error:
         raise RunError(f"cannot write {path}: {error.strerror}") from error
     return len(data)

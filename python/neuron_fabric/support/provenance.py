@@ -1,4 +1,4 @@
-"""Where figures come from: the machine, the versions and the commit, as results and profiles keep them."""
+"""The hardware, the versions and the commit that figures come from, for results and profiles."""
 
 import os
 import platform
@@ -10,8 +10,8 @@ import torch
 
 import neuron_fabric
 
-PLACE = "python/neuron_fabric/"  # of the package in its checkout
-CHANGES = "+changes"  # that are not committed
+PLACE = "python/neuron_fabric/"  # the package in its checkout
+CHANGES = "+changes"  # not committed
 
 
 def versions() -> dict[str, str]:
@@ -20,7 +20,7 @@ def versions() -> dict[str, str]:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """This one, and the device on it that does the work."""
+    """This machine, and the device that does the work."""
     found = {"processor": processor(), "cores": os.cpu_count(), "device": device.type}
     if device.type == "cuda":
         found["card"] = torch.cuda.get_device_name(device)
@@ -42,13 +42,13 @@ def processor() -> str:
 
 
 def commit(folder: Path = Path(__file__).resolve().parents[1]) -> str | None:
-    """Of the checkout that this package is in, with CHANGES where its files are others than committed;
-    NF_COMMIT says it where there is a copy without history."""
+    """The commit of the checkout that this package is in, with CHANGES if files differ from it. NF_COMMIT
+    overrides it, for a copy without history."""
     if told := os.environ.get("NF_COMMIT"):
         return told
     try:
         place, _, found = _git(folder, "rev-parse", "--show-prefix", "--short=12", "HEAD").partition("\n")
-        # A package that was installed below some other project is not of that project's commit.
+        # A package installed inside another project's checkout does not have that project's commit.
         if place != PLACE:
             return None
         return found + (CHANGES if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
@@ -57,6 +57,6 @@ def commit(folder: Path = Path(__file__).resolve().parents[1]) -> str | None:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """Without a lock: others may commit meanwhile."""
+    """Takes no lock, since others may commit at the same time."""
     return subprocess.run(["git", "--no-optional-locks", "-C", str(folder), *words],
                           capture_output=True, text=True, check=True).stdout.strip()

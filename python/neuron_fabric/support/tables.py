@@ -1,8 +1,8 @@
-"""Tables for people."""
+"""Tables as text."""
 
 
 def align(rows: list[list[str]], left: int) -> str:
-    """Columns as wide as they must be, the first `left` of them to the left."""
+    """Aligned columns: the first `left` to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) if place < left else cell.rjust(width)
                        for place, (cell, width) in enumerate(zip(row, widths, strict=True)))

@@ -1,4 +1,4 @@
-"""Numbers for people: three digits that count, and a unit."""
+"""Numbers for people: three significant digits and a unit."""
 
 import math
 
@@ -7,7 +7,7 @@ _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def number(value: float | None) -> str:
-    """1.23, 45.6, 789, 1,234,567, 4.56e-07; nan and inf as they are, a dash for None."""
+    """1.23, 45.6, 789, 1,234,567, 4.56e-07; nan and inf unchanged; a dash for None."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -27,7 +27,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def byte_count(value: float | None) -> str:
-    """1.23 MB, decimal as link speeds are."""
+    """1.23 MB, decimal like link speeds."""
     if value is None:
         return "-"
     scaled, unit = float(value), 0
@@ -37,7 +37,7 @@ def byte_count(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """1.23 s, 45.6 ms; 12.3 min and 4.56 h for what is long."""
+    """1.23 s, 45.6 ms; long times as 12.3 min and 4.56 h."""
     if value is None:
         return "-"
     size = abs(value)

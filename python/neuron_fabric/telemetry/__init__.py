@@ -1,4 +1,4 @@
-"""Telemetry: one stream of records, and what reads it (docs/telemetry.md).
+"""Telemetry: one stream of records, and its readers (docs/telemetry.md).
 
     summary = SummaryReader()
     telemetry = Telemetry(fabric.drain, [summary, *make_readers(rank, run_dir="runs/1")])
@@ -7,7 +7,7 @@
     print(summary.summary())
     telemetry.close()
 
-Needs neither torch nor the extension; TensorBoard is imported where it is asked for.
+Needs neither torch nor the extension; TensorBoard is imported on first use.
 """
 
 from .readers import make_readers

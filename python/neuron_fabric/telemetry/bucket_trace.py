@@ -1,4 +1,4 @@
-"""The buckets of a run as a trace: what `nf replay` feeds to a reducer (docs/cxl.md)."""
+"""The buckets of a run as a trace, the input of `nf replay` (docs/cxl.md)."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ FORMAT = "neuron_fabric.buckets"
 
 
 class BucketTrace(Reader):
-    """Writes `path` anew: a line on the job, then one a bucket of every step."""
+    """Overwrites `path`: one line about the job, then one per bucket of every step."""
 
     def __init__(self, path: str | Path) -> None:
         Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ class BucketTrace(Reader):
             case "attach":
                 self._line({"format": FORMAT, "version": 1, "name": record.get("profile", ""),
                             "workers": record.get("ranks", 0)})
-            case "buckets":  # comes before the first step that has them
+            case "buckets":  # precedes the first step with these buckets
                 self._buckets = record["buckets"]
             case "step":
                 for bucket in self._buckets:

@@ -1,11 +1,11 @@
-"""What holds of a run's records. Jobs append to them, and a job that goes on from a checkpoint does
-again what came after it: that is undone, and counts once."""
+"""The valid records of a run. Jobs append to one file. A job that resumes from a checkpoint repeats the
+steps after it: the earlier records of these steps are dropped, so that each step counts once."""
 
 from .records import Decision
 
 
 class History:
-    """Takes the records of a run in their order."""
+    """Takes the records of a run in order."""
 
     def __init__(self) -> None:
         self.decisions: list[Decision] = []
@@ -19,8 +19,8 @@ class History:
         self.decisions.append(decision)
 
     def add_step(self, step: int) -> bool:
-        """Whether a checkpoint was loaded: all from `step` on is undone then; decisions since the
-        load are not."""
+        """Whether a checkpoint was loaded. If so, everything from `step` on is dropped, except
+        decisions since the load."""
         is_return = self.last_step is not None and step <= self.last_step
         if is_return:
             old, new = self.decisions[:self._old], self.decisions[self._old:]

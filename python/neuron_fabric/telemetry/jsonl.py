@@ -1,4 +1,4 @@
-"""Telemetry as a file of JSON lines: what `nf report` reads."""
+"""Telemetry as a file of JSON lines, the input of `nf report`."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ _open_files: set[Path] = set()  # of this process
 
 
 def run_file(run_dir: str | Path, rank: int) -> Path:
-    """RUN_DIR/rank<R>.jsonl; RUN_DIR/model2/rank<R>.jsonl for a second model that is attached in
-    the same process, and so on."""
+    """RUN_DIR/rank<R>.jsonl; RUN_DIR/model2/rank<R>.jsonl for a second model attached in the same
+    process, and so on."""
     folder, number = Path(run_dir).absolute(), 1
     path = folder / f"rank{rank}.jsonl"
     while path in _open_files:
@@ -21,7 +21,7 @@ def run_file(run_dir: str | Path, rank: int) -> Path:
 
 
 class JsonLines(Reader):
-    """Appends to `path`, so that a job which is resumed goes on in the same file."""
+    """Appends to `path`, so that a resumed job continues in the same file."""
 
     def __init__(self, path: str | Path):
         self._path = Path(path)

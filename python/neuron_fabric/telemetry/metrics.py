@@ -1,4 +1,4 @@
-"""The state of a run as Prometheus sees it: counters and gauges in the text format 0.0.4."""
+"""The state of a run for Prometheus: counters and gauges in the text format 0.0.4."""
 
 from .records import Attach, Decision, Notice, Step, parse
 from .stream import Record
@@ -6,28 +6,28 @@ from .stream import Record
 Labels = tuple[tuple[str, str], ...]
 
 _METRICS = {  # name without prefix: type, help
-    "info": ("gauge", "What runs; always 1."),
-    "step": ("gauge", "Last step that was reported."),
-    "epoch": ("gauge", "Grows by one when decisions change."),
+    "info": ("gauge", "The versions and settings of the job; always 1."),
+    "step": ("gauge", "The last reported step."),
+    "epoch": ("gauge", "Incremented when decisions change."),
     "loss": ("gauge", "Loss of the last step that had one, mean over ranks."),
     "rank_loss": ("gauge", "Loss of the last step that had one, of this rank."),
     "steps_total": ("counter", "Steps since the job was attached."),
-    "skipped_steps_total": ("counter", "Steps whose gradients were not finite."),
+    "skipped_steps_total": ("counter", "Steps with NaN or Inf in the gradients."),
     "step_seconds_total": ("counter", "Time of all steps."),
-    "exposed_seconds_total": ("counter", "Time that steps waited for gradients to be summed."),
-    "predicted_exposed_seconds_total": ("counter", "The same as the cost model predicted it."),
-    "shadow_exposed_seconds_total": ("counter", "In shadow mode: the same with low-bit routes."),
-    "sent_bytes_total": ("counter", "Bytes that this rank sent, by region and route in use."),
+    "exposed_seconds_total": ("counter", "Time that steps waited for reduced gradients."),
+    "predicted_exposed_seconds_total": ("counter", "The exposed time that the cost model predicted."),
+    "shadow_exposed_seconds_total": ("counter", "In shadow mode: the predicted exposed time with low-bit routes."),
+    "sent_bytes_total": ("counter", "Bytes sent by this rank, by region and route in use."),
     "dense_bytes_total": ("counter", "Bytes that it would have sent without low-bit routes."),
     "shadow_bytes_total": ("counter", "In shadow mode: bytes that low-bit routes would send."),
-    "region_state": ("gauge", "How a region travels and why; 1 for what holds now."),
+    "region_state": ("gauge", "The route of a region and the reason; 1 for the current state."),
     "region_norm": ("gauge", "Norm of the region's reduced gradient."),
     "region_error": ("gauge", "Quantisation error of the region's route, sampled: squared, over the "
                      "squared norm."),
-    "region_error_budget": ("gauge", "The most that region_error may be."),
-    "non_finite_values_total": ("counter", "Values of reduced gradients that were not finite."),
-    "decisions_total": ("counter", "Changes of a region's reason, by the new one."),
-    "fallbacks_total": ("counter", "Decisions that took a low-bit route away for trouble."),
+    "region_error_budget": ("gauge", "The limit of region_error."),
+    "non_finite_values_total": ("counter", "NaN and Inf values in reduced gradients."),
+    "decisions_total": ("counter", "Changes of a region's reason, by the new reason."),
+    "fallbacks_total": ("counter", "Decisions that disabled a low-bit route after a breach."),
     "notices_total": ("counter", "Notices of the runtime, by level."),
 }
 
@@ -42,7 +42,7 @@ def _sample(name: str, labels: Labels, value: float) -> str:
 
 
 class Metrics:
-    """Adds records up. For one thread at a time."""
+    """Accumulates records. Not thread-safe."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[Labels, float]] = {name: {} for name in _METRICS}

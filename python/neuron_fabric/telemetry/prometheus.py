@@ -11,33 +11,33 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from ..support.files import write_whole
+from ..support.files import write_atomic
 from .metrics import Metrics
 from .stream import Reader, Record
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-FILE_ENDING = ".prom"  # the only files that the collector looks at
+FILE_ENDING = ".prom"  # the collector reads no other files
 LOOPBACK = "127.0.0.1"
-MOST_CONNECTIONS = 16
+MAX_CONNECTIONS = 16
 CONNECTION_SECONDS = 10.0  # from accepting a connection to closing it
 JOIN_SECONDS = 1.0  # for the thread of a connection that was shut down
-MOST_REQUEST_BYTES = 16 * 1024  # with all headers
+MAX_REQUEST_BYTES = 16 * 1024  # with all headers
 HANDLER_THREAD = "nf-prometheus-request"
 
 
 def parse_address(target: int | str) -> tuple[str, int]:
-    """9400, "9400", ":9400", "0.0.0.0:9400" or "[::1]:9400" as host and port; no host is loopback.
-    Raises ValueError."""
+    """The host and port of 9400, "9400", ":9400", "0.0.0.0:9400" or "[::1]:9400". The default host is
+    loopback. Raises ValueError."""
     host, _, port = str(target).rpartition(":")
     if isinstance(target, bool) or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"prometheus={target!r} is no port (9400), no address (127.0.0.1:9400) "
-                         f"and no file (run{FILE_ENDING})")
+        raise ValueError(f"prometheus={target!r} is not a port (9400), an address (127.0.0.1:9400) "
+                         f"or a file (run{FILE_ENDING})")
     return host.strip("[]") or LOOPBACK, int(port)
 
 
 class _Server(socketserver.TCPServer):
-    """One thread per connection, and few connections: a new one beyond MOST_CONNECTIONS ends the
-    oldest, and none lasts longer than CONNECTION_SECONDS, whatever it sends."""
+    """One thread per connection, and at most MAX_CONNECTIONS: a new connection closes the oldest. No
+    connection lasts longer than CONNECTION_SECONDS, regardless of what it sends."""
 
     allow_reuse_address = True
     request_queue_size = 64
@@ -52,12 +52,12 @@ class _Server(socketserver.TCPServer):
 
     def process_request(self, request: socket.socket, client_address: object) -> None:
         with self._lock:
-            oldest = list(self._connections)[:len(self._connections) - MOST_CONNECTIONS + 1]
+            oldest = list(self._connections)[:len(self._connections) - MAX_CONNECTIONS + 1]
         self._end(oldest)
         thread = threading.Thread(target=self._handle, args=(request, client_address),
                                   name=HANDLER_THREAD, daemon=True)
         with self._lock:
-            thread.start()  # first: it may fail
+            thread.start()  # before it is registered: it may fail
             self._connections[request] = time.monotonic(), thread
 
     def _handle(self, request: socket.socket, client_address: object) -> None:
@@ -71,17 +71,17 @@ class _Server(socketserver.TCPServer):
             self.shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A scraper that hung up is no concern of the job."""
+        """A scraper that disconnects is not an error of the job."""
 
     def service_actions(self) -> None:
-        """Called by serve_forever() several times a second."""
+        """Called by serve_forever() several times per second."""
         limit = time.monotonic() - CONNECTION_SECONDS
         with self._lock:
             late = [request for request, (begin, _) in self._connections.items() if begin < limit]
         self._end(late)
 
     def _end(self, requests: list[socket.socket]) -> None:
-        """Their threads read the end of the stream, close them and finish."""
+        """Shuts the connections down. Their threads read the end of the stream and close them."""
         with self._lock:
             threads = [self._connections.pop(request)[1] for request in requests
                        if request in self._connections and _shut_down(request)]
@@ -96,17 +96,17 @@ class _Server(socketserver.TCPServer):
 
 
 def _shut_down(request: socket.socket) -> bool:
-    with contextlib.suppress(OSError):  # the peer was faster
+    with contextlib.suppress(OSError):  # the peer has closed it already
         request.shutdown(socket.SHUT_RDWR)
     return True
 
 
 class _Bounded:
-    """Lines of a request, until they are too many bytes together."""
+    """The lines of a request, up to a total of MAX_REQUEST_BYTES."""
 
     def __init__(self, file: Any):
         self._file = file
-        self._left = MOST_REQUEST_BYTES
+        self._left = MAX_REQUEST_BYTES
 
     def readline(self, _: int = -1) -> bytes:
         line = self._file.readline(self._left + 1)
@@ -135,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != "/metrics":
-            self.send_error(404, "only /metrics is here")
+            self.send_error(404, "only /metrics exists")
             return
         body = self.server.metrics.text().encode(errors="replace")
         self.send_response(200)
@@ -145,16 +145,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Standard error belongs to the job."""
+        """No-op: standard error belongs to the job."""
 
 
 class PrometheusServer(Reader):
-    """Serves http://HOST:PORT/metrics, on loopback unless a host is named. Port 0 takes any;
-    `address` says which."""
+    """Serves http://HOST:PORT/metrics, on loopback by default. Port 0 selects a free port; `address` has
+    it."""
 
     def __init__(self, target: int | str):
         self._metrics = Metrics()
-        self._lock = threading.Lock()  # records come on one thread, requests on others
+        self._lock = threading.Lock()  # records arrive on one thread, requests on others
         self._server = _Server(parse_address(target), self)
         self.address = (str(self._server.server_address[0]), int(self._server.server_address[1]))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,),
@@ -176,7 +176,7 @@ class PrometheusServer(Reader):
 
 
 class PrometheusFile(Reader):
-    """Rewrites `path` after every drain, in one piece."""
+    """Rewrites `path` atomically after every drain."""
 
     def __init__(self, path: str | Path):
         self._path = Path(path)
@@ -187,4 +187,4 @@ class PrometheusFile(Reader):
         self._metrics.add(record)
 
     def flush(self) -> None:
-        write_whole(self._path, self._metrics.text())
+        write_atomic(self._path, self._metrics.text())

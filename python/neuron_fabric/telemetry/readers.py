@@ -1,4 +1,4 @@
-"""Which readers attach() gives a run."""
+"""Makes the readers that attach() gives a run."""
 
 import logging
 from collections.abc import Callable
@@ -17,10 +17,10 @@ logger = logging.getLogger(__name__)
 def make_readers(rank: int, *, run_dir: str | Path | None = None, tensorboard: Any = None,
                  prometheus: int | str | Path | list[int | str | Path] | None = None,
                  buckets: str | Path | None = None) -> list[Reader]:
-    """The readers of rank 0; none on the others.
+    """The readers of rank 0; none on the other ranks.
 
-    Raises ValueError on every rank for what no rank could use, before training starts. What fails
-    on this machine alone (a full disk, a port that is taken) is left out with a warning.
+    Raises ValueError on every rank for arguments that no rank could use, before training starts. A
+    failure of this host (a full disk, a port in use) omits the reader with a warning.
     """
     makers: list[Callable[[], Reader]] = []
     if run_dir is not None:
@@ -47,6 +47,6 @@ def _prometheus_maker(target: int | str | Path) -> Callable[[], Reader]:
 def _try(make: Callable[[], Reader]) -> Reader | None:
     try:
         return make()
-    except Exception as error:  # noqa: BLE001  a job does not end for its telemetry
-        logger.warning("neuron_fabric: some telemetry is left out, training goes on: %s", error)
+    except Exception as error:  # noqa: BLE001  telemetry must not end a job
+        logger.warning("neuron_fabric: some telemetry is omitted, training continues: %s", error)
         return None

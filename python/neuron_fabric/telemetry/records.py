@@ -1,7 +1,7 @@
-"""What the runtime reports, record by record (docs/telemetry.md): JSON objects made into values.
+"""The records of the runtime (docs/telemetry.md): JSON objects parsed into values.
 
-Only what a record cannot do without is demanded: numbers that are missing or null are None, so that
-readers go on with files of older and newer versions.
+Only the essential keys of a record are required. Numbers that are missing or null become None, so that
+files of older and newer versions can be read.
 """
 
 import math
@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 Fields = dict[str, Any]
 
-DENSE_ROUTE = "fp32"  # the engine's own all-reduce
+DENSE_ROUTE = "fp32"  # the engine's all-reduce
 LOW_BIT_REASONS = frozenset({"admitted", "probation"})
-CHOSEN_REASONS = LOW_BIT_REASONS | {"forced"}  # a region travels as its profile has it
-# In the order in which a reader wants to hear of them.
+CHOSEN_REASONS = LOW_BIT_REASONS | {"forced"}  # a region uses the route of its profile
+# In the order in which reports list them.
 TROUBLE_REASONS = ("non_finite", "loss_spike", "norm_spike", "error_budget", "capacity",
                    "locked_out")
 REASONS = (*TROUBLE_REASONS, "cool_down", "probation", "not_useful", "warm_up", "forced",
@@ -22,7 +22,7 @@ REASONS = (*TROUBLE_REASONS, "cool_down", "probation", "not_useful", "warm_up", 
 
 
 class RecordError(ValueError):
-    """A JSON value that is no record of ours."""
+    """A JSON value that is not a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Attach:
     topology: str
     seed: int
     profile: str
-    model: str  # the name of its class; empty where the record does not tell
+    model: str  # the name of its class; empty if the record does not have it
     link: Link
     regions: tuple[Region, ...]
     parameters: tuple[Parameter, ...]
@@ -76,16 +76,16 @@ class RegionStep:
     reason: str
     norm: float | None
     error: float | None
-    non_finite: int | None  # None where the step was not watched, and so is its should_step
+    non_finite: int | None  # None if the step was not monitored, as is its should_step
     bytes: int
     dense_bytes: int
-    up_bytes: float | None  # of bytes: contributions, without finished sums; None in older records
+    up_bytes: float | None  # contributions in `bytes`, without reduced values; None in older records
     seconds: float | None
     shadow_route: str  # empty outside shadow mode
 
     @property
     def chosen_route(self) -> str:
-        """What admission chose, which in shadow mode is not what travelled."""
+        """The route that admission chose. In shadow mode it is not the route in use."""
         if not self.shadow_route:
             return self.route
         return self.shadow_route if self.reason in CHOSEN_REASONS else DENSE_ROUTE
@@ -99,10 +99,10 @@ class Step:
     seconds: float | None
     exposed_seconds: float | None
     predicted_exposed_seconds: float | None
-    shadow_exposed_seconds: float | None  # None outside shadow mode, and so is the next
+    shadow_exposed_seconds: float | None  # None outside shadow mode, as is the next
     shadow_bytes: float | None
-    loss: float | None  # mean over ranks; None where the step was not watched
-    rank_loss: float | None  # of the rank whose records these are; None in older records
+    loss: float | None  # mean over ranks; None if the step was not monitored
+    rank_loss: float | None  # of the rank that wrote the records; None in older records
     should_step: bool | None
     buckets: int
     regions: tuple[RegionStep, ...]
@@ -116,12 +116,12 @@ class Decision:
     before: str
     after: str
     route: str
-    was_low_bit: bool  # before, and from that step on; in shadow mode it would have been
+    was_low_bit: bool  # before, and from that step on; in shadow mode, if it had been on
     is_low_bit: bool
 
     @property
     def is_fallback(self) -> bool:
-        """Whether a region lost its low-bit route to a sign of trouble."""
+        """Whether a breach made the region lose its low-bit route."""
         return (self.was_low_bit
                 and (self.after in TROUBLE_REASONS or self.after == "cool_down"))
 
@@ -147,7 +147,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """How gradients lie in buckets from `step` on."""
+    """The layout of gradients in buckets from `step` on."""
 
     step: int
     buckets: tuple[Bucket, ...]
@@ -155,7 +155,7 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What measured times decide from `step` on."""
+    """The decisions by measured times from `step` on."""
 
     step: int
     useful: tuple[str, ...]  # regions whose low bits shorten the step
@@ -165,7 +165,7 @@ class Measured:
 Event = Attach | Step | Buckets | Measured | Decision | Notice | Detach
 
 
-def _refuse(key: str, what: str) -> NoReturn:
+def _reject(key: str, what: str) -> NoReturn:
     raise RecordError(f'"{key}" is {what}')
 
 
@@ -174,7 +174,7 @@ def _number(record: Fields, key: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        _refuse(key, "not a number")
+        _reject(key, "not a number")
     try:
         value = float(value)
     except OverflowError:
@@ -185,7 +185,7 @@ def _number(record: Fields, key: str) -> float | None:
 def _count(record: Fields, key: str) -> int:
     value = record.get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
-        _refuse(key, "not a whole number")
+        _reject(key, "not a whole number")
     return value
 
 
@@ -196,28 +196,28 @@ def _known_count(record: Fields, key: str) -> int | None:
 def _verdict(record: Fields, key: str) -> bool | None:
     value = record.get(key)
     if value is not None and not isinstance(value, bool):
-        _refuse(key, "neither true nor false")
+        _reject(key, "neither true nor false")
     return value
 
 
 def _text(record: Fields, key: str, default: str = "") -> str:
     value = record.get(key, default)
     if not isinstance(value, str):
-        _refuse(key, "not a string")
+        _reject(key, "not a string")
     return value
 
 
 def _objects(record: Fields, key: str) -> list[Fields]:
     value = record.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        _refuse(key, "not a list of objects")
+        _reject(key, "not a list of objects")
     return value
 
 
 def _needs(record: Fields, *keys: str) -> None:
     for key in keys:
         if key not in record:
-            _refuse(key, "missing")
+            _reject(key, "missing")
 
 
 def _region(record: Fields) -> Region:
@@ -242,7 +242,7 @@ def _link(record: Fields) -> Link:
 def _attach(record: Fields) -> Attach:
     link = record.get("link", {})
     if not isinstance(link, dict):
-        _refuse("link", "not an object")
+        _reject("link", "not an object")
     return Attach(time=_number(record, "time"), rank=_count(record, "rank"),
                   ranks=_count(record, "ranks"), version=_text(record, "version"),
                   torch=_text(record, "torch"), backend=_text(record, "backend"),
@@ -291,9 +291,9 @@ def _buckets(record: Fields) -> Buckets:
 def _measured(record: Fields) -> Measured:
     useful, over_capacity = record.get("useful"), record.get("over_capacity")
     if not isinstance(useful, list) or not all(isinstance(name, str) for name in useful):
-        _refuse("useful", "no list of regions")
+        _reject("useful", "not a list of regions")
     if not isinstance(over_capacity, bool):
-        _refuse("over_capacity", "neither true nor false")
+        _reject("over_capacity", "neither true nor false")
     return Measured(step=_count(record, "step"), useful=tuple(useful), over_capacity=over_capacity)
 
 
@@ -308,7 +308,7 @@ def _decision(record: Fields) -> Decision:
 
 
 def _low_bit(record: Fields, key: str, reason: str) -> bool:
-    """Older records have the reason alone, which an `admitted` region that is dense has, too."""
+    """Older records have only the reason, and an `admitted` region can be dense."""
     known = _verdict(record, key)
     return reason in LOW_BIT_REASONS if known is None else known
 
@@ -329,9 +329,9 @@ KINDS = frozenset(_PARSERS)
 
 
 def parse(record: Any) -> Event | None:
-    """The event of a record; None for one of a kind that this version does not know.
+    """The event of a record; None if this version does not have its kind.
 
-    Raises RecordError where the value is no record at all or a key has the wrong type.
+    Raises RecordError if the value is not a record or a key has the wrong type.
     """
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         raise RecordError('it has no "event"')

@@ -1,4 +1,4 @@
-"""Carries the runtime's records to their readers, beside training and never in its way."""
+"""Passes the runtime's records to their readers, in the background of training."""
 
 import functools
 import json
@@ -18,17 +18,17 @@ THREAD_NAME = "nf-telemetry"
 
 
 class Reader(ABC):
-    """Takes records, one after the other, from one thread at a time. One that raises is dropped."""
+    """Receives records in order, from one thread at a time. A reader that raises is removed."""
 
     @abstractmethod
     def write(self, record: Record) -> None:
-        """The next one."""
+        """Called with each record."""
 
     def flush(self) -> None:
-        """After the records of one drain."""
+        """Called after the records of one drain."""
 
     def close(self) -> None:
-        """Last call. Not followed by others."""
+        """The last call."""
 
 
 def _write_all(reader: Reader, records: list[Record]) -> None:
@@ -42,15 +42,15 @@ def _nothing() -> None:
 
 
 def _without_constants(_: str) -> None:
-    """NaN and infinities, which JSON does not have, become null."""
+    """Turns NaN and Inf, which JSON does not have, into null."""
 
 
 class Telemetry:
-    """Drains records on a daemon thread once in `interval` seconds and hands them to the readers.
+    """Drains records on a daemon thread every `interval` seconds and passes them to the readers.
 
-    `drain` gives JSON texts, oldest first, and must not block. Nothing here raises: a reader that
-    fails is dropped with one warning, and the others go on. Its owner calls close(), also at the
-    end of the process.
+    `drain` returns JSON texts, oldest first, and must not block. No method raises: a reader that fails
+    is removed with one warning, and the others continue. The owner calls close(), also when the process
+    exits.
     """
 
     def __init__(self, drain: Callable[[], Iterable[str]], readers: Iterable[Reader],
@@ -58,8 +58,9 @@ class Telemetry:
         self._drain = drain
         self._readers = list(readers)
         self._interval = interval
-        self._lock = threading.Lock()  # held while records are on their way
-        # What the thread does last; a queue that can be put into at any moment of any thread.
+        self._lock = threading.Lock()  # held while records are passed on
+        # The thread's last task. A SimpleQueue accepts put() from any thread at any time, also from a
+        # garbage collection.
         self._last: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._is_closed = False
         self._has_warned = False
@@ -68,7 +69,7 @@ class Telemetry:
         self._thread.start()
 
     def poll(self) -> bool:
-        """Drains now. False where a reader hangs and the records must wait."""
+        """Drains now. False if a reader hangs and the records must wait."""
         if not self._lock.acquire(timeout=LOCK_SECONDS):
             return False
         try:
@@ -78,8 +79,9 @@ class Telemetry:
         return True
 
     def close(self) -> None:
-        """Stops the thread, reads what is left and closes the readers. Further calls do nothing."""
-        if self._is_closed or os.getpid() != self._process:  # a fork has no thread of ours
+        """Stops the thread, reads the remaining records and closes the readers. Further calls are
+        no-ops."""
+        if self._is_closed or os.getpid() != self._process:  # a fork does not have the thread
             return
         self._is_closed = True
         if threading.current_thread() is not self._thread:
@@ -93,8 +95,8 @@ class Telemetry:
         self._readers.clear()
 
     def leave(self, close: Callable[[], None]) -> None:
-        """Lets the thread call `close`, and end. Waits for nothing: for a garbage collection, which may
-        be in any thread, also in that one."""
+        """Makes the thread call `close` and end. Never blocks: it may be called by a garbage collection
+        in any thread, including the telemetry thread."""
         self._last.put(close)
 
     def _run(self) -> None:
@@ -116,7 +118,7 @@ class Telemetry:
     def _records(self) -> list[Record]:
         try:
             texts = list(self._drain())
-        except Exception as error:  # noqa: BLE001  training goes on whatever it is
+        except Exception as error:  # noqa: BLE001  training must continue
             self._warn_of_loss(error)
             return []
         records = []
@@ -135,9 +137,9 @@ class Telemetry:
     def _attempt(self, reader: Reader, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001  training goes on whatever it is
+        except Exception as error:  # noqa: BLE001  training must continue
             if reader in self._readers:
                 self._readers.remove(reader)
-                logger.warning("neuron_fabric: %s is dropped, training goes on: %s",
+                logger.warning("neuron_fabric: %s is removed, training continues: %s",
                                type(reader).__name__, error)
                 self._attempt(reader, reader.close)

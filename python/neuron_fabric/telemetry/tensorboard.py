@@ -12,15 +12,15 @@ def _open_writer(folder: str | Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
         raise RuntimeError(f"the package {error.name} is missing: pip install tensorboard, or "
-                           "leave tensorboard= out") from error
+                           "omit tensorboard=") from error
     return SummaryWriter(str(folder))
 
 
 class TensorBoard(Reader):
-    """Writes into a folder, or through a SummaryWriter that stays its owner's.
+    """Writes to a folder, or through a SummaryWriter, which the caller closes.
 
-    TensorBoard keeps one text of a tag and a step: decisions have a tag for each region, notices
-    are numbered.
+    TensorBoard keeps one text per tag and step: decisions have a tag per region, notices are
+    numbered.
     """
 
     def __init__(self, target: Any):
@@ -79,4 +79,4 @@ def _job(attach: Attach) -> str:
 
 def _decision(decision: Decision) -> str:
     return (f"step {decision.step}: **{decision.region}** from {decision.before} to "
-            f"**{decision.after}**, travels {decision.route}")
+            f"**{decision.after}**, route {decision.route}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuron_fabric.ranks.launch import Interrupt, LaunchError, require_packages
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 from neuron_fabric.support.tables import align
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
         parts.append("\n".join(filter(None, sentences)))
     text = "\n\n".join(parts)
     lines = words.json_lines(comparison)
-    write_whole(options.out / "table.txt", text + "\n")
-    write_whole(options.out / "rows.jsonl", lines + "\n")
+    write_atomic(options.out / "table.txt", text + "\n")
+    write_atomic(options.out / "rows.jsonl", lines + "\n")
     print(lines if options.json else f"\n{text}")
     draw(options, comparison)
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from neuron_fabric.support import units
-from neuron_fabric.support.files import whole_file
+from neuron_fabric.support.files import atomic_file
 from neuron_fabric_lab.train.target import Merit
 
 from .figures import Comparison, Result
@@ -46,7 +46,7 @@ def draw(comparison: Comparison, files: Sequence[Path]) -> None:
     figure.suptitle(_title(results), fontsize=11)
     for file in files:
         # The same results give the same bytes, so that a page made again shows what has changed.
-        with whole_file(file) as part, plt.rc_context({"svg.hashsalt": "neuron_fabric"}):
+        with atomic_file(file) as part, plt.rc_context({"svg.hashsalt": "neuron_fabric"}):
             figure.savefig(part, format=file.suffix[1:], dpi=130,
                            metadata={"Date": None} if file.suffix == ".svg" else None)
     plt.close(figure)

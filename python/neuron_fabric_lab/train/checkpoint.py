@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 
 from .result import differing, read_result
 
@@ -63,7 +63,7 @@ class Checkpoint:
         torch.save(state, self._file(step))
         dist.barrier()
         if self.rank == 0:
-            write_whole(self.out / WORD, json.dumps(
+            write_atomic(self.out / WORD, json.dumps(
                 {"step": step, "ranks": dist.get_world_size(), "options": self.identity,
                  "command": self.command}))
         dist.barrier()

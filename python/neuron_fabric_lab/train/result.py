@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from neuron_fabric.support import provenance
-from neuron_fabric.support.files import write_whole
+from neuron_fabric.support.files import write_atomic
 from neuron_fabric_lab import json_text
 
 from .target import to_target
@@ -49,7 +49,7 @@ def result_of(run: "Run") -> dict[str, Any]:
 
 
 def write_result(out: Path, result: dict[str, Any]) -> None:
-    write_whole(out / FILE, json_text.dumps(result))
+    write_atomic(out / FILE, json_text.dumps(result))
 
 
 def read_result(out: Path) -> dict[str, Any] | None:
