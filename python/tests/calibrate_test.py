@@ -29,7 +29,7 @@ QUICK = ["digits", "--size", "tiny", "--ranks", "2", "--dense-steps", "6", "--st
     (["digits", "--size", "vast"], "digits has no size vast"),
     (["digits", "--candidates", "g_binar"], "did you mean 'g_binary'"),
     (["digits", "--candidates", ","], "no candidate"),
-    (["digits", "--target", "none"], "a target is an increase of the loss"),
+    (["digits", "--target", "none"], "a target must be an increase of the loss"),
     (["digits", "--most-bytes", "7"], "most_bytes is a share"),
     (["digits", "--ranks", "1"], "1 is less than 2"),
     (["digits", "--batch", "0"], "0 is less than 1"),
@@ -76,12 +76,12 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     # With the work that is there, another target needs few branches more, or none.
     code, out, err = run("--out", folder, "--resume", "--target", "1e-9", "-o", path)
     assert code == 3, err
-    assert "nothing but full precision stays within" in out
+    assert "only full precision stays within" in out
     assert set(nf.Profile.load(path).to_dict()["phases"][0]["routes"].values()) == {"fp32"}
     # Evidence of other batches is none.
     code, _, err = run("--out", folder, "--resume", "--batch", "3")
     assert code == 1
-    assert "holds a calibration with another training (digits, batches of" in err
+    assert "has a calibration with another training (digits, batches of" in err
     assert "and now digits, batches of 3)" in err
 
 

@@ -158,7 +158,7 @@ def test_a_target_may_be_a_share_of_the_loss():
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan", "inf", "%"])
 def test_targets_that_are_none_are_refused(text):
-    with pytest.raises(ValueError, match="a target is an increase of the loss"):
+    with pytest.raises(ValueError, match="a target must be an increase of the loss"):
         Target.parse(text)
 
 
@@ -195,8 +195,8 @@ def test_text_that_is_no_evidence_is_refused():
 @pytest.mark.parametrize(("options", "words"), [
     ({"candidates": ("g_binar",)}, "did you mean 'g_binary'"),
     ({"candidates": ()}, "no candidate"),
-    ({"candidates": ("g_binary", "g_binary")}, "named twice"),
-    ({"candidates": ("fp32",)}, "leave it out"),
+    ({"candidates": ("g_binary", "g_binary")}, "given twice"),
+    ({"candidates": ("fp32",)}, "omit it"),
     ({"most_bytes": 2.0}, "most_bytes"),
     ({"repeats": 1}, "repeats"),
     ({"branch_steps": 0}, "branch_steps")])

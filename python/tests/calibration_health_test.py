@@ -3,7 +3,7 @@
 import pytest
 from few_records import NOTICE, step, unwatched
 from neuron_fabric.calibration.evidence import Assignment, RegionHealth
-from neuron_fabric.calibration.health import LEAST_NORMS, HealthReader
+from neuron_fabric.calibration.health import MIN_NORMS, HealthReader
 from neuron_fabric.calibration.limits import error_budget, norm_spike, rounded_up
 
 BODY = Assignment.of({"body": "waterfill:5"})
@@ -21,7 +21,7 @@ def seen(*steps):
 
 
 def test_the_most_of_errors_and_of_norms_beside_those_before():
-    steady = [(0.25, 2.0)] * LEAST_NORMS
+    steady = [(0.25, 2.0)] * MIN_NORMS
     assert seen(*steady, (0.5, 6.0), (None, None), (0.125, 2.0)) == {"body": RegionHealth(0.5, 3.0)}
 
 

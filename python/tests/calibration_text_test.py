@@ -32,11 +32,11 @@ body=waterfill:4  checkpoint  12.5 %  +0.0123 ± 0.0040      2  within the targe
 
 def test_the_conclusion_says_when_low_bits_begin():
     assert text.conclusion(OUTCOME) == (
-        "body=waterfill:4, the rest dense, from the first step on:\n12.5 % of the dense bytes up, for "
-        "+0.0123 ± 0.0040 of loss; allowed are 0.02 of loss (target 1%)")
+        "body=waterfill:4, the rest dense, from the first step on:\n12.5 % of the dense bytes up, at "
+        "+0.0123 ± 0.0040 of loss; the limit is 0.02 of loss (target 1%)")
     assert "after dense first steps" in text.conclusion(OUTCOME | {"at_first": None})
     assert "after first steps with body=bf16" in text.conclusion(OUTCOME | {"at_first": {"body": "bf16"}})
-    assert text.conclusion(OUTCOME | {"meets_target": False}).startswith("nothing but full precision")
+    assert text.conclusion(OUTCOME | {"meets_target": False}).startswith("only full precision")
 
 
 def test_a_pipe_gets_a_line_a_piece_of_work(capsys):

@@ -44,7 +44,7 @@ def test_without_a_better_route_they_go_dense(run):
 
 def test_error_budgets_stand_above_what_was_seen(run):
     seen = read_records(run)
-    seen["attention"].most_error = 0.3
+    seen["attention"].max_error = 0.3
     refined = update(profile_of_the_run(), seen, "run")
     budgets = {region["name"]: region.get("error_budget") for region in refined["regions"]}
     assert budgets["attention"] == 0.45
@@ -155,9 +155,9 @@ def test_every_update_is_told_in_the_profile(run):
 def test_runs_that_do_not_fit_are_refused(run, tmp_path):
     profile = profile_of_the_run()
     profile["regions"].pop()
-    with pytest.raises(UpdateError, match="of another profile: it has regions head"):
+    with pytest.raises(UpdateError, match="belongs to another profile: it has regions head"):
         update(profile, read_records(run), "run")
-    with pytest.raises(UpdateError, match="holds no records"):
+    with pytest.raises(UpdateError, match="has no records"):
         read_records(tmp_path / "nowhere")
     (tmp_path / "rank0.jsonl").write_text('{"event": "notice"\n')
     with pytest.raises(UpdateError, match="has no steps"):
@@ -171,7 +171,7 @@ def test_the_command_rewrites_the_profile(run, tmp_path, capsys):
     assert "waterfill:4 to waterfill:5" in capsys.readouterr().out
     assert json.loads(path.read_text())["phases"][0]["routes"]["mlp"] == "waterfill:5"
     assert calibrate.main(["--update", str(tmp_path), "-o", str(path)]) == 1
-    assert "holds no records" in capsys.readouterr().err
+    assert "has no records" in capsys.readouterr().err
     with pytest.raises(SystemExit) as end:
         calibrate.main(["--update", str(run)])
     assert end.value.code == 2

@@ -144,7 +144,8 @@ def test_an_unknown_variable_is_told_with_the_nearest():
 
 @pytest.mark.skipif(not (CHECKOUT / "src").exists(), reason="this is no checkout")
 def test_every_variable_that_is_read_is_known():
-    files = [path for folder in ("src", "cuda", "tools", "python/csrc", "python/neuron_fabric", "tests")
+    files = [path for folder in ("src", "cuda", "tools", "python/csrc", "python/neuron_fabric",
+                                     "python/neuron_fabric_lab", "tests")
              for path in (CHECKOUT / folder).rglob("*") if path.suffix in (".cc", ".py")]
     read = {name for path in files for name in re.findall(r'"(NF_[A-Z_]+)"', path.read_text())}
     assert {"NF_MODE", "NF_LANES", "NF_FORCE_ISA"} <= read
@@ -189,8 +190,8 @@ def test_what_does_not_fit_together_is_told():
 
 def test_narrow_limits_are_warned_of(tmp_path):
     assert machine.check_shared_memory(str(tmp_path / "none")).state == WARNING
-    assert "--shm-size" in machine.check_shared_memory(least=1 << 60).advice
-    assert "ulimit -n" in machine.check_open_files(least=1 << 60).advice
+    assert "--shm-size" in machine.check_shared_memory(minimum=1 << 60).advice
+    assert "ulimit -n" in machine.check_open_files(minimum=1 << 60).advice
 
 
 def test_what_to_do_stands_below_its_finding():

@@ -17,7 +17,7 @@ from few_records import ATTACH, DETACH, FALLBACK, NOTICE, RUN, step
 
 from neuron_fabric.report import RunError, make_page, read_run
 from neuron_fabric.report.__main__ import main
-from neuron_fabric.report.columns import MOST_COLUMNS, Columns, Spread, StepCell, fewer
+from neuron_fabric.report.columns import MAX_COLUMNS, Columns, Spread, StepCell, fewer
 from neuron_fabric.report.page import page
 from neuron_fabric.report.run import Run
 from neuron_fabric.report.svg import Scale, limits, log_limits
@@ -173,7 +173,7 @@ def test_many_regions_make_a_page_still(tmp_path):
 
 def test_a_long_run_makes_a_small_page_and_loses_no_peak():
     run = long_run(20_000)
-    assert MOST_COLUMNS / 2 <= len(run.columns) <= MOST_COLUMNS
+    assert MAX_COLUMNS / 2 <= len(run.columns) <= MAX_COLUMNS
     assert max(column.cell.loss.most for column in run.columns) == 100.0
     assert sum(column.cell.steps for column in run.columns) == 20_000
     assert len(page(run)) < 1_000_000
@@ -181,7 +181,7 @@ def test_a_long_run_makes_a_small_page_and_loses_no_peak():
 
 def test_steps_may_be_far_apart():
     run = long_run(50, stride=10**12)
-    assert len(run.columns) <= MOST_COLUMNS
+    assert len(run.columns) <= MAX_COLUMNS
     assert Checker(page(run)).open == []
 
 
@@ -208,11 +208,11 @@ def test_columns_keep_least_most_and_sum(points, most):
 
 
 def test_a_timeline_column_shows_the_worst_that_happened_in_it():
-    run = long_run(5 * MOST_COLUMNS)
-    bad = step(5 * MOST_COLUMNS)
+    run = long_run(5 * MAX_COLUMNS)
+    bad = step(5 * MAX_COLUMNS)
     bad["regions"][0] |= {"route": "fp32", "reason": "non_finite"}
     run.add(bad)
-    run.add(step(5 * MOST_COLUMNS + 1))
+    run.add(step(5 * MAX_COLUMNS + 1))
     assert [(part.reason, part.route) for part in segments(list(run.columns), "body")] == [
         ("admitted", "waterfill:5"), ("non_finite", "fp32")]
 

@@ -1,23 +1,22 @@
-"""Calibration: which gradients of a model may travel at low bits, found out on its own training.
+"""Calibration: finds the gradients of a model that can use low bits, by trials during its own training.
 
-    calibrator   nf.Calibrator: asks, keeps and chooses, around a training loop of one's own
-    workload_job the same around one of the workloads, for `nf calibrate`
-    settings     what can be set
-    regions      the regions of a model that routes are chosen for
-    branch       a user's training loop, cut into pieces
-    snapshot     what a branch changes, to start the next one from the same bits
-    switch       how gradients travel, to be changed between any two steps
-    workbench    what the parts of a calibration share
-    dense_phase  training at full precision, measured on the way
-    measure      what routes make of the sums of a step
-    trials       branches along routes that the search asks for
-    health       what the monitor would have judged in them
-    evidence     what was found out, as values
-    harm         what low bits did to the loss, and how sure that is
+    calibrator   nf.Calibrator: runs the trials and selects routes, around a user's training loop
+    settings     the settings of a calibration
+    regions      the regions of a model for which routes are selected
+    branch       a user's training loop as separate steps; short runs from a snapshot
+    snapshot     the state that a branch changes, to start the next branch from the same bits
+    switch       the communication hook, whose route can change between any two steps
+    workbench    the objects that the parts of a calibration share
+    dense_phase  training at full precision, with measurements
+    measure      the errors of routes on the sums of a step
+    trials       branches on the routes that the search requests
+    health       the monitor's figures in a branch
+    evidence     the results of trials, as values
+    harm         the increase of the loss at low bits, with its standard error
     choice       the search: a pure function of the evidence
-    outcome      the routes chosen, and the profile that says so
-    limits       where the limits of the profile stand
-    store        the work so far, in a folder
-    update       a profile, refined by what a run with it recorded
-    text, watch  for people: what came of it, and how far it is
+    outcome      the selected routes, and the profile with its evidence
+    limits       the limits of the profile
+    store        the results so far, in a folder
+    update       refines a profile with the records of a run
+    text, watch  tables of the results, and progress
 """

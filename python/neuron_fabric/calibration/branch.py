@@ -1,4 +1,4 @@
-"""Short training runs from a snapshot, each with gradients that travel another way."""
+"""Short training runs from a snapshot, each with gradients on another route."""
 
 import itertools
 import math
@@ -12,20 +12,20 @@ import torch.distributed as dist
 from neuron_fabric.calibration.snapshot import Stateful
 from neuron_fabric.calibration.switch import Scaler
 
-TAIL = 4  # the last quarter of a branch judges it where nobody else does
+TAIL = 4  # without judge(), the last quarter of a branch is its loss
 
 
 @dataclass
 class Training:
-    """A user's training loop, cut into the pieces that a calibration needs.
+    """A user's training loop, as the separate parts that a calibration needs.
 
-    step: one step of training with one batch: zero_grad, forward, backward, optimizer.step().
+    step: one training step with one batch: zero_grad, forward, backward, optimizer.step().
         Returns the loss.
-    batches: batches of this rank, in an order that the given number alone decides.
-    judge: the loss of the model as it is, the lower the better; the same batches every time. It is
-        called on every rank and the mean counts. Without one, the losses of the last steps do.
-    stateful: what else has to go back to where it was before a branch, a GradScaler for example.
-        What has a get_scale() is asked for the scale of the loss at every step.
+    batches: the batches of this rank, in an order that depends only on the given number.
+    judge: the loss of the current model, lower is better; the same batches every time. It is called
+        on every rank and the mean counts. Without it, the losses of the last steps count.
+    stateful: other objects to restore before a branch, for example a GradScaler. The loss scale of an
+        object with get_scale() is read at every step.
     """
 
     ddp: torch.nn.parallel.DistributedDataParallel
@@ -44,7 +44,7 @@ class Training:
         return next((part for part in self.stateful if isinstance(part, Scaler)), None)
 
     def endless(self, order: int) -> Iterator[Any]:
-        """The batches of an order, over and over."""
+        """The batches of an order, repeated."""
         for _ in itertools.count():
             empty = True
             for batch in self.batches(order):
@@ -54,8 +54,8 @@ class Training:
                 raise ValueError(f"batches({order}) has no batch")
 
     def stepper(self, order: int, rates: Iterable[float]) -> Iterator[torch.Tensor]:
-        """One step each time, along an order of batches, at its factor of the learning rate. Yields
-        this rank's loss."""
+        """One step per iteration, on the batches of an order, with a factor of the learning rate.
+        Yields this rank's loss."""
         given = [group["lr"] for group in self.optimizer.param_groups]
         try:
             for rate, batch in zip(rates, self.endless(order), strict=False):
@@ -67,14 +67,14 @@ class Training:
                 group["lr"] = full
 
     def mean(self, losses: list[torch.Tensor]) -> list[float]:
-        """Over ranks; what one rank decides by is what all of them have."""
+        """The mean over ranks, so that all ranks decide by the same value."""
         values = torch.stack([loss.float().mean() for loss in losses]).double()
         dist.all_reduce(values, group=self.ddp.process_group)
         dist.broadcast(values, group_src=0, group=self.ddp.process_group)
         return (values / dist.get_world_size(self.ddp.process_group)).tolist()
 
     def loss(self, losses: list[float]) -> float | None:
-        """What a branch came to; None where it diverged."""
+        """The result of a branch; None if it diverged."""
         if self.judge is not None and math.isfinite(losses[-1]):
             device = next(self.ddp.module.parameters()).device
             found = self.mean([torch.tensor(float(self.judge()), device=device)])[0]
@@ -85,8 +85,8 @@ class Training:
 
 
 def annealing(steps: int) -> list[float]:
-    """Factors of the learning rate, down to nothing: noise that only a high rate shows would hide
-    what is lost for good."""
+    """Factors of the learning rate, down to zero: noise that only a high rate shows would hide a
+    permanent loss."""
     return [1 - step / steps for step in range(steps)]
 
 

@@ -1,4 +1,4 @@
-"""nf.Calibrator: finds out, on a user's own training, which gradients may travel at low bits."""
+"""nf.Calibrator: finds, with a user's own training, which gradients can use low bits."""
 
 import math
 import os
@@ -33,7 +33,7 @@ from neuron_fabric.settings import mode
 
 
 class Calibrator:
-    """Around a training loop of one's own (docs/howto/from_ddp_to_calibrated.md).
+    """Calibrates with a user's training loop (docs/howto/from_ddp_to_calibrated.md).
 
         def step(batch):
             optimizer.zero_grad()
@@ -46,23 +46,24 @@ class Calibrator:
         outcome.save("profile.json")
 
     Every rank makes one and calls run() at the same time. The model is a DistributedDataParallel
-    that has done no backward pass and has no communication hook; it cannot be attached to
-    afterwards: calibrate in a job of its own.
+    without communication hook, before its first backward pass. It cannot be attached to afterwards:
+    calibrate in a separate job.
 
-    step: one step of training with one batch. Returns the loss.
-    batches: of this rank, in an order that the given number alone decides; begun again where they
-        end.
-    judge: the loss of the model as it is, by the same data every time; the mean over ranks counts.
-        Without one, branches are judged by the losses of their last quarter.
-    stateful: what has to go back to where it was before a branch, beside model and optimizer. The
-        scale of a GradScaler among them is told to low bits, as attach(scaler=...) tells it.
-    out, resume: a folder for the work done so far, and whether to go on from what it holds. Another
-        target, most_bytes or repeats may be asked for then: only what is missing is done.
-    training: what else the evidence is of, as "batches of 32": work kept of another is refused.
-    watch: is told how far it is.
-    target: the most that the loss may be above that of dense branches: 0.02, or "1%" of it.
-    most_bytes: the most of the dense bytes that a rank may contribute.
-    candidates: routes to choose from.
+    step: one training step with one batch. Returns the loss.
+    batches: the batches of this rank, in an order that depends only on the given number; repeated when
+        they end.
+    judge: the loss of the current model, with the same data every time; the mean over ranks counts.
+        Without it, branches are judged by the losses of their last quarter.
+    stateful: objects to restore before a branch, besides model and optimizer. The scale of a GradScaler
+        among them is set for low bits, as with attach(scaler=...).
+    out, resume: a folder for the results so far, and whether to continue from them. target, most_bytes
+        and repeats may then differ: only missing trials run.
+    training: other conditions of the evidence, such as "batches of 32": results of other conditions are
+        rejected.
+    watch: receives the progress.
+    target: the maximum increase of the loss over dense branches: 0.02, or "1%" of it.
+    most_bytes: the maximum share of the dense bytes that a rank may contribute.
+    candidates: the routes to select from.
     dense_steps, warm_up_steps, branch_steps, repeats, measurements, depth, smallest_parameter, seed:
         docs/calibration.md.
     """
@@ -90,7 +91,7 @@ class Calibrator:
         ddp = unwrap(model)
         reject_unsupported(ddp)
         if mode() != "on":
-            raise CalibrationError(f"NF_MODE is {mode()}, and calibration needs it on")
+            raise CalibrationError(f"NF_MODE is {mode()}, but calibration needs it on")
         self._group = own_group(ddp.process_group, TIMEOUT)
         self._rank = dist.get_rank(ddp.process_group)
         self._store = Store(Path(out), self._rank) if out is not None else None
@@ -110,20 +111,20 @@ class Calibrator:
         agree(self._group, self._facts() | self.settings.to_dict()
               | {"out": out is not None, "resume": resume})
         if self._store is not None:
-            # The folder may be each machine's own: what is kept is what rank 0 finds.
+            # Each host may have its own folder: rank 0's evidence counts.
             kept = run_on_all_ranks(self._group, lambda: self._kept() if resume else None)
             kept = self._of_rank_0(kept)
             run_on_all_ranks(self._group, lambda: self._take_up(kept))
 
     def run(self) -> Outcome:
-        """Collective. Raises CalibrationError where the training diverges at full precision."""
+        """Collective. Raises CalibrationError if the training diverges at full precision."""
         if not self._evidence.low_bit_regions:
             raise CalibrationError(
-                f"no parameter has {self.settings.smallest_parameter} values or more: there is "
-                "nothing to send at low bits")
+                f"no parameter has {self.settings.smallest_parameter} values or more: there are "
+                "no gradients to send at low bits")
         if not self._evidence.dense_losses:
             self._remember(FIRST_STEP)
-            # What one rank decides by is what all of them have.
+            # All ranks decide by the same values.
             self._evidence = self._of_rank_0(train_densely(self._bench, self._evidence))
             self._remember(CHECKPOINT)
             self._keep()
@@ -143,11 +144,11 @@ class Calibrator:
                        self._bench.parameters.tensors[0].device)
 
     def _of_rank_0(self, evidence: Evidence | None) -> Evidence | None:
-        """Returns rank 0's evidence on every rank; None if it has none."""
+        """Returns rank 0's evidence on every rank; None if there is none."""
         values = broadcast_from_rank_0(self._group, None if evidence is None else evidence.to_dict())
         return None if values is None else Evidence.from_dict(values)
 
-    # The work of before.
+    # The results of an earlier job.
 
     def _facts(self) -> dict[str, Any]:
         names, tensors = self._bench.parameters.names, self._bench.parameters.tensors
@@ -180,7 +181,7 @@ class Calibrator:
             self._store.save(self._facts(), self._evidence)
 
     def _remember(self, name: str) -> None:
-        """Returns when all ranks have it: evidence that is kept counts on all their checkpoints."""
+        """Returns when all ranks have saved it: stored evidence relies on the checkpoints of all ranks."""
         snapshot = self._bench.snapshots[name] = Snapshot.take(self._bench.training.parts)
         if (store := self._store) is not None:
             run_on_all_ranks(self._group, lambda: store.save_checkpoint(name, snapshot))

@@ -1,21 +1,20 @@
-"""Which routes a model should take: a pure function of the evidence and of what is wanted.
+"""Selects routes for a model: a pure function of the evidence and the settings.
 
-The search is written as if every answer were known. Where one is not, what is missing becomes the
-next question, and the search begins again once there is an answer: whoever calibrates has nothing
-to remember but the evidence.
+The search is written as if every result were known. If one is missing, it becomes the next question,
+and the search starts again once it is answered: the evidence is the only state.
 
 For each candidate route, the cheapest first:
-  1. all regions take it; where that is within the target, go to 3;
-  2. regions go back to dense, the one first whose low bits do most harm for each byte that they
-     save, until the rest is within the target;
-  3. a region that stays must be worth its risk: its own harm, at worst, may be WORTH times its part
-     of the target, in proportion to the bytes that it saves. A region of few bytes is thus dense
-     unless it is shown to do no harm at all;
-  4. a region that went dense takes the next better route, where that saves SMALLEST_GAIN of the
-     dense bytes and stays within the target.
+  1. all regions use it; if that is within the target, go to 3;
+  2. regions return to dense, first the one whose low bits do most harm per byte saved, until the rest
+     is within the target;
+  3. a region that stays must be worth its risk: its own harm, in the worst case, may be WORTH times its
+     part of the target, in proportion to the bytes that it saves. A region of few bytes is therefore
+     dense unless the evidence shows no harm at all;
+  4. a region that became dense uses the next better route, if that saves SMALLEST_GAIN of the dense
+     bytes and stays within the target.
 
-What was chosen is then tried from the first step on. Where it does too much harm there, the first
-steps take the cheapest better route that does not, or stay dense.
+The selection is then tried from the first step on. If it does too much harm there, the first steps use
+the cheapest better route that does not, or stay dense.
 """
 
 from dataclasses import dataclass
@@ -28,12 +27,12 @@ from neuron_fabric.telemetry.records import DENSE_ROUTE
 
 WORTH = 3
 SMALLEST_GAIN = 0.01
-MOST_REPEATS = 2  # times those of the settings, for what is too close to call
+MAX_REPEATS = 2  # times the repeats of the settings, for results that are too close to call
 
 
 @dataclass(frozen=True)
 class Question:
-    """Branches that should be tried next, so that there are `repeats` of them."""
+    """Branches to run next, so that there are `repeats` of them."""
 
     start: str
     assignment: Assignment
@@ -44,9 +43,9 @@ class Question:
 class Choice:
     assignment: Assignment
     harm: Harm
-    most_harm: float     # what the target allows
-    meets_target: bool   # otherwise nothing does, and everything is dense
-    # In the first steps, up to where branches started; None where those are better left dense.
+    most_harm: float     # the target as an increase of the loss
+    meets_target: bool   # otherwise no assignment does, and everything is dense
+    # For the first steps, up to the start of the branches; None if those should stay dense.
     at_first: Assignment | None
 
 
@@ -57,7 +56,7 @@ class _Missing(Exception):
 
 
 def next_question(evidence: Evidence, settings: CalibrationSettings) -> Question | None:
-    """None where the evidence suffices."""
+    """The next trial; None if the evidence suffices."""
     try:
         choose(evidence, settings)
     except _Missing as missing:
@@ -85,7 +84,7 @@ def choose(evidence: Evidence, settings: CalibrationSettings) -> Choice:
 
 
 def most_harm(evidence: Evidence, settings: CalibrationSettings, start: str) -> float:
-    """What the target allows. Precondition: there are dense branches."""
+    """The maximum increase of the loss. Precondition: there are dense branches."""
     dense = evidence.find(Assignment(), start)
     losses = [loss for loss in dense.losses if loss is not None] if dense else []
     return settings.target.most_harm(sum(losses) / max(1, len(losses)))
@@ -103,11 +102,11 @@ class _Search:
             raise _Missing(Question(start, Assignment(), self.settings.repeats))
         return most_harm(self.evidence, self.settings, start)
 
-    # What is known of an assignment.
+    # The results of an assignment.
 
     def harm(self, assignment: Assignment, start: str = CHECKPOINT, repeats: int = 0) -> Harm:
         repeats = repeats or self.settings.repeats
-        is_tried = not self.evidence.refuses(assignment)  # what is refused need not be
+        is_tried = not self.evidence.rejects(assignment)  # a rejected assignment needs no trial
         for needed in (Assignment(), assignment) if is_tried else ():
             tried = self.evidence.find(needed, start)
             if tried is None or len(tried.losses) < repeats:
@@ -120,15 +119,15 @@ class _Search:
         if not assignment.routes:
             return True
         limit = self._most_harm(start)
-        most = MOST_REPEATS * self.settings.repeats
+        most = MAX_REPEATS * self.settings.repeats
         harm = self.harm(assignment, start)
-        # Too close to call. First steps scatter more, and there are better routes for them.
+        # Too close to call. First steps vary more, and there are better routes for them.
         while (start == CHECKPOINT and abs(harm.mean - limit) < harm.standard_error
                and harm.pairs < most):
             harm = self.harm(assignment, start, min(most, harm.pairs + self.settings.repeats))
         return harm.at_worst <= limit
 
-    # What things cost.
+    # Costs.
 
     def by_cost(self, routes: list[str]) -> list[str]:
         return sorted(routes, key=lambda route: self.evidence.bytes_up(self.all_on(route)))
@@ -139,7 +138,7 @@ class _Search:
     def saved(self, region: RegionFacts, route: str) -> int:
         return max(0, region.bytes_up[DENSE_ROUTE] - region.bytes_up[route])
 
-    # The steps above.
+    # The steps of the search.
 
     def at_first(self, chosen: Assignment) -> Assignment | None:
         tried = [chosen]
@@ -170,7 +169,7 @@ class _Search:
         return kept
 
     def _worst(self, route: str, names: list[str]) -> str:
-        """Whose low bits do most harm, at worst, for each byte that they save."""
+        """The region whose low bits do most harm, in the worst case, per byte saved."""
         return max(names, key=lambda name: self.harm(Assignment.of({name: route})).at_worst
                    / self.saved(self.regions[name], route))
 

@@ -1,4 +1,4 @@
-"""Training at full precision, and what routes would have made of its sums."""
+"""Training at full precision, with the errors that routes would make."""
 
 import dataclasses
 import math
@@ -15,13 +15,13 @@ from neuron_fabric.calibration.workbench import Workbench
 from neuron_fabric.session import Session
 from neuron_fabric.settings import Settings
 
-ORDER = 0  # of its batches
+ORDER = 0  # the order of its batches
 
 
 def train_densely(bench: Workbench, evidence: Evidence) -> Evidence:
-    """Leaves the model where branches start from. Raises CalibrationError where it diverges."""
+    """Trains the model to the start of the branches. Raises CalibrationError if it diverges."""
     settings = bench.settings
-    # What one sum along a route that remembers lacks comes with the next ones.
+    # Routes with error feedback are not measured: later sums correct the error of one sum.
     sessions = {route: bench.open(Settings(route=route, seed=settings.seed))
                 for route in settings.candidates if not _C.remembers(route)}
     bench.watch.begin("dense training", settings.dense_steps)
@@ -61,10 +61,10 @@ def _refuse_divergence(losses: list[float]) -> None:
     advice = "lower the learning rate, or clip gradients"
     for step, loss in enumerate(losses):
         if not math.isfinite(loss):
-            raise CalibrationError("the training diverges at full precision: its loss is not finite "
+            raise CalibrationError("the training diverges at full precision: the loss is NaN or Inf "
                                    f"at step {step}; {advice}")
     tail = losses[-max(1, len(losses) // 4):]
     if len(losses) > 8 and sum(tail) / len(tail) > 2 * abs(losses[0]):
         raise CalibrationError(
-            f"the training diverges at full precision: its loss went from {losses[0]:.4g} to "
+            f"the training diverges at full precision: the loss went from {losses[0]:.4g} to "
             f"{losses[-1]:.4g} in {len(losses)} steps; {advice}")

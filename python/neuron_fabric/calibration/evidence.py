@@ -1,7 +1,7 @@
-"""What a calibration has found out, as values that are written down and read back.
+"""The results of a calibration, as values that can be saved and loaded.
 
-The choice of routes is a pure function of it (choice.py), so a calibration that was interrupted
-goes on from what it had written.
+The selection of routes is a pure function of them (choice.py), so an interrupted calibration continues
+from the saved results.
 """
 
 import dataclasses
@@ -12,23 +12,23 @@ from typing import Any
 
 from neuron_fabric.telemetry.records import DENSE_ROUTE
 
-CHECKPOINT = "checkpoint"  # branches that leave from the trained checkpoint
-FIRST_STEP = "first step"  # branches that leave from the untrained model
+CHECKPOINT = "checkpoint"  # branches that start from the trained checkpoint
+FIRST_STEP = "first step"  # branches that start from the untrained model
 
 
 class EvidenceError(ValueError):
-    """Text that is no evidence."""
+    """Text that is not evidence."""
 
 
 @dataclass(frozen=True)
 class RegionFacts:
-    """A region of the model. What is too small to leave the dense route is not in `values`."""
+    """A region of the model. `values` excludes parameters that are too small to leave the dense route."""
 
     name: str
     parameters: int
     values: int
     small_values: int
-    bytes_up: Mapping[str, int]  # by route: what one rank contributes of `values` in a step
+    bytes_up: Mapping[str, int]  # by route: contribution of one rank for `values` per step
 
     @property
     def can_be_low_bit(self) -> bool:
@@ -37,20 +37,20 @@ class RegionFacts:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a route makes of the sum of one region's gradients, at one step of dense training. None
-    where that is not finite, though the exact sum is."""
+    """The error of a route on the sum of one region's gradients, at one step of dense training. None
+    if that is NaN or Inf and the exact sum is not."""
 
     step: int
     region: str
     route: str
     error: float | None      # ‖sum − exact‖² / ‖exact‖²
     slope: float | None      # <sum, exact> / <exact, exact>: below 1 it shrinks
-    agreement: float | None  # of the values that are not zero, the share that comes back with its sign
+    agreement: float | None  # the share of non-zero values that keep their sign
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Routes by region; what is not named is dense."""
+    """Routes by region; regions without a route are dense."""
 
     routes: tuple[tuple[str, str], ...] = ()
 
@@ -68,23 +68,23 @@ class Assignment:
 
 @dataclass(frozen=True)
 class RegionHealth:
-    """What the monitor saw of a region while it travelled at low bits."""
+    """The monitor's figures for a region while it used low bits."""
 
-    error: float       # the most of a rank's own contributions, ‖g − Q(g)‖² / ‖g‖²
-    norm_ratio: float  # the most of norm / mean of the norms before
+    error: float       # the maximum of one rank's contributions, ‖g − Q(g)‖² / ‖g‖²
+    norm_ratio: float  # the maximum of norm / mean of the norms before
 
     def or_worse(self, other: "RegionHealth") -> "RegionHealth":
-        """The most of both."""
+        """The maximum of both."""
         return RegionHealth(max(self.error, other.error), max(self.norm_ratio, other.norm_ratio))
 
 
 @dataclass(frozen=True)
 class Branches:
-    """One assignment tried from one place, once a batch order."""
+    """One assignment tried from one start, once per batch order."""
 
     start: str
     assignment: Assignment
-    # By batch order; None where it diverged, or was dense for the most part.
+    # By batch order; None if it diverged, or was mostly dense.
     losses: tuple[float | None, ...]
     health: Mapping[str, RegionHealth] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class Evidence:
     ranks: int
     regions: tuple[RegionFacts, ...]
     candidates: tuple[str, ...]
-    dense_losses: tuple[float, ...] = ()  # of every step of dense training
+    dense_losses: tuple[float, ...] = ()  # one per step of dense training
     measurements: tuple[Measurement, ...] = ()
     branches: tuple[Branches, ...] = ()
 
@@ -106,13 +106,13 @@ class Evidence:
                 return branches
         return None
 
-    def refuses(self, assignment: Assignment) -> bool:
-        """Whether a route of it has made of finite gradients what is not."""
+    def rejects(self, assignment: Assignment) -> bool:
+        """Whether one of its routes has turned finite gradients into NaN or Inf."""
         return any(one.error is None and assignment.route(one.region) == one.route
                    for one in self.measurements)
 
     def with_branches(self, branches: Branches) -> "Evidence":
-        """Those of the same assignment and start are replaced."""
+        """Replaces branches of the same assignment and start."""
         kept = tuple(other for other in self.branches
                      if (other.assignment, other.start) != (branches.assignment, branches.start))
         return dataclasses.replace(self, branches=(*kept, branches))
@@ -122,7 +122,7 @@ class Evidence:
         return tuple(region for region in self.regions if region.can_be_low_bit)
 
     def bytes_up(self, assignment: Assignment) -> int:
-        """What one rank contributes in a step, all of the model."""
+        """The contribution of one rank per step, for the whole model."""
         return sum(region.bytes_up[assignment.route(region.name)] + 4 * region.small_values
                    for region in self.regions)
 
@@ -134,7 +134,7 @@ class Evidence:
         return self.bytes_up(assignment) / self.dense_bytes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Values for JSON."""
         result = dataclasses.asdict(self)
         for text, branches in zip(result["branches"], self.branches, strict=True):
             text["assignment"] = dict(branches.assignment.routes)
@@ -142,7 +142,7 @@ class Evidence:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "Evidence":
-        """Raises EvidenceError on anything that to_dict() does not make."""
+        """Raises EvidenceError if to_dict() did not make `values`."""
         try:
             return Evidence(
                 ranks=int(values["ranks"]),
@@ -152,13 +152,13 @@ class Evidence:
                 measurements=tuple(Measurement(**one) for one in values["measurements"]),
                 branches=tuple(_branches(one) for one in values["branches"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise EvidenceError(f"no evidence of a calibration: {error!r}") from error
+            raise EvidenceError(f"not the evidence of a calibration: {error!r}") from error
 
 
 def _branches(values: Mapping[str, Any]) -> Branches:
     losses = tuple(None if loss is None else float(loss) for loss in values["losses"])
     if any(loss is not None and not math.isfinite(loss) for loss in losses):
-        raise ValueError("a loss that is not finite")
+        raise ValueError("a loss is NaN or Inf")
     return Branches(
         start=values["start"], assignment=Assignment.of(values["assignment"]), losses=losses,
         health={region: RegionHealth(**seen) for region, seen in values["health"].items()})

@@ -1,8 +1,7 @@
-"""What low bits did to the loss, and how sure that is.
+"""The increase of the loss at low bits, with its standard error.
 
-Every branch has a dense one with the same batches, so what is compared are differences of pairs.
-How much such differences scatter is estimated from all assignments together: each alone has too
-few pairs for that.
+Every branch is paired with a dense one on the same batches, and the differences of pairs are compared.
+Their deviation is estimated from all assignments together, since each alone has too few pairs.
 """
 
 import math
@@ -13,9 +12,9 @@ from neuron_fabric.calibration.evidence import CHECKPOINT, Assignment, Evidence
 
 @dataclass(frozen=True)
 class Harm:
-    """By how much the loss was higher than that of the dense branches."""
+    """The increase of the loss over dense branches."""
 
-    mean: float  # infinite where a branch diverged, or a route is refused or could not be kept to
+    mean: float  # infinite if a branch diverged, or a route was rejected or fell back to dense
     standard_error: float
     pairs: int
 
@@ -26,7 +25,7 @@ class Harm:
 
 
 def differences(evidence: Evidence, assignment: Assignment, start: str = CHECKPOINT) -> list[float]:
-    """By batch order; infinite where the branch diverged. Empty where it was not tried."""
+    """By batch order; infinite if the branch diverged. Empty if it was not tried."""
     tried, dense = evidence.find(assignment, start), evidence.find(Assignment(), start)
     if tried is None or dense is None:
         return []
@@ -35,8 +34,8 @@ def differences(evidence: Evidence, assignment: Assignment, start: str = CHECKPO
 
 
 def deviation_of_pairs(evidence: Evidence, start: str = CHECKPOINT) -> float:
-    """Standard deviation of a difference around its assignment's mean, pooled over assignments that
-    did not diverge; 0 where nothing was tried twice."""
+    """The standard deviation of a difference around its assignment's mean, pooled over assignments that
+    did not diverge; 0 if no assignment was tried twice."""
     squares, freedoms = 0.0, 0
     for branches in evidence.branches:
         if branches.start != start or branches.assignment == Assignment():
@@ -51,10 +50,10 @@ def deviation_of_pairs(evidence: Evidence, start: str = CHECKPOINT) -> float:
 
 
 def harm_of(evidence: Evidence, assignment: Assignment, start: str = CHECKPOINT) -> Harm | None:
-    """None where the assignment was not tried. Nothing is as good as dense by definition."""
+    """None if the assignment was not tried. The empty assignment equals dense by definition."""
     if assignment == Assignment():
         return Harm(0.0, 0.0, 0)
-    if evidence.refuses(assignment):
+    if evidence.rejects(assignment):
         return Harm(math.inf, 0.0, 0)
     found = differences(evidence, assignment, start)
     if not found:

@@ -1,4 +1,4 @@
-"""What the monitor would have judged in a branch, had it had limits."""
+"""The monitor's figures in a branch that runs without limits."""
 
 from collections import Counter, defaultdict
 
@@ -6,18 +6,18 @@ from neuron_fabric.calibration.evidence import Assignment, RegionHealth
 from neuron_fabric.telemetry.records import DENSE_ROUTE, Step, parse
 from neuron_fabric.telemetry.stream import Reader, Record
 
-LEAST_NORMS = 10  # before a step: it is not judged by fewer
-LEAST_LOW_BIT = 0.5  # of a region's steps: with fewer a branch says nothing of its route
+MIN_NORMS = 10  # before a step: with fewer, its norm is not compared
+MIN_LOW_BIT = 0.5  # share of a region's steps: with fewer, a branch is no evidence for its route
 
 
 class HealthReader(Reader):
-    """Of one branch. Keeps the most of each region."""
+    """The maxima of each region in one branch."""
 
     def __init__(self) -> None:
         self._errors: dict[str, float] = defaultdict(float)
         self._ratios: dict[str, float] = defaultdict(float)
         self._norms: dict[str, list[float]] = defaultdict(list)
-        self._steps: Counter[str] = Counter()  # that were watched
+        self._steps: Counter[str] = Counter()  # monitored ones
         self._low_bit_steps: Counter[str] = Counter()
 
     def write(self, record: Record) -> None:
@@ -30,18 +30,17 @@ class HealthReader(Reader):
             self._errors[region.name] = max(self._errors[region.name], region.error or 0.0)
             if region.norm:
                 before = self._norms[region.name]
-                if len(before) >= LEAST_NORMS:
+                if len(before) >= MIN_NORMS:
                     ratio = region.norm / (sum(before) / len(before))
                     self._ratios[region.name] = max(self._ratios[region.name], ratio)
                 before.append(region.norm)
 
     def health(self, assignment: Assignment) -> dict[str, RegionHealth]:
-        """Of the regions that travel at low bits."""
+        """The figures of the regions at low bits."""
         return {region: RegionHealth(self._errors[region], self._ratios[region])
                 for region, _ in assignment.routes}
 
     def is_of(self, assignment: Assignment) -> bool:
-        """Whether the regions have travelled as it says, and not densely after steps that were not
-        finite."""
-        return all(self._low_bit_steps[region] >= LEAST_LOW_BIT * self._steps[region]
+        """Whether the regions used their routes, and were not dense after steps with NaN or Inf."""
+        return all(self._low_bit_steps[region] >= MIN_LOW_BIT * self._steps[region]
                    for region, _ in assignment.routes)

@@ -1,7 +1,7 @@
-"""What routes make of the sum of a model's gradients, measured in a step of dense training.
+"""Measures the error of routes on the sum of a model's gradients, in a step of dense training.
 
-Every rank's bucket is summed exactly by the group's own all-reduce, and once more by each route's
-own machinery. What training gets is the exact mean.
+Every bucket is reduced exactly by the group's all-reduce, and once more by each route. Training uses
+the exact mean.
 """
 
 import math
@@ -11,15 +11,15 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.calibration.evidence import Measurement
-from neuron_fabric.calibration.switch import Scaler, Sum, tell_scale
+from neuron_fabric.calibration.switch import Scaler, Sum, set_scale
 from neuron_fabric.session import Session
 
 
 class MeasuringWay:
     """For one step.
 
-    region_of: the regions of the parameters that count, by the tensor's identity.
-    sessions: by route, with that route forced on everything.
+    region_of: the regions of the measured parameters, by the tensor's identity.
+    sessions: by route, with that route forced on all parameters.
     """
 
     def __init__(self, group: dist.ProcessGroup, region_of: Mapping[int, str],
@@ -31,7 +31,7 @@ class MeasuringWay:
         self._sums: dict[tuple[str, str], torch.Tensor] = {}
 
     def __call__(self, bucket: dist.GradBucket) -> Sum:
-        tell_scale(self.scaler, bucket, self.sessions.values())
+        set_scale(self.scaler, bucket, self.sessions.values())
         buffer = bucket.buffer()
         own = buffer.clone()
         buffer.div_(dist.get_world_size(self.group))
@@ -53,14 +53,14 @@ class MeasuringWay:
             if (region := self.region_of.get(id(parameter))) is None:
                 continue
             first = summed.storage_offset() - start
-            # Both as they lie in the bucket, whatever the strides of the parameter.
+            # Both in the order of the bucket, independent of the strides of the parameter.
             flat = bucket.buffer()[first : first + summed.numel()]
             sums = _compare(flat, exact[first : first + summed.numel()])
             known = self._sums.get((region, route))
             self._sums[region, route] = sums if known is None else known + sums
 
     def measurements(self, step: int) -> list[Measurement]:
-        """Of regions whose exact sum is neither zero nor beyond numbers."""
+        """The measurements of regions whose exact sum is neither zero nor NaN or Inf."""
         found = []
         for (region, route), sums in self._sums.items():
             error, product, energy, agreeing, counted = sums.tolist()
@@ -74,7 +74,7 @@ class MeasuringWay:
 
 
 def _compare(summed: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """Of one parameter: energy of the error, product, energy, signs that agree, signs there are."""
+    """For one parameter: energy of the error, product, energy, equal signs, all signs."""
     summed, exact = summed.double(), exact.double()
     difference = summed - exact
     signs = exact.sign()

@@ -1,4 +1,4 @@
-"""What a calibration came to: the routes chosen, and the profile that says so with its evidence."""
+"""The result of a calibration: the selected routes, and the profile with its evidence."""
 
 import json
 import math
@@ -26,23 +26,23 @@ class Outcome:
     settings: CalibrationSettings
     evidence: Evidence
     choice: Choice
-    patterns: tuple[dict[str, Any], ...]  # regions as profiles spell them
-    device: torch.device                  # that the model was on
+    patterns: tuple[dict[str, Any], ...]  # the regions in the syntax of profiles
+    device: torch.device                  # of the model
 
     @property
     def meets_target(self) -> bool:
-        """Otherwise nothing does, and the profile is dense."""
+        """If false, no assignment meets it, and the profile is dense."""
         return self.choice.meets_target
 
     def profile(self, name: str = "calibrated", **also: object) -> Profile:
-        """also: what else its provenance should tell."""
+        """also: further fields of its provenance."""
         return Profile.parse(json.dumps(self._profile(name, also)), name)
 
     def save(self, path: str | os.PathLike, name: str = "calibrated", **also: object) -> None:
         write_atomic(path, self.profile(name, **also).text)
 
     def to_dict(self) -> dict[str, Any]:
-        """What came of it, for programs and for text.py."""
+        """The results, for programs and for text.py."""
         choice, evidence = self.choice, self.evidence
         return {
             "ranks": evidence.ranks, "target": str(self.settings.target),
@@ -56,8 +56,8 @@ class Outcome:
             "routes": self.route_rows()}
 
     def __str__(self) -> str:
-        told = self.to_dict()
-        return f"{text.tables(told)}\n\n{text.conclusion(told)}"
+        values = self.to_dict()
+        return f"{text.tables(values)}\n\n{text.conclusion(values)}"
 
     def _profile(self, name: str, also: dict[str, object]) -> dict[str, Any]:
         seen = self._seen()
@@ -85,7 +85,7 @@ class Outcome:
             for step, routes in phases]
 
     def _seen(self) -> dict[str, RegionHealth]:
-        """By region, the most in all branches along what was chosen."""
+        """By region, the maxima of all branches on the selected routes."""
         tried = [self.evidence.find(self.choice.assignment, CHECKPOINT)]
         if self.choice.at_first is not None:
             tried.append(self.evidence.find(self.choice.at_first, FIRST_STEP))
@@ -115,7 +115,7 @@ class Outcome:
         }
 
     def row(self, branches: Branches) -> dict[str, Any]:
-        """What one assignment did to the loss, for people and for pictures."""
+        """The harm of one assignment, for text and charts."""
         harm = harm_of(self.evidence, branches.assignment, branches.start)
         assert harm is not None
         return {
@@ -128,7 +128,7 @@ class Outcome:
                 self.choice.assignment if branches.start == CHECKPOINT else self.choice.at_first)}
 
     def route_rows(self) -> list[dict[str, Any]]:
-        """By region and route: its size on the wire, what it makes of sums, and what that did."""
+        """By region and route: its bytes, the error of its sums, and its harm."""
         rows = []
         for region in self.evidence.low_bit_regions:
             for route in self.evidence.candidates:
@@ -146,12 +146,12 @@ class Outcome:
 
 
 def _harm(harm: Harm) -> dict[str, Any]:
-    """A harm of None with pairs has diverged."""
+    """With pairs, a harm of None means that it diverged."""
     return {"harm": harm.mean if math.isfinite(harm.mean) else None,
             "standard_error": harm.standard_error, "pairs": harm.pairs}
 
 
 def _mean(found: list[Measurement], key: str) -> float | None:
-    """None where one is not finite."""
+    """None if one is NaN or Inf."""
     values = [getattr(one, key) for one in found]
     return sum(values) / len(values) if values and None not in values else None

@@ -1,4 +1,4 @@
-"""The regions of a model that routes are chosen for."""
+"""The regions of a model for which routes are selected."""
 
 import json
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from neuron_fabric.calibration.evidence import RegionFacts
 from neuron_fabric.model import ModelParameters
 from neuron_fabric.telemetry.records import DENSE_ROUTE
 
-MOST_PATTERNS = 256  # of a region, as docs/profile_format.md has it
+MAX_PATTERNS = 256  # per region (docs/profile_format.md)
 
 
 @dataclass(frozen=True)
 class Region:
-    """A region as a profile spells it, with the parameters that it takes."""
+    """A region in the syntax of profiles, with its parameters."""
 
     pattern: dict[str, object]  # name, names, module_types
     members: list[int]          # indices into the model's parameters
-    is_small: list[bool]        # of each: dense whatever the route
+    is_small: list[bool]        # of each: dense on every route
 
     @property
     def name(self) -> str:
@@ -30,8 +30,8 @@ class Region:
 
 
 def find_regions(parameters: ModelParameters, smallest: int, depth: int) -> list[Region]:
-    """Those of attach() without a profile; the last, the backbone, in `depth` parts of about equal
-    size from the model's inputs to its outputs."""
+    """The regions of attach() without a profile. The last one, the backbone, is split into `depth` parts
+    of about equal size from the model's inputs to its outputs."""
     text = _C.default_profile(parameters.names, parameters.module_types, parameters.tensors)
     patterns = json.loads(text)["regions"]
     members: dict[str, list[int]] = {pattern["name"]: [] for pattern in patterns}
@@ -40,7 +40,7 @@ def find_regions(parameters: ModelParameters, smallest: int, depth: int) -> list
         members[name].append(index)
     last = patterns[-1]["name"]
     parts = _split([(index, parameters.tensors[index].numel()) for index in members[last]], depth)
-    if len(parts) > 1 and max(map(len, parts)) <= MOST_PATTERNS:
+    if len(parts) > 1 and max(map(len, parts)) <= MAX_PATTERNS:
         patterns.pop()
         for number, part in enumerate(parts, 1):
             name = f"{last}{number}"

@@ -1,20 +1,20 @@
-"""Everything that can be set about a calibration, checked before anything is done with it."""
+"""The settings of a calibration, validated before it starts."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch  # noqa: F401  loads what the extension links
+import torch  # noqa: F401  loads the libraries that the extension links
 
 from neuron_fabric import _C
 from neuron_fabric.telemetry.records import DENSE_ROUTE
 
-# What biased routes, as signs, do to a training adds up over more steps than a branch has.
+# The effect of biased routes, such as signs, accumulates over more steps than a branch has.
 CANDIDATES = ("waterfill:3", "waterfill:4", "waterfill:5")
 
 
 @dataclass(frozen=True)
 class Target:
-    """The most that the loss may be above that of dense training."""
+    """The maximum increase of the loss over dense training."""
 
     value: float
     is_share: bool = False  # of the dense loss
@@ -31,7 +31,7 @@ class Target:
         except ValueError:
             value = float("nan")
         if not 0 < value < 1e6:
-            raise ValueError(f"a target is an increase of the loss, as 0.02 or 1%, not {text!r}")
+            raise ValueError(f"a target must be an increase of the loss, as 0.02 or 1%, not {text!r}")
         return Target(value, is_share)
 
     def most_harm(self, dense_loss: float) -> float:
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True)
 class CalibrationSettings:
-    """The options of nf.Calibrator, which documents them."""
+    """The settings of nf.Calibrator, which documents them."""
 
     target: Target = Target(0.02)
     most_bytes: float = 1.0
@@ -59,25 +59,25 @@ class CalibrationSettings:
 
     def __post_init__(self) -> None:
         for route in self.candidates:
-            # Raises ValueError with the nearest known word.
+            # Raises ValueError, which names the nearest known word.
             _C.contribution_bytes(route, [], [], [])
         if not self.candidates:
-            raise ValueError("there is no candidate to choose from; give g_ternary, for example")
+            raise ValueError("there is no candidate to select from; give g_ternary, for example")
         if len(set(self.candidates)) < len(self.candidates):
-            raise ValueError(f"a candidate is named twice: {', '.join(self.candidates)}")
+            raise ValueError(f"a candidate is given twice: {', '.join(self.candidates)}")
         if DENSE_ROUTE in self.candidates:
-            raise ValueError(f"{DENSE_ROUTE} is what candidates are compared with; leave it out")
+            raise ValueError(f"candidates are compared with {DENSE_ROUTE}; omit it")
         if not 0 < self.most_bytes <= 1:
-            raise ValueError(f"most_bytes is a share of the dense bytes, not {self.most_bytes!r}")
-        for name, least in (("dense_steps", 1), ("branch_steps", 4), ("repeats", 2),
-                            ("measurements", 1), ("depth", 1), ("warm_up_steps", 0),
-                            ("smallest_parameter", 0), ("seed", 0)):
+            raise ValueError(f"most_bytes must be a share of the dense bytes, not {self.most_bytes!r}")
+        for name, minimum in (("dense_steps", 1), ("branch_steps", 4), ("repeats", 2),
+                              ("measurements", 1), ("depth", 1), ("warm_up_steps", 0),
+                              ("smallest_parameter", 0), ("seed", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} is a number from {least} on, not {value!r}")
+            if not isinstance(value, int) or value < minimum:
+                raise ValueError(f"{name} must be a number of at least {minimum}, not {value!r}")
 
     def of_evidence(self) -> dict[str, Any]:
-        """What evidence depends on: with other wishes, it still holds."""
+        """The conditions of the evidence: with other targets, it is still valid."""
         wishes = ("target", "most_bytes", "repeats")
         return {name: value for name, value in self.to_dict().items() if name not in wishes}
 

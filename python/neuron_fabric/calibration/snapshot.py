@@ -1,4 +1,4 @@
-"""Everything that a branch changes, kept so that the next one starts from the same bits."""
+"""The state that a branch changes, saved so that the next branch starts from the same bits."""
 
 import copy
 import random
@@ -10,7 +10,7 @@ import torch
 
 
 class Stateful(Protocol):
-    """A model, an optimizer, a GradScaler: what can be saved and loaded."""
+    """A model, an optimizer, a GradScaler: an object with a state that can be saved and loaded."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -18,7 +18,7 @@ class Stateful(Protocol):
 
 
 class Snapshot:
-    """States of parts of a training job and of all random generators, on this rank."""
+    """The states of parts of a training job and of all random generators, on this rank."""
 
     def __init__(self, state: dict[str, Any]) -> None:
         self.state = state
@@ -29,7 +29,7 @@ class Snapshot:
             {"parts": [part.state_dict() for part in parts], "generators": _generators()}))
 
     def restore(self, parts: Sequence[Stateful]) -> None:
-        """The snapshot stays as it is: optimizers keep the tensors that they are given."""
+        """Does not change the snapshot: optimizers keep the tensors that they load, so they get copies."""
         state = copy.deepcopy(self.state)
         for part, saved in zip(parts, state["parts"], strict=True):
             part.load_state_dict(saved)
@@ -37,7 +37,7 @@ class Snapshot:
 
 
 def _generators() -> dict[str, Any]:
-    """Tensors, numbers and text only, so that they can be read back without running anything."""
+    """Tensors, numbers and text only, so that loading executes no code."""
     kind, keys, *rest = np.random.get_state()
     version, numbers, gauss = random.getstate()
     return {

@@ -1,4 +1,4 @@
-"""Keeps the work of a calibration in a folder, so that an interrupted one goes on where it was."""
+"""Saves the results of a calibration in a folder, so that an interrupted one can continue."""
 
 import json
 import pickle
@@ -17,12 +17,12 @@ EVIDENCE = "evidence.json"
 
 
 class CalibrationError(RuntimeError):
-    """A calibration that cannot begin, or cannot go on; the message says why."""
+    """A calibration that cannot start or continue; the message has the reason."""
 
 
 class Store:
-    """Rank 0 writes and reads the evidence, every rank its own checkpoints. Files are replaced as a
-    whole."""
+    """Rank 0 writes and reads the evidence, every rank its own checkpoints. Files are replaced
+    atomically."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Store:
         self.sweep()
 
     def sweep(self) -> None:
-        """Removes the parts of this rank's files, which a job that was killed has left."""
+        """Removes partial files of this rank that a killed job has left."""
         patterns = [f"*.rank{self.rank}.pt.*.part"]
         if self.rank == 0:
             patterns.append(f"{EVIDENCE}.*.part")
@@ -51,7 +51,7 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def save(self, facts: dict[str, Any], evidence: Evidence) -> None:
-        """facts: what another calibration must share to go on from here."""
+        """facts: the conditions that a calibration must share to continue from here."""
         if self.rank != 0:
             return
         text = json.dumps({"format": _FORMAT, "version": _VERSION, "job": facts,
@@ -60,7 +60,7 @@ class Store:
         write_atomic(self._evidence, text)
 
     def load(self, facts: dict[str, Any]) -> Evidence | None:
-        """None where nothing was kept. Raises CalibrationError where it is damaged or of another
+        """None if nothing was saved. Raises CalibrationError if it is damaged or of another
         job."""
         try:
             values = json.loads(self._evidence.read_text(encoding="utf-8"))
@@ -69,18 +69,18 @@ class Store:
         except (OSError, ValueError) as error:
             raise CalibrationError(self._damaged(self._evidence, error)) from error
         if not isinstance(values, dict) or values.get("format") != _FORMAT:
-            raise CalibrationError(self._damaged(self._evidence, "no work of a calibration"))
+            raise CalibrationError(self._damaged(self._evidence, "not the results of a calibration"))
         if values.get("version") != _VERSION:
-            raise CalibrationError(f"{self._evidence} is of version {values.get('version')}, and "
-                                   f"this one reads {_VERSION}; begin without resuming")
+            raise CalibrationError(f"{self._evidence} has version {values.get('version')}, this build "
+                                   f"reads version {_VERSION}; start without resuming")
         kept = values.get("job")
         if not isinstance(kept, dict):
-            raise CalibrationError(self._damaged(self._evidence, "it does not say of which job"))
+            raise CalibrationError(self._damaged(self._evidence, "it does not name its job"))
         for key in facts:
             if json.loads(json.dumps(facts[key])) != kept.get(key):
                 raise CalibrationError(
-                    f"{self.folder} holds a calibration with another {key} ({kept.get(key)}, and "
-                    f"now {facts[key]}); ask for the same, or begin without resuming")
+                    f"{self.folder} has a calibration with another {key} ({kept.get(key)}, "
+                    f"now {facts[key]}); use the same, or start without resuming")
         try:
             return Evidence.from_dict(values["evidence"])
         except (KeyError, EvidenceError) as error:
@@ -100,4 +100,4 @@ class Store:
 
     def _damaged(self, path: Path, why: object) -> str:
         line = str(why).strip().splitlines()[0] if str(why).strip() else type(why).__name__
-        return f"{path} is missing or damaged ({line}); begin without resuming, or in another folder"
+        return f"{path} is missing or damaged ({line}); start without resuming, or in another folder"

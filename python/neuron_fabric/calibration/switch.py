@@ -1,7 +1,7 @@
-"""How the gradients of a model under calibration travel, to be changed between any two steps.
+"""The communication hook of a model under calibration, whose route can change between any two steps.
 
-DDP takes one communication hook for good. This one passes every bucket to whichever way is chosen
-at the moment.
+DDP accepts one communication hook for the lifetime of a model. This one passes every bucket to the
+current route.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,8 +30,8 @@ class Scaler(Protocol):
     def get_scale(self) -> float: ...
 
 
-def tell_scale(scaler: Scaler | None, bucket: dist.GradBucket, sessions: Iterable[Session]) -> None:
-    """What the gradients are multiplied by, before the first bucket begins a step."""
+def set_scale(scaler: Scaler | None, bucket: dist.GradBucket, sessions: Iterable[Session]) -> None:
+    """Sets the loss scale, before the first bucket of a step."""
     if scaler is None or bucket.index() != 0:
         return
     scale = scaler.get_scale()
@@ -40,7 +40,7 @@ def tell_scale(scaler: Scaler | None, bucket: dist.GradBucket, sessions: Iterabl
 
 
 class DenseWay:
-    """As DDP itself does it."""
+    """Dense, as DDP does it."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.group = group
@@ -52,20 +52,20 @@ class DenseWay:
 
 
 class SessionWay:
-    """As an attached model's gradients travel."""
+    """As for an attached model."""
 
     def __init__(self, session: Session, scaler: Scaler | None = None) -> None:
         self.session = session
         self.scaler = scaler
 
     def __call__(self, bucket: dist.GradBucket) -> Sum:
-        tell_scale(self.scaler, bucket, [self.session])
-        # DDP wants a value made in Python.
+        set_scale(self.scaler, bucket, [self.session])
+        # DDP expects a value made in Python.
         return self.session.runtime.run(bucket).then(lambda done: done.value())
 
 
 class Switch:
-    """The hook of one DDP model; dense unless `through` says otherwise."""
+    """The hook of one DDP model; dense outside `through`."""
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
         self.way: Way = DenseWay(ddp.process_group)

@@ -1,4 +1,4 @@
-"""What a calibration came to, in tables for people. Needs no PyTorch."""
+"""The results of a calibration, as text and tables. Needs no PyTorch."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def _branches(outcome: dict[str, Any]) -> str:
 def conclusion(outcome: dict[str, Any]) -> str:
     allowed = f"{outcome['most_harm']:.4g} of loss (target {outcome['target']})"
     if not outcome["meets_target"]:
-        return (f"nothing but full precision stays within {allowed}: stay with plain DDP, allow more "
+        return (f"only full precision stays within {allowed}: use plain DDP, allow more "
                 "harm (--target), or offer better routes (--candidates)")
     chosen = {region: route for region, route in outcome["chosen"].items() if route != DENSE_ROUTE}
     if outcome["at_first"] is None:
@@ -50,18 +50,18 @@ def conclusion(outcome: dict[str, Any]) -> str:
     else:
         when = f"after first steps with {_spelled(outcome['at_first'])}"
     share = units.percent(outcome["bytes_up_ratio"])
-    return (f"{_spelled(chosen)}, the rest dense, {when}:\n{share} of the dense bytes up, for "
-            f"{harm(outcome)} of loss; allowed are {allowed}")
+    return (f"{_spelled(chosen)}, the rest dense, {when}:\n{share} of the dense bytes up, at "
+            f"{harm(outcome)} of loss; the limit is {allowed}")
 
 
-def changes(told: dict[str, Any]) -> str:
-    """What an update did to a profile."""
-    rows = [["region", "low-bit steps", "most error", "fallbacks", "change"]]
-    for row in told["regions"]:
+def changes(update: dict[str, Any]) -> str:
+    """The changes of an update to a profile."""
+    rows = [["region", "low-bit steps", "max error", "fallbacks", "change"]]
+    for row in update["regions"]:
         fell = ", ".join(f"{count} {reason}" for reason, count in row["fallbacks"].items())
         rows.append([row["region"], f"{row['low_bit_steps']:,}", units.number(row["most_error"]),
                      fell or "none", "; ".join(row["changes"]) or
-                     ("none: of earlier routes" if row["outdated"] else "none")])
+                     ("none: from earlier routes" if row["outdated"] else "none")])
     return align(rows, left=1)
 
 

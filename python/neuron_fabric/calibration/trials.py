@@ -1,5 +1,5 @@
-"""Answers questions of the search: short branches from one place, with the batches of the dense
-ones."""
+"""Answers questions of the search with short branches from one start, on the batches of the dense
+branches."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +16,15 @@ from neuron_fabric.telemetry.stream import Reader
 
 
 def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches:
-    """The branches that are asked for, after those that there are. Collective."""
+    """Runs the requested branches, after the existing ones. Collective."""
     known = evidence.find(question.assignment, question.start)
     losses = list(known.losses) if known else []
     bench.watch.begin(title(question),
                       bench.settings.branch_steps * (question.repeats - len(losses)))
     health = dict(known.health) if known else {}
     for order in range(len(losses), question.repeats):
-        # A way of its own for every branch: what error feedback keeps is not to reach the next one.
-        # And a reader: norms begin anew.
+        # Every branch has its own session, so that residuals do not reach the next one, and its own
+        # reader, so that norms start from zero.
         reader = HealthReader()
         with _way(bench, question.assignment, order, reader):
             loss = _branch(bench, question.start, order + 1)
@@ -32,8 +32,8 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
         for region, seen in reader.health(question.assignment).items():
             health[region] = seen.or_worse(health.get(region, seen))
     if None in losses and not question.assignment.routes:
-        raise CalibrationError("the training diverges at full precision: the loss of a branch is not "
-                               "finite; lower the learning rate, or clip gradients")
+        raise CalibrationError("the training diverges at full precision: the loss of a branch is NaN or "
+                               "Inf; lower the learning rate, or clip gradients")
     return Branches(question.start, question.assignment, tuple(losses), health)
 
 

@@ -1,12 +1,12 @@
-"""Refines a profile by what real training with it recorded. Needs no PyTorch.
+"""Refines a profile with the records of real training with it. Needs no PyTorch.
 
-A calibration sees some hundred steps, a run all of them. What a run shows:
-  - how much error a route makes at low bits: the region's error budget stands above that;
-  - which regions fell back, again and again: they take the next better route of the calibration, or
-    go dense where there is none.
+A calibration sees some hundred steps, a run all of them. A run shows:
+  - the error of a route at low bits: the region's error budget is set above it;
+  - the regions that fell back repeatedly: they use the next better route of the calibration, or become
+    dense if there is none.
 
-Jobs append to the records of a run. What was seen before a job with other routes is of an earlier
-profile, and says nothing of this one. What a job does again from a checkpoint on counts once.
+Jobs append to the records of a run. Records before a job with other routes belong to an earlier profile
+and are ignored. Steps that a job repeats from a checkpoint on count once.
 """
 
 import copy
@@ -25,34 +25,34 @@ from neuron_fabric.telemetry.history import History
 from neuron_fabric.telemetry.records import (
     CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, RecordError, RegionStep, Step, parse)
 
-DEFAULT_MOST_FALLBACKS = 3  # of a profile that does not say
+DEFAULT_MAX_FALLBACKS = 3  # if the profile has no max_fallbacks
 
 
 class UpdateError(ValueError):
-    """A run or a profile that cannot be used; the message says why."""
+    """A run or a profile that cannot be used; the message has the reason."""
 
 
 @dataclass
 class Seen:
-    """Of one region in a run."""
+    """The records of one region in a run."""
 
     steps: array = field(default_factory=lambda: array("Q"))  # at low bits
     routes: dict[str, int] = field(default_factory=dict)  # at low bits, with the last step of each
-    most_error: float = 0.0  # within its budget
+    max_error: float = 0.0  # within its budget
     fallbacks: Counter[str] = field(default_factory=Counter)  # by reason
     is_locked_out: bool = False
 
     def undo(self, step: int) -> None:
-        """All steps from this one on."""
+        """Drops all steps from this one on."""
         del self.steps[bisect_left(self.steps, step):]
 
 
 def read_records(run_dir: Path) -> dict[str, Seen]:
-    """By region. Raises UpdateError where there are none."""
+    """By region. Raises UpdateError if there are none."""
     files = sorted(run_dir.glob("rank*.jsonl")) if run_dir.is_dir() else []
     if not files:
-        raise UpdateError(f"{run_dir} holds no records of a run (rank0.jsonl): give the folder that "
-                          "attach() had as run_dir")
+        raise UpdateError(f"{run_dir} has no records of a run (rank0.jsonl): give the folder that "
+                          "was run_dir of attach()")
     seen: dict[str, Seen] = {}
     try:
         with open(files[0], encoding="utf-8") as lines:
@@ -103,28 +103,29 @@ def _add(known: Seen, step: int, region: RegionStep, budget: float | None) -> No
     known.steps.append(step)
     known.routes[region.route] = step
     error = region.error or 0.0
-    # What is above the budget made the region fall back: the next one is not to let it pass.
+    # Errors above the budget made the region fall back: the new budget must not admit them.
     if error <= (math.inf if budget is None else budget):
-        known.most_error = max(known.most_error, error)
+        known.max_error = max(known.max_error, error)
 
 
 def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str, Any]:
-    """The profile as the run suggests it, with what changed among its provenance's `updates`."""
+    """The profile with the changes that the run suggests, which are listed in `updates` of its
+    provenance."""
     names = [region["name"] for region in profile["regions"]]
     if strangers := sorted(set(seen) - set(names)):
-        raise UpdateError(f"{run} is of another profile: it has regions {', '.join(strangers)}, "
+        raise UpdateError(f"{run} belongs to another profile: it has regions {', '.join(strangers)}, "
                           f"which this one ({', '.join(names)}) does not have")
     result = copy.deepcopy(profile)
-    most = result.get("health", {}).get("most_fallbacks", DEFAULT_MOST_FALLBACKS)
+    most = result.get("health", {}).get("most_fallbacks", DEFAULT_MAX_FALLBACKS)
     rows = []
     for region in result["regions"]:
         found = seen.get(region["name"], Seen())
-        # An update has changed its routes, and no job has run with those yet.
+        # An update has changed its routes, and no job has run with the new ones yet.
         is_outdated = any(route != _route_at(result, region["name"], step)
                           for route, step in found.routes.items())
         changes = [] if is_outdated else _changes(result, region, found, most)
         rows.append({"region": region["name"], "low_bit_steps": len(found.steps),
-                     "most_error": found.most_error, "fallbacks": dict(found.fallbacks),
+                     "most_error": found.max_error, "fallbacks": dict(found.fallbacks),
                      "locked_out": found.is_locked_out, "outdated": is_outdated,
                      "changes": changes})
     provenance = result.setdefault("provenance", {})
@@ -133,12 +134,12 @@ def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str
 
 
 def _changes(profile: dict[str, Any], region: dict[str, Any], found: Seen, most: int) -> list[str]:
-    """Made to a region of the profile, and told in words."""
+    """Changes a region of the profile, and describes the changes."""
     changes = []
     if found.is_locked_out or found.fallbacks.total() > most:
         changes = _better_routes(profile, region["name"])
-    if not changes and found.most_error > 0:
-        budget = error_budget(found.most_error)
+    if not changes and found.max_error > 0:
+        budget = error_budget(found.max_error)
         if budget != region.get("error_budget"):
             changes.append(f"error budget {region.get('error_budget', 'default')} to {budget}")
             region["error_budget"] = budget
@@ -151,7 +152,7 @@ def _route_at(profile: dict[str, Any], region: str, step: int) -> str:
 
 
 def _better_routes(profile: dict[str, Any], region: str) -> list[str]:
-    """In every phase where the region is at low bits."""
+    """In every training phase in which the region uses low bits."""
     changes = []
     for phase in profile["phases"]:
         before = phase["routes"][region]
@@ -164,7 +165,7 @@ def _better_routes(profile: dict[str, Any], region: str) -> list[str]:
 
 
 def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
-    """By the bytes that the calibration counted; fp32 where it knows of none."""
+    """By the bytes that the calibration counted; fp32 if there is none."""
     rows = profile.get("provenance", {}).get("routes", [])
     rows = {row["route"]: row for row in rows if row["region"] == region}
     own = rows[route]["bytes_up"] if route in rows else math.inf
@@ -173,7 +174,7 @@ def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
 
 
 def _is_offered(row: dict[str, Any]) -> bool:
-    """Whether it sends less than dense, and neither diverged nor was refused: such a route has no
-    harm, but a standard error of it, and one that was not tried has neither."""
+    """Whether it sends less than dense, and neither diverged nor was rejected: such a route has no
+    harm but a standard error; a route that was not tried has neither."""
     is_bad = row.get("harm") is None and row.get("standard_error") is not None
     return not is_bad and row["bytes_up"] < row.get("dense_bytes", math.inf)

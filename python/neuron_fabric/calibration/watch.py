@@ -1,4 +1,4 @@
-"""How far a calibration is, for people."""
+"""The progress of a calibration."""
 
 import sys
 import time
@@ -7,22 +7,22 @@ from neuron_fabric.calibration.evidence import Evidence
 
 
 class Watch:
-    """What a calibration tells while it works. This one says nothing."""
+    """Receives the progress of a calibration. This one ignores it."""
 
-    left: float | None = None  # seconds, where they can be guessed
+    left: float | None = None  # estimated seconds, if known
 
     def begin(self, what: str, steps: int) -> None:
-        """A piece of work of so many steps."""
+        """A task of so many steps starts."""
 
     def step(self) -> None:
-        """One of them is done."""
+        """One step is done."""
 
-    def end(self, told: str) -> None:
-        """The piece is done, and this came of it."""
+    def end(self, result: str) -> None:
+        """The task is done, with this result."""
 
 
 class CalibrationConsole(Watch):
-    """A line a piece of work, written over on a terminal while it lasts."""
+    """Prints one line per task; on a terminal it is updated while the task runs."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
@@ -39,9 +39,9 @@ class CalibrationConsole(Watch):
         if time.monotonic() - self.shown > 0.2:
             self._show()
 
-    def end(self, told: str) -> None:
+    def end(self, result: str) -> None:
         now = time.monotonic() - self.started
-        line = f"{self.what:<44}  {told:<26}  {now:4.0f} s"
+        line = f"{self.what:<44}  {result:<26}  {now:4.0f} s"
         if self.left is not None:
             line += f", about {self.left:.0f} s left"
         print(f"\r{line:<78}" if self.on_terminal else line, flush=True)
@@ -54,8 +54,8 @@ class CalibrationConsole(Watch):
 
 
 class TimeLeft:
-    """How long the questions that are still to come will take. How many there are shows only as
-    they are answered: what is guessed is that every candidate is asked for until one will do."""
+    """Estimates the time of the remaining trials. Their number is known only as they are answered: the
+    estimate assumes that every candidate is tried until one meets the target."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -64,7 +64,7 @@ class TimeLeft:
         self.seconds.append(seconds)
 
     def estimate(self, evidence: Evidence) -> float:
-        """After at least one answer."""
+        """Call it after at least one answer."""
         usual = 3 + 2 * (len(evidence.low_bit_regions) + 1)
         left = max(1, usual - len(evidence.branches))
         return left * sum(self.seconds) / len(self.seconds)

@@ -1,4 +1,4 @@
-"""What the parts of a calibration share: a training job, how its gradients travel, its regions."""
+"""The objects that the parts of a calibration share: a training job, its hook, its regions."""
 
 import gc
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ from neuron_fabric.model import ModelParameters
 from neuron_fabric.session import Session, open_session
 from neuron_fabric.settings import Settings
 
-TIMEOUT = 1800.0  # seconds for ranks to meet
-NEVER = 1e6       # a limit of the profile that nothing meets
+TIMEOUT = 1800.0  # seconds for the rendezvous of ranks
+NEVER = 1e6       # a limit of the profile that is never exceeded
 
 
 @dataclass
@@ -28,11 +28,11 @@ class Workbench:
     parameters: ModelParameters
     regions: list[Region]
     watch: Watch
-    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # by the name of branches' start
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # by the start of branches
 
     def open(self, settings: Settings) -> Session:
         """Collective."""
-        gc.collect()  # what earlier ones hold of a device goes, on all ranks at the same time
+        gc.collect()  # frees device memory of earlier sessions on all ranks at the same time
         ddp = self.training.ddp
         session, _ = open_session(ddp.module, ddp.process_group, lambda: settings, TIMEOUT,
                                   _C.reducer_parameters(ddp.reducer))
@@ -40,8 +40,8 @@ class Workbench:
         return session
 
     def trial_profile(self, assignment: Assignment) -> dict[str, Any]:
-        """Without limits: what a route does is to be seen whole. Values that are not finite have one
-        that stays, and cost it a step."""
+        """Without limits, so that the whole effect of a route is visible. The limit on non-finite values
+        remains, and costs a region a step."""
         return {
             "format": "neuron_fabric.profile", "version": 1, "name": "trial",
             "regions": [region.pattern for region in self.regions],

@@ -6,7 +6,7 @@ from pathlib import Path
 from .finding import Finding, ok, warning
 from .probe import Facts
 
-LEAST_CAPABILITY = (8, 0)
+MIN_CAPABILITY = (8, 0)
 # The targets of CMakePresets.json, by major version; newer GPUs use the PTX of the last.
 COMPILED = {8: "sm_80", 9: "sm_90"}
 BUILD = "`scripts/build.sh release_cuda nf nf_python` in a checkout"
@@ -47,7 +47,7 @@ def check_cards(cards: list[Facts], extension: Facts) -> Finding | None:
     if extension["devices"] != "cuda":
         return warning("device sums", "the extension has no CUDA: gradients go through host memory",
                        f"Build it with CUDA: {BUILD}.")
-    old = [card for card in cards if tuple(card["capability"]) < LEAST_CAPABILITY]
+    old = [card for card in cards if tuple(card["capability"]) < MIN_CAPABILITY]
     if old:
         name, (major, minor) = old[0]["name"], old[0]["capability"]
         return warning("device sums", f"{name} has capability {major}.{minor}, and the build needs 8.0",

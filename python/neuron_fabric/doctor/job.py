@@ -21,7 +21,7 @@ RANKS, STEPS, ROUTE = 2, 5, "waterfill:4"
 SECONDS = 60.0
 SECONDS_TO_END = 40.0  # torchrun gives its ranks 30 s
 # Relative to the energy of the sum: the route has an error of about 1 %.
-MOST_ERROR = 0.05
+MAX_ERROR = 0.05
 RESULT = "doctor-result.json"
 FAILURE = "doctor-failure.txt"
 # The environment has a separate check, and an existing folder of records must not be changed.
@@ -58,12 +58,12 @@ def work(out: Path) -> None:
         errors.append(float((summed - exact).square().sum() / exact.square().sum()))
         optimizer.step()
     weights = nn.utils.parameters_to_vector(net.parameters()).detach()
-    everyone = [torch.empty_like(weights) for _ in range(RANKS)]
-    dist.all_gather(everyone, weights)
-    if not all(torch.equal(other, weights) for other in everyone):
+    gathered = [torch.empty_like(weights) for _ in range(RANKS)]
+    dist.all_gather(gathered, weights)
+    if not all(torch.equal(other, weights) for other in gathered):
         raise RuntimeError(f"replicas differ after {STEPS} steps")
     error = sum(errors) / STEPS
-    if not 0 < error < MOST_ERROR:
+    if not 0 < error < MAX_ERROR:
         raise RuntimeError(f"the error of the sums is {error:.2g} of their energy, but 0.01 with {ROUTE}")
     if dist.get_rank() == 0:
         result = {"error": error, "ratio": fabric.summary().bytes_ratio}

@@ -46,15 +46,15 @@ def _devices() -> Facts:
 STAGES = {"torch": _torch, "engines": _engines, "extension": _extension, "devices": _devices}
 
 
-def _tell() -> None:
+def _print_facts() -> None:
     """Prints one line per stage, so that earlier results survive if a later stage crashes."""
-    for name, look in STAGES.items():
+    for name, query in STAGES.items():
         try:
-            told = look()
+            facts = query()
         except Exception as error:  # any exception: the probe reports it
-            told = {"error": " ".join(str(error).split()) or type(error).__name__}
-        print(json.dumps({name: told}), flush=True)
-        if name == "torch" and "error" in told:
+            facts = {"error": " ".join(str(error).split()) or type(error).__name__}
+        print(json.dumps({name: facts}), flush=True)
+        if name == "torch" and "error" in facts:
             return
 
 
@@ -87,4 +87,4 @@ def _end(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 if __name__ == "__main__":
-    _tell()
+    _print_facts()

@@ -12,8 +12,8 @@ from pathlib import Path
 from .finding import Finding, failed, ok, warning
 from .probe import Facts
 
-LEAST_PYTHON = (3, 11)
-LEAST_TORCH = (2, 11)
+MIN_PYTHON = (3, 11)
+MIN_TORCH = (2, 11)
 PACKAGE = Path(__file__).resolve().parents[1]
 REBUILD = "`make build` in a checkout, `pip install --force-reinstall --no-deps .` elsewhere"
 
@@ -60,7 +60,7 @@ def check_nf(program: str | None, info: Facts) -> list[Finding]:
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
     finding = f"{platform.python_version()}, {sys.executable}"
-    if version < LEAST_PYTHON:
+    if version < MIN_PYTHON:
         return failed("Python", finding, "Set NF_PYTHON to a Python 3.11 or newer.")
     return ok("Python", finding)
 
@@ -71,14 +71,14 @@ def minor(version: str) -> tuple[int, ...]:
 
 
 def check_torch(torch: Facts) -> Finding:
-    least = ".".join(map(str, LEAST_TORCH))
+    minimum = ".".join(map(str, MIN_TORCH))
     if "error" in torch:
         return failed("PyTorch", f"does not load: {torch['error']}",
-                      f"Install {least} or newer: `make setup` in a checkout, `pip install torch` "
+                      f"Install {minimum} or newer: `make setup` in a checkout, `pip install torch` "
                       "elsewhere.")
-    if minor(torch["version"]) < LEAST_TORCH:
+    if minor(torch["version"]) < MIN_TORCH:
         return failed("PyTorch", torch["version"],
-                      f"Install {least} or newer, then build again: {REBUILD}.")
+                      f"Install {minimum} or newer, then build again: {REBUILD}.")
     return ok("PyTorch", torch["version"])
 
 

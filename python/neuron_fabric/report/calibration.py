@@ -14,7 +14,7 @@ from .table import Cell, table
 FORMAT = "neuron_fabric.profile"
 ROW = 26  # height of a branch in the drawing
 LEFT, RIGHT, WIDTH = 470, 130, 1160
-MOST_LETTERS = 62  # of a branch's name
+MAX_LETTERS = 62  # of a branch's name
 SIZE, MARGIN = 360, 62  # of the plot of errors
 
 Row = dict[str, Any]
@@ -117,7 +117,7 @@ def _branches(provenance: dict[str, Any]) -> str:
 
 def _branch(row: Row, x: Scale, y: float) -> str:
     name = ("first steps: " if row["start"] != "checkpoint" else "") + _spelled(row["routes"])
-    shown = name if len(name) <= MOST_LETTERS else name[:MOST_LETTERS - 1] + "…"
+    shown = name if len(name) <= MAX_LETTERS else name[:MAX_LETTERS - 1] + "…"
     bold = " name" if row["chosen"] else ""
     text = (f'<text class="tick end{bold}" x="{LEFT - 10}" y="{y + 4:.1f}">{escape(shown)}'
             f"<title>{escape(name)}</title></text>"

@@ -11,8 +11,8 @@ from .columns import Column, Spread, StepCell, fewer
 from .run import Run
 from .svg import Plot, colour, limits, log_limits
 
-MOST_STRIPS = 200  # places where a pointer finds figures
-MOST_SERIES = 60  # regions in one plot
+MAX_STRIPS = 200  # places where a pointer finds figures
+MAX_SERIES = 60  # regions in one plot
 SERIES_COLOURS = ("blue", "orange", "green", "pink", "sky", "brown", "purple", "grey")
 LOW_BIT_COLOURS = ("blue", "green", "purple", "orange", "brown", "pink", "sky")
 
@@ -66,7 +66,7 @@ def _steps(columns: Columns) -> tuple[int, int]:
 def _strips(columns: Columns, text: Callable[[StepCell], list[str]]
             ) -> list[tuple[float, float, str]]:
     result: list[tuple[float, float, str]] = []
-    for column in fewer(columns, MOST_STRIPS):
+    for column in fewer(columns, MAX_STRIPS):
         first, last = column.first, column.last
         head = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
         result.append((first, last, "\n".join([head, *text(column.cell)])))
@@ -209,7 +209,7 @@ def series_colours(run: Run) -> dict[str, str]:
 
 def _by_region(run: Run, columns: Columns, what: str) -> Figure | None:
     colours = series_colours(run)
-    drawn = [name for name in list(colours)[:MOST_SERIES]
+    drawn = [name for name in list(colours)[:MAX_SERIES]
              if any(getattr(region, what).count for column in columns
                     if (region := column.cell.regions.get(name)))]
     budgets = {name: budget for name in drawn

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-MOST_COLUMNS = 800
+MAX_COLUMNS = 800
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Columns:
     so memory is bounded whatever the length of a run.
     """
 
-    def __init__(self, most: int = MOST_COLUMNS):
+    def __init__(self, most: int = MAX_COLUMNS):
         self._most = most
         self._cells: list[StepCell | None] = []
         self._origin = 0

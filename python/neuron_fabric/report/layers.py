@@ -12,8 +12,8 @@ from .table import Cell, swatch, table
 from .treemap import Rect, squarify
 
 WIDTH, HEIGHT, HEAD = 1160, 330, 20
-MOST_CELLS = 1200  # in the map
-MOST_PARAMETERS = 3000  # in the table
+MAX_CELLS = 1200  # in the map
+MAX_PARAMETERS = 3000  # in the table
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _map(parameters: list[Layer], colours: dict[str, str], total: int) -> Iterat
     for name, room in zip(order, squarify([sizes[name] for name in order],
                                           Rect(0, 0, WIDTH, HEIGHT))):
         yield from _map_region(name, regions[name], room, colours, total,
-                               most=max(MOST_CELLS // len(order), 10))
+                               most=max(MAX_CELLS // len(order), 10))
 
 
 def _map_region(name: str, inside: list[Layer], room: Rect, colours: dict[str, str],
@@ -114,7 +114,7 @@ def _fitted(rect: Rect, text: str, kind: str) -> str:
 
 def _parameter_table(parameters: list[Layer], colours: dict[str, str], total: int) -> str:
     rows = []
-    for parameter in parameters[:MOST_PARAMETERS]:
+    for parameter in parameters[:MAX_PARAMETERS]:
         rows.append([Cell.text(parameter.name), Cell.text(parameter.region),
                      Cell(swatch(colours[parameter.route], parameter.route), parameter.route),
                      Cell.text(parameter.now),

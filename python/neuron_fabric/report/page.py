@@ -13,7 +13,7 @@ from .table import Cell, swatch, table
 from .timeline import MEANINGS, timeline
 from .verdict import verdict
 
-MOST_ROWS = 1000  # of a table of decisions
+MAX_ROWS = 1000  # of a table of decisions
 
 
 def page(run: Run) -> str:
@@ -198,7 +198,7 @@ def _fallbacks(run: Run) -> str:
              Cell(swatch(_safe(decision.after), decision.after), decision.after),
              Cell.text(MEANINGS.get(decision.after, "").removeprefix("dense: ")),
              Cell.number(back.get(decision), f"{back[decision]:,}" if decision in back
-                         else "not yet")] for decision in fell[-MOST_ROWS:]]
+                         else "not yet")] for decision in fell[-MAX_ROWS:]]
     return (f'<section class="card wide"><h3>Fallbacks</h3>{_more(fell)}'
             + table(["step", "region", "reason", "why", "low-bit again at step"], rows)
             + "</section>")
@@ -221,7 +221,7 @@ def _recoveries(run: Run) -> dict[Decision, int]:
 
 
 def _more(rows: list[Decision]) -> str:
-    return f"<p>The last {MOST_ROWS:,} of {len(rows):,}.</p>" if len(rows) > MOST_ROWS else ""
+    return f"<p>The last {MAX_ROWS:,} of {len(rows):,}.</p>" if len(rows) > MAX_ROWS else ""
 
 
 def _decisions(run: Run) -> str:
@@ -231,7 +231,7 @@ def _decisions(run: Run) -> str:
              Cell.number(decision.epoch, f"{decision.epoch:,}"), Cell.text(decision.region),
              Cell.text(decision.before),
              Cell(swatch(_safe(decision.after), decision.after), decision.after),
-             Cell.text(decision.route)] for decision in run.decisions[-MOST_ROWS:]]
+             Cell.text(decision.route)] for decision in run.decisions[-MAX_ROWS:]]
     return (f'<section class="card wide"><h3>Decisions</h3>{_more(run.decisions)}<details><summary>'
             f"{units.counted(len(rows), 'decision')}</summary>"
             + table(["step", "epoch", "region", "from", "to", "travels"], rows)

@@ -14,7 +14,7 @@ from ..telemetry.records import (DENSE_ROUTE, Attach, Buckets, Decision, Detach,
                                  Step, parse)
 from .columns import Columns, RegionCell
 
-MOST_NOTICES = 200
+MAX_NOTICES = 200
 _RANK_FILE = re.compile(r"rank(\d+)\.jsonl")
 
 
@@ -83,7 +83,7 @@ class Run:
                 self.buckets = event
             case Decision():
                 self._history.decide(event)
-            case Notice() if len(self.notices) < MOST_NOTICES:
+            case Notice() if len(self.notices) < MAX_NOTICES:
                 self.notices.append(event)
             case Detach():
                 self.is_finished = True

@@ -9,8 +9,8 @@ from .columns import Column, RegionCell, fewer
 from .run import Run
 from .svg import Scale, step_tick
 
-MOST_ROWS = 60
-MOST_SEGMENTS = 8000  # of all rows together
+MAX_ROWS = 60
+MAX_SEGMENTS = 8000  # of all rows together
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 1160, 130, 14, 2, 50, 20, 42
 LETTER = 6.4  # pixels that a letter of a label takes
 
@@ -70,9 +70,9 @@ def segments(columns: list[Column], region: str) -> list[Segment]:
 
 def timeline(run: Run) -> str:
     """The card with legend and drawing."""
-    names = list(run.summary.regions)[:MOST_ROWS]
+    names = list(run.summary.regions)[:MAX_ROWS]
     left_out = len(run.summary.regions) - len(names)
-    columns = fewer(run.columns, MOST_SEGMENTS // max(len(names), 1))
+    columns = fewer(run.columns, MAX_SEGMENTS // max(len(names), 1))
     x = Scale(columns[0].first - 0.5, columns[-1].last + 0.5, LEFT, WIDTH - RIGHT)
     by_region: dict[str, list[Decision]] = {name: [] for name in names}
     for decision in run.decisions:

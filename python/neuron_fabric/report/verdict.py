@@ -14,8 +14,8 @@ from ..summary import RECENT_STEPS
 from ..telemetry.records import DENSE_ROUTE, TROUBLE_REASONS
 from .run import Run
 
-LEAST_STEPS = 5  # of each kind, for a comparison
-LEAST_CHANGE = 0.01  # of the step time: less is no difference
+MIN_STEPS = 5  # of each kind, for a comparison
+MIN_CHANGE = 0.01  # of the step time: less is no difference
 
 _USEFUL = 'admit="useful", the default, uses them only if it predicts a shorter step'
 _ADVICE = {  # of runs in which low bits did not pay, by admit
@@ -60,7 +60,7 @@ def _shadow(run: Run) -> Verdict:
     dense, low_bit = summary.predicted_exposed_seconds, summary.shadow_exposed_seconds
     gain = dense - low_bit if dense is not None and low_bit is not None else 0.0
     step = summary.step_seconds
-    is_gain = gain > LEAST_CHANGE * (step or 0)
+    is_gain = gain > MIN_CHANGE * (step or 0)
     of_step = f" of {units.seconds(step)}" if step else ""
     what = f"shortened a step by {units.seconds(gain)}{of_step}" if is_gain else \
         "would not have shortened a step"
@@ -97,10 +97,10 @@ def _compared(run: Run) -> Verdict:
     dense, low_bit = run.dense_seconds, run.low_bit_seconds
     sent = f"they sent {units.percent(run.low_bit_ratio)} of the dense bytes"
     unknown = "Whether low bits paid is not known from this run"
-    if len(low_bit) < LEAST_STEPS:
+    if len(low_bit) < MIN_STEPS:
         return Verdict(f"{unknown}: it has timed {units.counted(len(dense), 'step')} without them "
                        f"and {len(low_bit):,} with them.", "Train for more steps.", "even")
-    if len(dense) < LEAST_STEPS:
+    if len(dense) < MIN_STEPS:
         others = run.summary.steps - run.low_bit_steps
         took = units.seconds(statistics.median(low_bit))
         return Verdict(
@@ -113,7 +113,7 @@ def _compared(run: Run) -> Verdict:
                f"{_steps(dense)}), both measured here")
     change = with_them / without - 1
     noise = 2 * math.hypot(_error_of_median(low_bit), _error_of_median(dense)) / without
-    if abs(change) <= max(LEAST_CHANGE, noise):
+    if abs(change) <= max(MIN_CHANGE, noise):
         return Verdict(f"Low bits made no measurable difference to the step time in this run: "
                        f"{figures}; {sent}.", _advice_if_even(run), "even")
     if change < 0:

@@ -44,8 +44,8 @@ def processor() -> str:
 def commit(folder: Path = Path(__file__).resolve().parents[1]) -> str | None:
     """The commit of the checkout that this package is in, with CHANGES if files differ from it. NF_COMMIT
     overrides it, for a copy without history."""
-    if told := os.environ.get("NF_COMMIT"):
-        return told
+    if given := os.environ.get("NF_COMMIT"):
+        return given
     try:
         place, _, found = _git(folder, "rev-parse", "--show-prefix", "--short=12", "HEAD").partition("\n")
         # A package installed inside another project's checkout does not have that project's commit.
