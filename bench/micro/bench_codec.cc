@@ -13,7 +13,7 @@
 #include <string>
 
 #include "codec/isa.h"
-#include "nf/codec_ops.h"
+#include "nf/bench/codec_ops.h"
 
 namespace nf::cli {
 namespace {

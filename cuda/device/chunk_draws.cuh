@@ -14,9 +14,9 @@ struct ChunkDraws {
   bool is_upper;
 
   __device__ ChunkDraws(DrawKey block, std::uint64_t element)
-      : key(block), is_upper(element % kGroup >= kGroup / 2) {
+      : key(block), is_upper(element % kPack >= kPack / 2) {
     const auto e = static_cast<std::uint32_t>(element % kDrawBlock);
-    key.start += (e / kGroup * (kGroup / 2) + e % (kGroup / 2)) * kWordStride;
+    key.start += (e / kPack * (kPack / 2) + e % (kPack / 2)) * kWordStride;
   }
 
   __device__ std::uint32_t word(unsigned i) const { return draw_word(key, i); }

@@ -10,7 +10,7 @@
 namespace nf::device {
 
 inline constexpr unsigned kLaneCodes = 8;
-inline constexpr unsigned kGroupLanes = kGroup / kLaneCodes;
+inline constexpr unsigned kPackLanes = kPack / kLaneCodes;
 
 // The codes of a lane, two a word: elements 0 and 2, 1 and 3, 4 and 6, 5 and 7. So codes add by
 // words, and four bytes of a plane are taken apart by two masks.

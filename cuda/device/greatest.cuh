@@ -1,7 +1,7 @@
 // Statistics that combine by a maximum of unsigned numbers.
 #pragma once
 
-#include "cuda/launch.h"
+#include "cuda/base/launch.h"
 
 namespace nf::device {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/device_codec.h"
+#include "cuda/codec/device_codec.h"
 
 namespace nf::device {
 

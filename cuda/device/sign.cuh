@@ -31,7 +31,7 @@ struct SignLayout {
 
   constexpr std::size_t code_bytes(std::uint32_t count) const {
     if (width == 0) return (count + kTritUnit - 1) / kTritUnit * kTritUnitBytes;
-    return groups_of(count) * group_bytes(width);
+    return packs_of(count) * pack_bytes(width);
   }
 };
 
@@ -54,7 +54,7 @@ struct SignBlock {
 
   // Whether a chunk lies in a group that has values.
   __device__ bool has_group(unsigned c) const {
-    return c / kGroupLanes * static_cast<unsigned>(kGroup) < held;
+    return c / kPackLanes * static_cast<unsigned>(kPack) < held;
   }
   // The elements of a chunk that are values, element i in bit i.
   __device__ std::uint32_t held_bits(unsigned c) const {
@@ -96,14 +96,14 @@ __device__ inline std::uint32_t trit_of(std::uint32_t byte, std::uint32_t recipr
 __device__ inline void add_chunk(const SignWire<const std::byte>& wire, unsigned c,
                                  CodePairs& pairs) {
   if (wire.width != 0) {
-    add_lane(wire.codes + c / kGroupLanes * group_bytes(wire.width), wire.width, c % kGroupLanes,
+    add_lane(wire.codes + c / kPackLanes * pack_bytes(wire.width), wire.width, c % kPackLanes,
              pairs);
     return;
   }
   constexpr unsigned kUnitChunks = kTritUnit / kLaneCodes;
-  const std::uint32_t reciprocal = trit_reciprocal(c % kUnitChunks / kGroupLanes);
+  const std::uint32_t reciprocal = trit_reciprocal(c % kUnitChunks / kPackLanes);
   const auto* words = reinterpret_cast<const std::uint32_t*>(
-      wire.codes + c / kUnitChunks * kTritUnitBytes + c % kGroupLanes * kLaneCodes);
+      wire.codes + c / kUnitChunks * kTritUnitBytes + c % kPackLanes * kLaneCodes);
   const std::uint32_t bytes[2] = {words[0], words[1]};
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) {
@@ -168,8 +168,8 @@ __device__ inline void write_chunk(const cuda::Batch& batch, const SignBlock& bl
 #pragma unroll
     for (unsigned w = 0; w < kCodePairs; ++w) pairs[w] &= masks[w] * 0xffff;
   }
-  pack_lane(pairs, wire.width, c % kGroupLanes, block.has_group(c),
-            wire.codes + c / kGroupLanes * group_bytes(wire.width));
+  pack_lane(pairs, wire.width, c % kPackLanes, block.has_group(c),
+            wire.codes + c / kPackLanes * pack_bytes(wire.width));
 }
 
 __device__ inline float load_scale(const std::byte* scale) {

@@ -7,8 +7,8 @@
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 
+#include "cuda/base/launch.h"
 #include "cuda/device/sparse.cuh"
-#include "cuda/launch.h"
 
 namespace nf::device {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/codec/sparse_plan.h"
 #include "cuda/device/pieces.cuh"
-#include "cuda/sparse_plan.h"
 
 namespace nf::device {
 

@@ -66,16 +66,16 @@ __device__ __forceinline__ float unit_of(const std::byte* message, std::uint32_t
 template <int kRunLength>
 struct Lane {
   static constexpr int kRun = kRunLength;
-  static constexpr unsigned kGroupLanes = 16 / kRun;
-  static constexpr unsigned kTeam = 8 * kGroupLanes;  // lanes
+  static constexpr unsigned kPackLanes = 16 / kRun;
+  static constexpr unsigned kTeam = 8 * kPackLanes;  // lanes
   static constexpr unsigned kTeams = kWarp / kTeam;
 
   unsigned team = threadIdx.x % kWarp / kTeam;
   unsigned index = threadIdx.x % kTeam;
-  unsigned group = index / kGroupLanes;  // of the super-group's eight
-  unsigned part = index % kGroupLanes;
-  unsigned first = part * kRun;               // element in the group
-  unsigned element = group * kGroup + first;  // in the super-group
+  unsigned group = index / kPackLanes;  // of the super-group's eight
+  unsigned part = index % kPackLanes;
+  unsigned first = part * kRun;              // element in the group
+  unsigned element = group * kPack + first;  // in the super-group
 };
 
 // Up to 32 super-groups of one piece, which teams take in turn: team t takes number t, t + teams
@@ -147,7 +147,7 @@ struct Runs {
 template <DataType kType, int kRun>
 struct RunWords {
   static constexpr int kWords = kValueWords<kType, kRun>;
-  static constexpr std::size_t kHalf = kGroup / 2;
+  static constexpr std::size_t kHalf = kPack / 2;
   std::uint32_t low[kWords];
   std::uint32_t high[kWords];
 
@@ -224,7 +224,7 @@ __device__ __forceinline__ void centre(float mean, int held, Runs<kRun>& values)
 #pragma unroll
     for (int k = 0; k < kRun; ++k) {
       if (k >= held) values.low[k] = 0;
-      if (k + static_cast<int>(kGroup / 2) >= held) values.high[k] = 0;
+      if (k + static_cast<int>(kPack / 2) >= held) values.high[k] = 0;
     }
   }
 }

@@ -80,12 +80,12 @@ __device__ __forceinline__ void clear_rest(const SuperGroupJob& job, const Super
       const std::uint32_t block = job.first_block + job.blocks - 1;
       const std::uint32_t count = job.pieces[piece_of(job.pieces, job.piece_count, block)].count;
       const std::uint32_t held = (count - 1) % kSuperGroup + 1;
-      end = layout.places[block].codes + groups_of(held) * group_bytes(layout.places[block].width);
+      end = layout.places[block].codes + packs_of(held) * pack_bytes(layout.places[block].width);
     } else {
       const std::uint32_t last = job.piece_count - 1;
       const std::uint32_t count = job.pieces[last].count;
       const PieceLayout<kScaleBytes> piece(layout.piece_at[last], count);
-      end = piece.codes + groups_of(count) * group_bytes(layout.width);
+      end = piece.codes + packs_of(count) * pack_bytes(layout.width);
     }
   }
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;

@@ -34,13 +34,13 @@ constexpr std::uint32_t thc_tile(std::uint32_t block) {
 
 // Values that the last block of a piece has on the wire, where `held` of it are real.
 constexpr std::uint32_t thc_padded(std::uint32_t held) {
-  return held > kGroup ? std::bit_ceil(held) : std::uint32_t{kGroup};
+  return held > kPack ? std::bit_ceil(held) : std::uint32_t{kPack};
 }
 
 // Groups of a message of `count` values.
-constexpr std::size_t thc_groups(std::uint32_t count, std::uint32_t block) {
+constexpr std::size_t thc_packs(std::uint32_t count, std::uint32_t block) {
   const std::uint32_t rest = count % block;
-  return (std::size_t{count} - rest + (rest == 0 ? 0 : thc_padded(rest))) / kGroup;
+  return (std::size_t{count} - rest + (rest == 0 ? 0 : thc_padded(rest))) / kPack;
 }
 
 // Eight values of a block: a thread's work.
@@ -65,14 +65,14 @@ struct ThcChunk {
     }
     first = start + value % options.block;
     element = tile.piece.first + first;
-    quarter = threadIdx.x % kGroupLanes;
+    quarter = threadIdx.x % kPackLanes;
     is_on_wire = value % options.block < size;
   }
 
   // Its group in a message whose piece starts at `piece`.
   template <typename Byte>
   __device__ Byte* group(Byte* piece, unsigned width) const {
-    return piece + first / kGroup * group_bytes(width);
+    return piece + first / kPack * pack_bytes(width);
   }
 };
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cuda/device_codec.h"
+#include "cuda/codec/device_codec.h"
 
 namespace nf::device {
 

@@ -10,7 +10,7 @@
 
 namespace nf::device {
 
-inline constexpr unsigned kWaterfillScaleBytes = kSuperGroup / kGroup;
+inline constexpr unsigned kWaterfillScaleBytes = kSuperGroup / kPack;
 
 // What a super-group of width 0 decodes with: the mean, unless some rank's values were not finite.
 __device__ __forceinline__ float left_out_unit(std::uint32_t energy) {

@@ -8,14 +8,14 @@
 
 #include "codec/codes.h"
 #include "codec/super_group.h"
-#include "cuda/width_plan.h"
+#include "cuda/codec/width_plan.h"
 
 namespace nf::device {
 
 using cuda::DevicePiece;
 using cuda::DeviceWidthRule;
 
-inline constexpr std::uint32_t kCodeGroups = kSuperGroup / kGroup;
+inline constexpr std::uint32_t kPacks = kSuperGroup / kPack;
 inline constexpr std::uint32_t kUnitBytes = 2;
 inline constexpr std::uint32_t kSuper = kSuperGroup;  // in the device's own arithmetic
 
@@ -32,7 +32,7 @@ __device__ inline std::uint32_t held_in(const DevicePiece& piece, std::uint32_t 
 }
 
 __device__ inline std::uint32_t groups_in(std::uint32_t held) {
-  return (held + std::uint32_t{kGroup} - 1) / std::uint32_t{kGroup};
+  return (held + std::uint32_t{kPack} - 1) / std::uint32_t{kPack};
 }
 
 // Bytes of scales for so many values of one super-group.
@@ -44,7 +44,7 @@ __device__ inline std::uint32_t scales_in(const DeviceWidthRule& rule, std::uint
 __device__ inline std::uint32_t up_to_16(std::uint32_t bytes) { return (bytes + 15) / 16 * 16; }
 
 __device__ inline std::uint32_t granule_bytes(const DeviceWidthRule& rule, std::uint32_t width) {
-  return width == 0 ? 0 : kUnitBytes + rule.scales + kCodeGroups * 4 * width;
+  return width == 0 ? 0 : kUnitBytes + rule.scales + kPacks * 4 * width;
 }
 
 }  // namespace nf::device

@@ -38,7 +38,8 @@ std::uint64_t parameter_key(std::string_view name);
 struct AllReduceOptions {
   std::string codec = "fp32";  // or powersgd:R, which is no codec but a smaller sum
   Topology topology = Topology::kRing;
-  std::uint32_t group = 0;  // ranks in a group of kHierarchical; divides the number of ranks
+  std::uint32_t host_group_size =
+      0;  // ranks in a group of kHierarchical; divides the number of ranks
   std::uint64_t seed = 0;
   Duration timeout = std::chrono::seconds(30);  // without any transfer coming to its end
   std::size_t tile_bytes = 256 << 10;           // of a message, about; the unit of overlap

@@ -44,9 +44,9 @@ struct Bucket {
 };
 
 // The engine that training runs on without us: its own all-reduce, at full precision.
-class DenseSum {
+class DenseEngine {
  public:
-  virtual ~DenseSum() = default;
+  virtual ~DenseEngine() = default;
   // Adds up the values of all ranks in place, and waits for it.
   virtual Status sum(Values values) = 0;
 };
@@ -77,7 +77,7 @@ struct FabricOptions {
   std::optional<Topology> topology = {};  // otherwise by the numbers of ranks and groups
   // Consecutive ranks that share a machine, and so a faster link than the others; 0 where that is
   // not known. kHierarchical needs it.
-  std::uint32_t group = 0;
+  std::uint32_t host_group_size = 0;
   std::optional<double> link_gbps = {};  // prices another link than the one measured
   // If given, these replace everything that measured times would decide, so that a run can be
   // repeated (docs/runtime.md). In order of steps; before the first, all regions are useful.
@@ -114,7 +114,7 @@ class Fabric {
   // Borrows transport and engine. Measures link and codecs, in less than a second; all ranks call
   // it at the same time. Fails with kBadConfig if the profile does not fit the model, or the
   // recorded decisions do not fit the profile.
-  static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseSum& engine,
+  static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseEngine& engine,
                                                   FabricOptions options);
   virtual ~Fabric() = default;
   Fabric() = default;
@@ -169,7 +169,7 @@ class Fabric {
   virtual Status load_memory(std::span<const Memory> memory) = 0;
 
  protected:
-  virtual DenseSum& engine() = 0;
+  virtual DenseEngine& engine() = 0;
   // What all calls fail with from now on: `why`, or what failed before.
   virtual Status remember_failure(Status why) = 0;
 };

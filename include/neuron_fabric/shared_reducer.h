@@ -1,9 +1,9 @@
-// The memory-side reducer, played in shared memory by the processes of one machine: a place where
-// the messages of all ranks meet and are summed by the functional model (docs/cxl.md).
+// The memory-side reducer, emulated in shared memory by the processes of one host. The functional
+// model (docs/cxl.md) sums the messages of all ranks.
 //
-// Every rank writes its messages as lines into its own window; each then plays the controller for
-// its share of the lines; and all read the sums. For a codec that counts they equal the codec's own
-// merges in rank order, to the byte.
+// Every rank writes its messages as lines into its own window, acts as the controller for its share
+// of the lines, and reads the sums. For a counting codec the sums equal the codec's own merges in
+// rank order, byte for byte.
 #pragma once
 
 #include <chrono>
@@ -19,50 +19,51 @@
 namespace nf {
 
 struct SharedReducerOptions {
-  std::string name;  // of the job: letters, digits, '_', '-' and '.', the same on all ranks
+  // Name of the job, the same on all ranks: letters, digits, '_', '-' and '.'.
+  std::string name;
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;  // at most 64
-  // Bytes of one rank's messages in one call, the same on all ranks. Shared memory takes
-  // 2 * (ranks + bits of a count + 1) times as much.
+  // Maximum bytes of one rank's messages in one call, the same on all ranks. The shared memory
+  // segment is 2 * (ranks + bits of a count + 1) times as large.
   std::size_t capacity = std::size_t{1} << 20;
-  std::chrono::milliseconds timeout{30'000};  // of every wait for the others
+  std::chrono::milliseconds timeout{30'000};  // of every wait for other ranks
 };
 
-// One message of a rank, and where the sum of all ranks' goes.
+// One message of a rank, and the buffer for the sum over all ranks.
 struct SharedMessage {
-  Slice slice;                     // slice.ranks is the reducer's
+  Slice slice;                     // slice.ranks must equal the reducer's ranks
   std::span<const std::byte> own;  // encoded_size(slice, 1)
   std::span<std::byte> sum;        // encoded_size(slice, ranks)
-  std::uint32_t first_rank = 0;    // scales, and FP32 values, add up in rank order from this one on
+  std::uint32_t first_rank = 0;    // scales and FP32 values are added in rank order from this rank
 };
 
-// Not for two threads at a time. After an error every call returns that same error, on all ranks.
+// Not thread-safe. After an error every later call returns the same error, on all ranks.
 class SharedReducer {
  public:
-  // Meets the other ranks. Fails with kBadConfig on options that cannot be, kUnsupported where the
-  // machine has no room, kDisagreement where options differ or another job of this name is meeting,
-  // kPeerLost where rank 0 is gone, kDeadlineExceeded where somebody does not come.
+  // Waits for all ranks. Fails with kBadConfig if the options are invalid, kUnsupported if the host
+  // has too little shared memory, kDisagreement if options differ between ranks or another job with
+  // this name is joining, kPeerLost if rank 0 died, kDeadlineExceeded if a rank does not join.
   static Expected<std::unique_ptr<SharedReducer>> join(const SharedReducerOptions& options);
 
   virtual ~SharedReducer() = default;
   SharedReducer(const SharedReducer&) = delete;
   SharedReducer& operator=(const SharedReducer&) = delete;
 
-  // Whether sum() knows this codec: fp32, g_binary without +majority, g_ternary.
+  // Fails if sum() does not support the codec. Supported: fp32, g_binary without +majority,
+  // g_ternary.
   static Status check(const Codec& codec);
 
-  // Sums the messages of all ranks, one by one. All ranks call with the same codec and slices; who
-  // does not is told so (kDisagreement), as is everybody else. Fails with kPeerLost where a rank is
-  // gone, kCorruptFrame on bytes that the codec refuses.
+  // Sums each message over all ranks. All ranks must call with the same codec and slices, otherwise
+  // the call fails on all ranks with kDisagreement. Fails with kPeerLost if a rank died, and with
+  // kCorruptFrame on bytes that the codec rejects.
   virtual Status sum(const Codec& codec, std::span<const SharedMessage> messages) = 0;
 
-  // From now on rank 0 writes down what all ranks write, as a trace for the RTL
-  // (docs/cxl.md#traces), up to so many lines of all ranks together; other ranks do nothing. Fails
-  // with kBadConfig where the file cannot be written; where that shows later, sum() does, on all
-  // ranks.
-  virtual Status record(const std::string& path, std::uint64_t most_lines) = 0;
+  // From now on rank 0 records the lines that all ranks write, as a trace for the RTL
+  // (docs/cxl.md#traces), up to `max_lines` in total. A no-op on other ranks. Fails with kBadConfig
+  // if the file cannot be written. If a later write fails, sum() fails on all ranks.
+  virtual Status record(const std::string& path, std::uint64_t max_lines) = 0;
 
-  // Bytes that a rank has written to the reducer, and read from it, in lines.
+  // Bytes that this rank has written to the reducer and read from it, in whole lines.
   virtual std::uint64_t bytes_written() const = 0;
   virtual std::uint64_t bytes_read() const = 0;
 

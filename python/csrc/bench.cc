@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "c10d_transport.h"
-#include "engine.h"
-#include "nf/bench_all_reduce_print.h"
-#include "nf/bench_all_reduce_request.h"
+#include "nf/bench/all_reduce_print.h"
+#include "nf/bench/all_reduce_request.h"
+#include "process_group_engine.h"
 
 namespace nf::torch_front {
 namespace {
@@ -24,7 +24,7 @@ Status bench_all_reduce(const c10::intrusive_ptr<c10d::ProcessGroup>& training,
   const Expected<cli::AllReduceBench> bench = cli::make_bench(*parsed);
   if (!bench) return bench.status();
   C10dTransport transport(own);
-  const auto engine = std::make_shared<Engine>(training, kPatience);
+  const auto engine = std::make_shared<ProcessGroupEngine>(training, kPatience);
   const auto make_engine = [&](const cli::AllReduceCase& subject) -> Expected<cli::BenchEngine> {
     if (subject.topology) return cli::make_our_engine(subject, *bench, transport);
     return cli::BenchEngine{

@@ -57,7 +57,7 @@ FabricOptions options_from(const py::dict& options) {
   if (const auto topology = options["topology"].cast<std::string>(); topology != "auto") {
     result.topology = take(find_topology(topology));
   }
-  result.group = options["group"].cast<std::uint32_t>();
+  result.host_group_size = options["group"].cast<std::uint32_t>();
   result.shared_reducer = options["shared_reducer"].cast<std::string>();
   result.record_lines = options["record_lines"].cast<std::string>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
@@ -85,7 +85,7 @@ std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
   FabricOptions parsed = options_from(options);
   const py::gil_scoped_release no_gil;
   return {new Runtime(Model(std::move(names), std::move(module_types), std::move(tensors)),
-                      Surroundings{training, own, store, std::move(prefix)}, std::move(parsed)),
+                      JobContext{training, own, store, std::move(prefix)}, std::move(parsed)),
           end_runtime};
 }
 
@@ -162,7 +162,7 @@ std::vector<ModelParameter> parameters_of(const std::vector<std::string>& names,
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.attr("__version__") = std::string(kVersion);
   module.attr("built_for_torch") = NF_TORCH_VERSION;
-  module.attr("devices") = std::string(DeviceSums::kind());
+  module.attr("devices") = std::string(DeviceBackend::kind());
 
   py::class_<Runtime, std::shared_ptr<Runtime>>(module, "Runtime")
       .def(py::init(&make_runtime), py::arg("names"), py::arg("module_types"), py::arg("tensors"),

@@ -38,8 +38,8 @@ C10dNotices::C10dNotices(c10d::ProcessGroup& group, const C10dNotice& notice) : 
   }
 }
 
-C10dWatch::C10dWatch(c10d::ProcessGroup& group, PeerNews& news, std::uint32_t peer)
-    : news_(news), peer_(peer) {
+C10dWatch::C10dWatch(c10d::ProcessGroup& group, PeerEvents& events, std::uint32_t peer)
+    : events_(events), peer_(peer) {
   std::vector<at::Tensor> room = tensor_over(notice_);
   work_ = group.recv(room, static_cast<int>(peer), kNoticeTag);
   thread_ = std::thread([this] { run(); });
@@ -60,12 +60,12 @@ void C10dWatch::run() {
     if (!work_->wait(kNoTimeout) || is_closing_) return;
     notice_.reason.back() = 0;
     if (notice_.reason.front() == 0) {
-      news_.tell_goodbye(peer_, notice_.steps);
+      events_.tell_goodbye(peer_, notice_.steps);
     } else {
-      news_.tell_notice(peer_, notice_.reason.data());
+      events_.tell_notice(peer_, notice_.reason.data());
     }
   } catch (const std::exception& error) {
-    if (!is_closing_) news_.tell_gone(peer_, first_line(error.what()));
+    if (!is_closing_) events_.tell_gone(peer_, first_line(error.what()));
   }
 }
 

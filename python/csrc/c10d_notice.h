@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "peer_news.h"
+#include "peer_events.h"
 
 namespace nf::torch_front {
 
@@ -34,7 +34,7 @@ class C10dNotices {
 // Waits for a peer's notice, in a thread of its own.
 class C10dWatch {
  public:
-  C10dWatch(c10d::ProcessGroup& group, PeerNews& news, std::uint32_t peer);
+  C10dWatch(c10d::ProcessGroup& group, PeerEvents& events, std::uint32_t peer);
   ~C10dWatch();
 
   // Ends the thread. A notice still finds its room.
@@ -43,7 +43,7 @@ class C10dWatch {
  private:
   void run();
 
-  PeerNews& news_;
+  PeerEvents& events_;
   const std::uint32_t peer_;
   C10dNotice notice_;
   std::atomic<bool> is_closing_ = false;

@@ -18,23 +18,23 @@ C10dTransport::C10dTransport(c10::intrusive_ptr<c10d::ProcessGroup> group)
     : group_(std::move(group)),
       rank_(static_cast<std::uint32_t>(group_->getRank())),
       ranks_(static_cast<std::uint32_t>(group_->getSize())),
-      news_(std::make_unique<PeerNews>()) {
-  lanes_.resize(std::size_t{2} * ranks_);
+      events_(std::make_unique<PeerEvents>()) {
+  queues_.resize(std::size_t{2} * ranks_);
   for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) watches_.push_back(std::make_unique<C10dWatch>(*group_, *news_, peer));
+    if (peer != rank_) watches_.push_back(std::make_unique<C10dWatch>(*group_, *events_, peer));
   }
 }
 
 void C10dTransport::close() {
-  lanes_.clear();
+  queues_.clear();
   for (const auto& watch : watches_) watch->stop();
 }
 
-C10dLane& C10dTransport::lane(std::uint32_t peer, Direction direction) {
-  std::unique_ptr<C10dLane>& lane =
-      lanes_[std::size_t{2} * peer + (direction == Direction::kSend ? 0 : 1)];
-  if (lane == nullptr) lane = std::make_unique<C10dLane>(*news_, peer);
-  return *lane;
+C10dTransferQueue& C10dTransport::queue(std::uint32_t peer, Direction direction) {
+  std::unique_ptr<C10dTransferQueue>& queue =
+      queues_[std::size_t{2} * peer + (direction == Direction::kSend ? 0 : 1)];
+  if (queue == nullptr) queue = std::make_unique<C10dTransferQueue>(*events_, peer);
+  return *queue;
 }
 
 Status C10dTransport::start(Transfer& transfer, Direction direction) {
@@ -46,71 +46,71 @@ Status C10dTransport::start(Transfer& transfer, Direction direction) {
   const auto peer = static_cast<int>(transfer.peer);
   std::vector<at::Tensor> tensors = tensor_over(transfer.bytes);
   try {
-    lane(transfer.peer, direction)
+    queue(transfer.peer, direction)
         .add(direction == Direction::kSend ? group_->send(tensors, peer, kMessageTag)
                                            : group_->recv(tensors, peer, kMessageTag),
              transfer);
   } catch (const std::exception& error) {
-    news_->tell_failed(transfer.peer, first_line(error.what()));
+    events_->tell_failed(transfer.peer, first_line(error.what()));
   }
   return {};
 }
 
 std::size_t C10dTransport::settle() {
-  const std::size_t settled = news_->done().size();
-  for (Transfer* transfer : news_->done()) {
+  const std::size_t settled = events_->done().size();
+  for (Transfer* transfer : events_->done()) {
     transfer->is_done = true;
     std::erase_if(under_way_, [&](const UnderWay& own) { return own.transfer == transfer; });
   }
-  news_->done().clear();
+  events_->done().clear();
   return settled;
 }
 
 Status C10dTransport::progress() {
   NF_RETURN_IF_ERROR(failure_);
-  PeerNews::Verdict verdict;
+  PeerEvents::Verdict verdict;
   {
-    const std::lock_guard lock(news_->mutex());
+    const std::lock_guard lock(events_->mutex());
     if (settle() > 0) return {};
-    verdict = news_->verdict(under_way_);
+    verdict = events_->verdict(under_way_);
   }
   return now() < verdict.moment ? Status() : fail(std::move(verdict.status));
 }
 
 Status C10dTransport::wait(Duration deadline) {
   NF_RETURN_IF_ERROR(failure_);
-  std::unique_lock lock(news_->mutex());
+  std::unique_lock lock(events_->mutex());
   for (;;) {
     if (settle() > 0) return {};
-    const PeerNews::Verdict verdict = news_->verdict(under_way_);
+    const PeerEvents::Verdict verdict = events_->verdict(under_way_);
     const Duration moment = now();
     if (moment >= std::min(deadline, verdict.moment)) {
       const Status why = verdict.status.ok() ? overdue() : verdict.status;
       lock.unlock();
       return why.code() == ErrorCode::kDeadlineExceeded ? why : fail(why);
     }
-    news_->wait(lock, std::min(deadline, verdict.moment));
+    events_->wait(lock, std::min(deadline, verdict.moment));
   }
 }
 
 Status C10dTransport::overdue() const {
   std::vector<std::uint32_t> peers;
   for (const UnderWay& own : under_way_) {
-    if (const auto* departure = news_->departure_of(own.peer)) return departure->how;
+    if (const auto* departure = events_->departure_of(own.peer)) return departure->how;
     peers.push_back(own.peer);
   }
   return too_late(rank_, peers);
 }
 
 Status C10dTransport::peers(std::uint64_t step, Duration patience) const {
-  return news_->first_missed(step, patience);
+  return events_->first_missed(step, patience);
 }
 
 // What is under way is taken back, lest Gloo write to memory that its owner gives up.
 Status C10dTransport::fail(Status why) {
   failure_ = std::move(why);
-  lanes_.clear();
-  lanes_.resize(std::size_t{2} * ranks_);
+  queues_.clear();
+  queues_.resize(std::size_t{2} * ranks_);
   under_way_.clear();
   return failure_;
 }
@@ -123,7 +123,7 @@ void C10dTransport::abort(const Status& why) {
   static_cast<void>(fail(why));
 }
 
-void C10dTransport::say_goodbye(std::uint64_t steps) {
+void C10dTransport::notify_shutdown(std::uint64_t steps) {
   if (std::exchange(has_told_, true)) return;
   goodbye_ = std::make_unique<C10dNotices>(*group_, C10dNotice{.steps = steps});
 }

@@ -11,10 +11,10 @@
 #include <memory>
 #include <vector>
 
-#include "c10d_lane.h"
 #include "c10d_notice.h"
+#include "c10d_transfer_queue.h"
 #include "neuron_fabric/transport.h"
-#include "peer_news.h"
+#include "peer_events.h"
 
 namespace nf::torch_front {
 
@@ -36,20 +36,20 @@ class C10dTransport final : public Transport {
 
   // Tells the peers that this rank has made its part of so many steps and leaves: it is missed in
   // later ones only. Not by a rank that has given up.
-  void say_goodbye(std::uint64_t steps);
+  void notify_shutdown(std::uint64_t steps);
   // Ends all threads. Nothing else may be called afterwards.
   void close();
 
   // Of the peers: who was the first to be gone or to give up before its part of `step` was made,
-  // and how that showed; ok while there is none. Waits so long for such news. Any thread.
+  // and how that showed; ok while there is none. Waits so long for such events. Any thread.
   Status peers(std::uint64_t step, Duration patience = {}) const;
 
  private:
   enum class Direction { kSend, kReceive };
 
   Status start(Transfer& transfer, Direction direction);
-  C10dLane& lane(std::uint32_t peer, Direction direction);
-  // Takes what the lanes have finished. Precondition of both: holds the mutex of the news.
+  C10dTransferQueue& queue(std::uint32_t peer, Direction direction);
+  // Takes what the queues have finished. Precondition of both: holds the mutex of the events.
   std::size_t settle();
   // What to say at the deadline.
   Status overdue() const;
@@ -59,10 +59,10 @@ class C10dTransport final : public Transport {
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
-  const std::unique_ptr<PeerNews> news_;
+  const std::unique_ptr<PeerEvents> events_;
 
   // Of the one thread that uses the transport.
-  std::vector<std::unique_ptr<C10dLane>> lanes_;  // two a peer, made when first used
+  std::vector<std::unique_ptr<C10dTransferQueue>> queues_;  // two a peer, made when first used
   std::vector<UnderWay> under_way_;
   Status failure_;
   bool has_told_ = false;

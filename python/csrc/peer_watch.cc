@@ -18,13 +18,10 @@ constexpr std::chrono::milliseconds kSigning{1000};
 
 }  // namespace
 
-PeerWatch::PeerWatch(const Surroundings& surroundings, const C10dTransport& transport,
-                     Duration timeout)
-    : failures_(surroundings.store, surroundings.prefix),
-      transport_(transport),
-      timeout_(timeout) {}
+PeerWatch::PeerWatch(const JobContext& context, const C10dTransport& transport, Duration timeout)
+    : failures_(context.store, context.prefix), transport_(transport), timeout_(timeout) {}
 
-Status PeerWatch::look_around(std::uint64_t step, Duration waited) {
+Status PeerWatch::check_peers(std::uint64_t step, Duration waited) {
   if (signed_ <= step && waited > timeout_ / 2) {
     failures_.sign(transport_.rank(), step);
     signed_ = step + 1;
@@ -43,7 +40,7 @@ void PeerWatch::step_ended(std::uint64_t step) {
 
 // All who live fail at about the same time, and sign: whoever does not is what all of them waited
 // for.
-Status PeerWatch::name_the_silent(std::uint64_t step, const Status& why) {
+Status PeerWatch::report_unresponsive_peers(std::uint64_t step, const Status& why) {
   if (has_failed()) return why;  // it has been told
   failures_.sign(transport_.rank(), step);
   const bool is_waiting =

@@ -9,25 +9,25 @@
 
 #include "c10d_transport.h"
 #include "failure_store.h"
+#include "job_context.h"
 #include "neuron_fabric/status.h"
-#include "surroundings.h"
 
 namespace nf::torch_front {
 
 class PeerWatch {
  public:
   // Borrows the transport. `timeout` is how long a rank waits for the end of a step.
-  PeerWatch(const Surroundings& surroundings, const C10dTransport& transport, Duration timeout);
+  PeerWatch(const JobContext& context, const C10dTransport& transport, Duration timeout);
 
   // Of the thread that ends steps. Asked every now and then while it has waited so long for the end
   // of `step`: an error where there is no use in waiting any longer.
-  Status look_around(std::uint64_t step, Duration waited);
+  Status check_peers(std::uint64_t step, Duration waited);
   void step_ended(std::uint64_t step);
   bool has_signed(std::uint64_t step) const { return signed_ > step; }
 
   // Any thread. `why` with the rank that all wait for, where there is one: who waits for a rank
   // that itself waits can only name that one.
-  Status name_the_silent(std::uint64_t step, const Status& why);
+  Status report_unresponsive_peers(std::uint64_t step, const Status& why);
   // Any thread. The engine does not say whom it lost; our own group does, within `patience`.
   Status engine_failure(std::uint64_t step, const std::string& words, Duration patience);
 

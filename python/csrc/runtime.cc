@@ -20,7 +20,7 @@ namespace nf::torch_front {
 namespace {
 
 // How often a rank that waits for the engine asks whether its peers still live.
-constexpr std::chrono::milliseconds kLookAround{200};
+constexpr std::chrono::milliseconds kPeerCheckInterval{200};
 // How long a rank whose device has lost a peer waits to hear which.
 constexpr std::chrono::milliseconds kNaming{2000};
 
@@ -61,13 +61,13 @@ struct Runtime::Link {
   Runtime* runtime = nullptr;  // until it is gone
 };
 
-Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
+Runtime::Runtime(Model model, JobContext context, FabricOptions options)
     : model_(std::move(model)),
-      surroundings_(std::move(surroundings)),
+      context_(std::move(context)),
       timeout_(options.timeout),
-      transport_(surroundings_.own),
-      watch_(surroundings_, transport_, timeout_),
-      engine_(model_.device().is_cpu() ? surroundings_.training : surroundings_.own, timeout_),
+      transport_(context_.own),
+      watch_(context_, transport_, timeout_),
+      engine_(model_.device().is_cpu() ? context_.training : context_.own, timeout_),
       fabric_(make_fabric(with_parameters(std::move(options), model_))),
       link_(std::make_shared<Link>()) {
   link_->runtime = this;
@@ -76,9 +76,9 @@ Runtime::Runtime(Model model, Surroundings surroundings, FabricOptions options)
 std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
   if (!model_.device().is_cpu()) {
     try {
-      device_ = DeviceSums::create(
-          model_, surroundings_, options,
-          [this](std::uint64_t step, Duration waited) { return watch_.look_around(step, waited); },
+      device_ = DeviceBackend::create(
+          model_, context_, options,
+          [this](std::uint64_t step, Duration waited) { return watch_.check_peers(step, waited); },
           why_on_host_);
     } catch (const std::exception& error) {
       // Others wait to meet this rank.
@@ -107,7 +107,7 @@ void Runtime::close() {
   if (is_closed_.exchange(true)) return;
   worker_.drain();
   // Others may still be busy with the last step, in which this rank is through.
-  if (!watch_.has_failed()) transport_.say_goodbye(fabric_->step());
+  if (!watch_.has_failed()) transport_.notify_shutdown(fabric_->step());
   transport_.close();
 }
 
@@ -168,7 +168,8 @@ void Runtime::end_step(std::uint64_t step) {
   if (status.ok()) watch_.step_ended(step);
   if (status.ok() || device_ == nullptr) return;
   // Ranks that wait for each other name each other, unless one has looked around while it waited.
-  if (is_lost(status) && !watch_.has_signed(step)) status = watch_.name_the_silent(step, status);
+  if (is_lost(status) && !watch_.has_signed(step))
+    status = watch_.report_unresponsive_peers(step, status);
   // Of buckets whose futures are complete nobody else tells.
   static_cast<void>(watch_.describe(c10::str("step ", step), status));
   device_->abort();
@@ -177,7 +178,7 @@ void Runtime::end_step(std::uint64_t step) {
 void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(model_.view(bucket, job->buffer));
   // What failed may be the exchange at the end of the step before, where ranks wait for each other.
-  if (!sum) return fail(*job, watch_.name_the_silent(job->step, sum.status()));
+  if (!sum) return fail(*job, watch_.report_unresponsive_peers(job->step, sum.status()));
   job->sum = std::move(*sum);
   // Once a part is under way, the job may be finished at any moment.
   const Values dense = job->sum->dense();
@@ -193,13 +194,13 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
             if (self == nullptr) return;
             if (done.hasError()) {
               self->fail(*job, self->watch_.engine_failure(
-                                   job->step, done.tryRetrieveErrorMessage(), kLookAround));
+                                   job->step, done.tryRetrieveErrorMessage(), kPeerCheckInterval));
             } else {
               self->finish_part(*job);
             }
           });
     } catch (const std::exception& error) {
-      return fail(*job, watch_.engine_failure(job->step, error.what(), kLookAround));
+      return fail(*job, watch_.engine_failure(job->step, error.what(), kPeerCheckInterval));
     }
   }
   if (has_low_bit) {
@@ -208,7 +209,7 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
       const at::ThreadLocalStateGuard as_caller(state);
       RECORD_FUNCTION("neuron_fabric::sum_low_bit", std::vector<c10::IValue>());
       if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) {
-        return fail(*job, watch_.name_the_silent(job->step, status));
+        return fail(*job, watch_.report_unresponsive_peers(job->step, status));
       }
       finish_part(*job);
     };
@@ -223,30 +224,30 @@ void Runtime::sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bu
                      .values = {},
                      .slots = {}};
   if (Status status = average(empty); !status.ok()) {
-    return fail(*job, watch_.name_the_silent(job->step, status));
+    return fail(*job, watch_.report_unresponsive_peers(job->step, status));
   }
-  const int ranks = surroundings_.training->getSize();
+  const int ranks = context_.training->getSize();
   if (job->buffer.is_sparse()) {
     job->buffer.div_(ranks);
   } else {
     job->buffer.mul_(1.0 / ranks);
   }
   std::vector<at::Tensor> tensors{job->buffer};
-  surroundings_.training->allreduce(tensors)->getFuture()->addCallback(
-      [link = link_, job](c10::ivalue::Future& done) {
-        const std::shared_lock lock(link->mutex);
-        Runtime* self = link->runtime;
-        if (self == nullptr) return;
-        if (done.hasError()) {
-          return self->fail(*job, self->watch_.engine_failure(
-                                      job->step, done.tryRetrieveErrorMessage(), kLookAround));
-        }
-        // A sparse sum is a tensor of its own.
-        if (!job->is_settled.exchange(true)) {
-          job->future->markCompleted(done.value().toTensorVector().front());
-        }
-        self->settle(*job);
-      });
+  context_.training->allreduce(tensors)->getFuture()->addCallback([link = link_,
+                                                                   job](c10::ivalue::Future& done) {
+    const std::shared_lock lock(link->mutex);
+    Runtime* self = link->runtime;
+    if (self == nullptr) return;
+    if (done.hasError()) {
+      return self->fail(*job, self->watch_.engine_failure(job->step, done.tryRetrieveErrorMessage(),
+                                                          kPeerCheckInterval));
+    }
+    // A sparse sum is a tensor of its own.
+    if (!job->is_settled.exchange(true)) {
+      job->future->markCompleted(done.value().toTensorVector().front());
+    }
+    self->settle(*job);
+  });
 }
 
 // Everything is put on the stream at once, and so is the end of the future.
@@ -279,7 +280,7 @@ void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket
     at::Tensor host = job->buffer.to(at::kCPU);
     view.values.data = host.data_ptr();
     if (Status status = average(view); !status.ok()) {
-      return fail(*job, watch_.name_the_silent(job->step, status));
+      return fail(*job, watch_.report_unresponsive_peers(job->step, status));
     }
     job->buffer.copy_(host);
     if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
@@ -343,10 +344,10 @@ void Runtime::wait_for_step(std::uint64_t step) {
     return std::ranges::none_of(under_way_,
                                 [&](const std::shared_ptr<Job>& job) { return job->step <= step; });
   };
-  while (!settled_.wait_for(lock, kLookAround, is_over)) {
+  while (!settled_.wait_for(lock, kPeerCheckInterval, is_over)) {
     const std::vector<std::shared_ptr<Job>> waiting = under_way_;
     lock.unlock();
-    if (Status trouble = watch_.look_around(step, transport_.now() - begin); !trouble.ok()) {
+    if (Status trouble = watch_.check_peers(step, transport_.now() - begin); !trouble.ok()) {
       for (const std::shared_ptr<Job>& job : waiting) fail(*job, trouble);
     }
     lock.lock();

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "c10d_transport.h"
-#include "device_sums.h"
-#include "engine.h"
+#include "device_backend.h"
+#include "job_context.h"
 #include "model.h"
 #include "neuron_fabric/fabric.h"
 #include "peer_watch.h"
-#include "surroundings.h"
+#include "process_group_engine.h"
 #include "worker.h"
 
 namespace nf::torch_front {
@@ -26,7 +26,7 @@ namespace nf::torch_front {
 class Runtime {
  public:
   // Throws std::runtime_error with what is wrong, as the core says it.
-  Runtime(Model model, Surroundings surroundings, FabricOptions options);
+  Runtime(Model model, JobContext context, FabricOptions options);
   // Waits for the engine's threads where they are at work here.
   ~Runtime();
 
@@ -38,7 +38,7 @@ class Runtime {
   const Model& model() const { return model_; }
   // Where gradients are summed: "host", or "cuda". And why not on the device that they lie on,
   // where they are brought to the host.
-  const char* place() const { return device_ != nullptr ? DeviceSums::kind() : "host"; }
+  const char* place() const { return device_ != nullptr ? DeviceBackend::kind() : "host"; }
   const std::string& why_on_host() const { return why_on_host_; }
   // Makes the model's device current for its lifetime; does nothing for a model on the host.
   c10::OptionalDeviceGuard device_guard() const;
@@ -68,13 +68,13 @@ class Runtime {
   void give_up(const std::string& what);
 
   const Model model_;
-  const Surroundings surroundings_;
+  const JobContext context_;
   const Duration timeout_;
   C10dTransport transport_;
   PeerWatch watch_;
-  Engine engine_;  // of what is summed on the host
+  ProcessGroupEngine engine_;  // of what is summed on the host
   std::string why_on_host_;
-  std::unique_ptr<DeviceSums> device_;  // null where gradients are summed on the host
+  std::unique_ptr<DeviceBackend> device_;  // null where gradients are summed on the host
   std::unique_ptr<Fabric> fabric_;
 
   // Guarded by mutex_.

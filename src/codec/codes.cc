@@ -26,12 +26,12 @@ Place place(Plane plane, std::size_t element) {
 
 }  // namespace
 
-void pack_group(const std::uint32_t* codes, unsigned width, std::byte* wire) {
-  std::memset(wire, 0, group_bytes(width));
+void pack_codes(const std::uint32_t* codes, unsigned width, std::byte* wire) {
+  std::memset(wire, 0, pack_bytes(width));
   unsigned shift = 0;
   for (const Plane plane : kPlanes) {
     if ((width & plane.bits) == 0) continue;
-    for (std::size_t e = 0; e < kGroup; ++e) {
+    for (std::size_t e = 0; e < kPack; ++e) {
       const std::uint32_t part = (codes[e] >> shift) & ((1u << plane.bits) - 1);
       if (plane.bits == 16) {
         wire[2 * e] = static_cast<std::byte>(part & 0xff);
@@ -46,12 +46,12 @@ void pack_group(const std::uint32_t* codes, unsigned width, std::byte* wire) {
   }
 }
 
-void unpack_group(const std::byte* wire, unsigned width, std::uint32_t* codes) {
-  std::memset(codes, 0, kGroup * sizeof *codes);
+void unpack_codes(const std::byte* wire, unsigned width, std::uint32_t* codes) {
+  std::memset(codes, 0, kPack * sizeof *codes);
   unsigned shift = 0;
   for (const Plane plane : kPlanes) {
     if ((width & plane.bits) == 0) continue;
-    for (std::size_t e = 0; e < kGroup; ++e) {
+    for (std::size_t e = 0; e < kPack; ++e) {
       std::uint32_t part = 0;
       if (plane.bits == 16) {
         part = std::to_integer<std::uint32_t>(wire[2 * e]) |

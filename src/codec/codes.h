@@ -17,14 +17,14 @@
 
 namespace nf {
 
-inline constexpr std::size_t kGroup = 32;
+inline constexpr std::size_t kPack = 32;
 inline constexpr unsigned kGreatestWidth = 16;
 
-constexpr std::size_t group_bytes(unsigned width) { return 4 * width; }
-constexpr std::size_t groups_of(std::size_t count) { return (count + kGroup - 1) / kGroup; }
+constexpr std::size_t pack_bytes(unsigned width) { return 4 * width; }
+constexpr std::size_t packs_of(std::size_t count) { return (count + kPack - 1) / kPack; }
 
 // The reference: 32 codes below 2^width, 1 <= width <= kGreatestWidth.
-void pack_group(const std::uint32_t* codes, unsigned width, std::byte* wire);
-void unpack_group(const std::byte* wire, unsigned width, std::uint32_t* codes);
+void pack_codes(const std::uint32_t* codes, unsigned width, std::byte* wire);
+void unpack_codes(const std::byte* wire, unsigned width, std::uint32_t* codes);
 
 }  // namespace nf

@@ -12,7 +12,7 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+constexpr std::size_t kPacks = kSuperGroup / kPack;
 
 std::size_t first_group(const Slice& slice) {
   return static_cast<std::size_t>(slice.first / kSuperGroup);
@@ -39,7 +39,7 @@ std::uint8_t SuperGroupCodec::most_width() const {
 
 std::size_t SuperGroupCodec::granule_size(std::uint8_t width) const {
   if (format_.width != 0 || width == 0) return 0;
-  return 2 + scales_of(kSuperGroup) + kCodeGroups * group_bytes(width);
+  return 2 + scales_of(kSuperGroup) + kPacks * pack_bytes(width);
 }
 
 std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> counts) const {
@@ -65,7 +65,7 @@ SuperGroupCodec::Layout SuperGroupCodec::layout(std::size_t count, unsigned widt
   if (width == 0) return {};
   return {.units = 2 * super_groups_of(count),
           .scales = scales_of(count),
-          .codes = groups_of(count) * group_bytes(width)};
+          .codes = packs_of(count) * pack_bytes(width)};
 }
 
 SuperGroupCodec::Layout SuperGroupCodec::layout(const Slice& slice) const {
@@ -82,7 +82,7 @@ SuperGroupCodec::Layout SuperGroupCodec::layout(const Slice& slice) const {
   const Layout last = rest == 0 ? Layout{} : layout(rest, widths[whole]);
   return {.units = 2 * sent + last.units,
           .scales = sent * scales_of(kSuperGroup) + last.scales,
-          .codes = kCodeGroups * group_bytes(1) * bits + last.codes};
+          .codes = kPacks * pack_bytes(1) * bits + last.codes};
 }
 
 void SuperGroupCodec::clear_padding(const Slice& slice, std::byte* wire) const {
@@ -117,7 +117,7 @@ class SuperGroupCodec::Cursor {
       if (width == 0) continue;
       at_.units += 2;
       at_.scales += scales_a_block_;
-      at_.codes += kCodeGroups * group_bytes(width);
+      at_.codes += kPacks * pack_bytes(width);
     }
     return at_;
   }
@@ -147,7 +147,7 @@ void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, con
   encode_groups(slice, origin, groups, padded, {whole.unit, whole.scales, whole.codes});
   std::memcpy(at.units, whole.unit, sizeof whole.unit);
   std::memcpy(at.scales, whole.scales, scales_of(run.values));
-  std::memcpy(at.codes, whole.codes, groups_of(run.values) * group_bytes(groups.width_of(0)));
+  std::memcpy(at.codes, whole.codes, packs_of(run.values) * pack_bytes(groups.width_of(0)));
 }
 
 // Calls work(groups, place in the message), where there are only whole super-groups.

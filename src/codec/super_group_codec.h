@@ -16,8 +16,8 @@
 namespace nf {
 
 struct SuperGroupFormat {
-  // Values share a scale by 16, and scales take a byte or half of one. Divides kGroup.
-  std::size_t values_per_scale_byte = kGroup;
+  // Values share a scale by 16, and scales take a byte or half of one. Divides kPack.
+  std::size_t values_per_scale_byte = kPack;
   unsigned least_width = 0;  // what a super-group gets where the budget allows no more; maybe 0
   unsigned most_width = 0;   // what none exceeds
   double budget = 0;         // bits an element, statistics included; 0 where the width is fixed
@@ -81,7 +81,7 @@ class SuperGroupCodec : public BlockCodec {
   struct WholeGroup {
     std::byte unit[2] = {};
     std::byte scales[kSuperGroup] = {};
-    std::byte codes[kSuperGroup / kGroup * group_bytes(kGreatestWidth)] = {};
+    std::byte codes[kSuperGroup / kPack * pack_bytes(kGreatestWidth)] = {};
   };
 
   // Bytes of scales.

@@ -22,7 +22,7 @@ std::size_t first_bin(int level, const Rung& rung) {
 }
 
 std::size_t cost(const Rung& rung, std::size_t groups, std::size_t super_groups) {
-  return rung.group_bytes * groups + rung.bytes * super_groups;
+  return rung.pack_bytes * groups + rung.bytes * super_groups;
 }
 
 // The rung of a need in `bin`, by index.

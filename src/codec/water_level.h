@@ -24,9 +24,9 @@ struct WidthDemand {
 // lie so many eighths of an octave above the level.
 struct Rung {
   std::uint8_t width = 0;
-  int threshold = 0;             // of the first rung it means nothing
-  std::uint8_t group_bytes = 0;  // for each group
-  std::uint8_t bytes = 0;        // for the super-group
+  int threshold = 0;            // of the first rung it means nothing
+  std::uint8_t pack_bytes = 0;  // for each group
+  std::uint8_t bytes = 0;       // for the super-group
 };
 
 // Fills in widths of the ladder so that they take at most `bytes`. All get at least the first one,

@@ -56,7 +56,7 @@ void add_demands(Need need, const WidthRequest& parameter, std::uint32_t ranks,
       energy += values * (mean_of(parameter, j) * mean_of(parameter, j));
     }
     demands.push_back(
-        {.need = weight * energy, .groups = static_cast<std::uint8_t>(groups_of(held))});
+        {.need = weight * energy, .groups = static_cast<std::uint8_t>(packs_of(held))});
   }
 }
 

@@ -32,7 +32,8 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   if (a.codec != b.codec) return say("codec", codec_of(a), codec_of(b));
   if (a.values != b.values) return say("a count of", a.values, b.values);
   if (a.topology != b.topology) return say("topology", topology(a), topology(b));
-  if (a.group != b.group) return say("groups of", a.group, b.group);
+  if (a.host_group_size != b.host_group_size)
+    return say("groups of", a.host_group_size, b.host_group_size);
   if (a.seed != b.seed) return say("seed", a.seed, b.seed);
   if (a.epoch != b.epoch) return say("epoch", a.epoch, b.epoch);
   if (a.step != b.step) return say("step", a.step, b.step);
@@ -53,7 +54,7 @@ CallDescription describe_call(std::string_view codec, const AllReduceOptions& op
                               .tile_bytes = options.tile_bytes,
                               .topology = static_cast<std::uint16_t>(options.topology),
                               .part = part,
-                              .group = options.group};
+                              .host_group_size = options.host_group_size};
   for (const Gradient& gradient : call.gradients) {
     const std::uint64_t facts[] = {gradient.parameter, gradient.values.count, gradient.rows,
                                    static_cast<std::uint64_t>(gradient.values.type)};

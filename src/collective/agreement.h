@@ -1,4 +1,4 @@
-// The first phase: do all ranks want the same? Each rank describes its call, and in ceil(log2 n)
+// The first stage: do all ranks want the same? Each rank describes its call, and in ceil(log2 n)
 // rounds everybody learns of everybody (rank r sends to r + 1, r + 2, r + 4, ... what it knows).
 // Where two descriptions differ, every rank learns so, and which two. The loss scale alone may
 // differ: the one with the highest version is used on all ranks.
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "collective/phase.h"
+#include "collective/stage.h"
 #include "neuron_fabric/all_reduce.h"
 
 namespace nf {
@@ -25,7 +25,7 @@ struct CallDescription {
   std::uint64_t tile_bytes = 0;
   std::uint16_t topology = 0;
   std::uint16_t part = 0;  // of a call that is several sums: which of them, from 1
-  std::uint32_t group = 0;
+  std::uint32_t host_group_size = 0;
   std::array<char, kLongestCodec> codec{};  // its spelling, cut short where it is longer
 
   friend bool operator==(const CallDescription&, const CallDescription&) = default;
@@ -48,7 +48,7 @@ inline LossScale loss_scale_of(const AllReduceCall& call) {
 CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
                               const AllReduceCall& call, std::uint16_t part = 0);
 
-class Agreement final : public Phase {
+class Agreement final : public Stage {
  public:
   Agreement(Transport& transport, const CallDescription& own, const LossScale& scale);
 

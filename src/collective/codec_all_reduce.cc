@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "collective/all_finite.h"
-#include "collective/memory.h"
+#include "collective/checkpoint_checks.h"
 
 namespace nf {
 namespace {
@@ -26,12 +26,12 @@ Status CodecAllReduce::check(const Codec& codec, const AllReduceOptions& options
                              std::uint32_t ranks) {
   std::uint32_t summed = ranks;
   if (options.topology == Topology::kHierarchical) {
-    if (options.group == 0 || ranks % options.group != 0) {
-      return {
-          ErrorCode::kBadConfig,
-          fmt::format("hierarchical: groups of {} do not divide {} ranks", options.group, ranks)};
+    if (options.host_group_size == 0 || ranks % options.host_group_size != 0) {
+      return {ErrorCode::kBadConfig,
+              fmt::format("hierarchical: groups of {} do not divide {} ranks",
+                          options.host_group_size, ranks)};
     }
-    summed = ranks / options.group;
+    summed = ranks / options.host_group_size;
   }
   if (summed > codec.most_ranks()) {
     return {ErrorCode::kBadConfig, fmt::format("codec '{}' sums at most {} ranks, not {}",
@@ -57,16 +57,17 @@ CodecAllReduce::CodecAllReduce(Transport& transport, const AllReduceOptions& opt
       options_(options),
       codec_(std::move(codec)),
       dense_(std::move(dense)),
-      plan_(*codec_, {.ranks = is_grouped() ? transport.ranks() / options.group : transport.ranks(),
+      plan_(*codec_, {.ranks = is_grouped() ? transport.ranks() / options.host_group_size
+                                            : transport.ranks(),
                       .shape = sum_shape(options.topology)}),
-      group_plan_(*dense_, {.ranks = is_grouped() ? options.group : 1}) {
+      group_plan_(*dense_, {.ranks = is_grouped() ? options.host_group_size : 1}) {
   const std::uint32_t rank = transport.rank();
   if (!is_grouped()) {
     schedule_ = make_schedule(options.topology, transport.ranks(), rank);
     folds_values_ = folds_several(schedule_) || plan_.has_stages();
     return;
   }
-  const std::uint32_t group = options.group;
+  const std::uint32_t group = options.host_group_size;
   std::vector<std::uint32_t> inside(group);
   std::iota(inside.begin(), inside.end(), rank / group * group);
   std::vector<std::uint32_t> across;
@@ -103,7 +104,7 @@ Status CodecAllReduce::take(const AllReduceCall& call) {
   gradients_.assign(call.gradients.begin(), call.gradients.end());
   call_ = call;
   call_.gradients = gradients_;
-  stage_ = Stage::kDone;
+  progress_ = Progress::kDone;
   return {};
 }
 
@@ -116,48 +117,48 @@ Status CodecAllReduce::start_as(const AllReduceCall& call, const CallDescription
   NF_RETURN_IF_ERROR(take(call));
   if (transport_.ranks() == 1) return {};
   agreement_.emplace(transport_, agreed, loss_scale_of(call));
-  stage_ = Stage::kAgree;
+  progress_ = Progress::kAgree;
   return {};
 }
 
 Expected<bool> CodecAllReduce::advance() {
   for (;;) {
     NF_RETURN_IF_ERROR(transport_.progress());
-    Phase* phase = nullptr;
-    switch (stage_) {
-      case Stage::kAgree: phase = &*agreement_; break;
-      case Stage::kStatistics: phase = &statistics_phase_; break;
-      case Stage::kSum: phase = &executor_; break;
-      case Stage::kGroupReduce:
-      case Stage::kGroupGather: phase = &group_executor_; break;
-      case Stage::kDone: return true;
+    Stage* stage = nullptr;
+    switch (progress_) {
+      case Progress::kAgree: stage = &*agreement_; break;
+      case Progress::kStatistics: stage = &statistics_stage_; break;
+      case Progress::kSum: stage = &executor_; break;
+      case Progress::kGroupReduce:
+      case Progress::kGroupGather: stage = &group_executor_; break;
+      case Progress::kDone: return true;
     }
-    Expected<bool> is_done = phase->advance();
+    Expected<bool> is_done = stage->advance();
     if (!is_done || !*is_done) return is_done;
-    switch (stage_) {
-      case Stage::kAgree:
+    switch (progress_) {
+      case Progress::kAgree:
         traffic_.agreement += agreement_->bytes_sent();
         call_.loss_scale = agreement_->loss_scale().value;
         call_.loss_scale_version = agreement_->loss_scale().version;
         NF_RETURN_IF_ERROR(begin_group_reduce());
         break;
-      case Stage::kGroupReduce: NF_RETURN_IF_ERROR(begin_statistics()); break;
-      case Stage::kStatistics: NF_RETURN_IF_ERROR(begin_sum()); break;
-      case Stage::kSum: NF_RETURN_IF_ERROR(begin_group_gather()); break;
-      case Stage::kGroupGather: NF_RETURN_IF_ERROR(finish()); break;
-      case Stage::kDone: break;
+      case Progress::kGroupReduce: NF_RETURN_IF_ERROR(begin_statistics()); break;
+      case Progress::kStatistics: NF_RETURN_IF_ERROR(begin_sum()); break;
+      case Progress::kSum: NF_RETURN_IF_ERROR(begin_group_gather()); break;
+      case Progress::kGroupGather: NF_RETURN_IF_ERROR(finish()); break;
+      case Progress::kDone: break;
     }
   }
 }
 
 std::string CodecAllReduce::waiting_for() const {
-  switch (stage_) {
-    case Stage::kAgree: return agreement_->waiting_for();
-    case Stage::kStatistics: return statistics_phase_.waiting_for();
-    case Stage::kSum: return executor_.waiting_for();
-    case Stage::kGroupReduce:
-    case Stage::kGroupGather: return "its group: " + group_executor_.waiting_for();
-    case Stage::kDone: break;
+  switch (progress_) {
+    case Progress::kAgree: return agreement_->waiting_for();
+    case Progress::kStatistics: return statistics_stage_.waiting_for();
+    case Progress::kSum: return executor_.waiting_for();
+    case Progress::kGroupReduce:
+    case Progress::kGroupGather: return "its group: " + group_executor_.waiting_for();
+    case Progress::kDone: break;
   }
   return "nothing";
 }
@@ -207,9 +208,9 @@ Status CodecAllReduce::begin_group_reduce() {
   domain_ = whole_;
   if (!is_grouped()) return begin_statistics();
   // Parts start at granules of the codec, so that they can be summed with those of other groups.
-  group_plan_.make_even(codec_->granule(), whole_, options_.group, options_.tile_bytes);
+  group_plan_.make_even(codec_->granule(), whole_, options_.host_group_size, options_.tile_bytes);
   group_plan_.tiles().pieces_of(inner_->rank(), domain_);
-  stage_ = Stage::kGroupReduce;
+  progress_ = Progress::kGroupReduce;
   return group_executor_.start(*inner_, inner_reduce_, tile_codec(group_plan_),
                                frame_kind(*dense_));
 }
@@ -237,13 +238,13 @@ Status CodecAllReduce::begin_statistics() {
         statistics_by_parameter_[piece.parameter].subspan(codec_->statistics_size(piece.first),
                                                           codec_->statistics_size(piece.count))));
   }
-  stage_ = Stage::kStatistics;
-  return statistics_phase_.start(outer(), *codec_, frame_kind(*codec_), domain_,
+  progress_ = Progress::kStatistics;
+  return statistics_stage_.start(outer(), *codec_, frame_kind(*codec_), domain_,
                                  statistics_by_parameter_);
 }
 
 Status CodecAllReduce::begin_sum() {
-  if (stage_ == Stage::kStatistics) traffic_.statistics += statistics_phase_.bytes_sent();
+  if (progress_ == Progress::kStatistics) traffic_.statistics += statistics_stage_.bytes_sent();
   if (plan_.order().ranks == 1) return begin_group_gather();
   combined_.assign(statistics_by_parameter_.begin(), statistics_by_parameter_.end());
   NF_RETURN_IF_ERROR(
@@ -251,16 +252,16 @@ Status CodecAllReduce::begin_sum() {
   TileCodec tile = tile_codec(plan_);
   tile.keeps_residual = codec_->keeps_residual();
   tile.loss_scale = call_.loss_scale;
-  stage_ = Stage::kSum;
+  progress_ = Progress::kSum;
   return executor_.start(outer(), schedule_, tile, frame_kind(*codec_));
 }
 
 Status CodecAllReduce::begin_group_gather() {
-  if (stage_ == Stage::kSum) count(executor_);
+  if (progress_ == Progress::kSum) count(executor_);
   if (!is_grouped()) return finish();
-  if (stage_ != Stage::kSum) NF_RETURN_IF_ERROR(keep_group_sum());
+  if (progress_ != Progress::kSum) NF_RETURN_IF_ERROR(keep_group_sum());
   for (ParameterView& parameter : parameters_) parameter.work = parameter.result;
-  stage_ = Stage::kGroupGather;
+  progress_ = Progress::kGroupGather;
   return group_executor_.start(*inner_, inner_gather_, tile_codec(group_plan_),
                                frame_kind(*dense_));
 }
@@ -282,8 +283,8 @@ Status CodecAllReduce::keep_group_sum() {
 
 // Residuals count only once the sum is known to be sound: the step of a sum with NaN is not taken.
 Status CodecAllReduce::finish() {
-  if (stage_ == Stage::kGroupGather) count(group_executor_);
-  stage_ = Stage::kDone;
+  if (progress_ == Progress::kGroupGather) count(group_executor_);
+  progress_ = Progress::kDone;
   if (codec_->keeps_residual() &&
       std::ranges::all_of(parameters_, [](const ParameterView& parameter) {
         return all_finite(parameter.result);

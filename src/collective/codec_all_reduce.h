@@ -9,9 +9,9 @@
 #include "collective/agreement.h"
 #include "collective/executor.h"
 #include "collective/residuals.h"
-#include "collective/statistics_phase.h"
+#include "collective/statistics_stage.h"
 #include "neuron_fabric/all_reduce.h"
-#include "transport/rank_group.h"
+#include "transport/subset_transport.h"
 
 namespace nf {
 
@@ -43,7 +43,7 @@ class CodecAllReduce final : public AllReduce {
   Duration timeout() const override { return options_.timeout; }
 
  private:
-  enum class Stage { kAgree, kGroupReduce, kStatistics, kSum, kGroupGather, kDone };
+  enum class Progress { kAgree, kGroupReduce, kStatistics, kSum, kGroupGather, kDone };
 
   CodecAllReduce(Transport& transport, const AllReduceOptions& options,
                  std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense);
@@ -71,10 +71,10 @@ class CodecAllReduce final : public AllReduce {
   Transport& transport_;
   const AllReduceOptions options_;
   const std::unique_ptr<Codec> codec_;
-  const std::unique_ptr<Codec> dense_;  // fp32: inside groups, and to widen values
-  std::optional<RankGroup> inner_;      // the rank's group
-  std::optional<RankGroup> outer_;      // the ranks with its place in the other groups
-  Schedule schedule_;                   // between the members of outer_, or of all ranks
+  const std::unique_ptr<Codec> dense_;    // fp32: inside groups, and to widen values
+  std::optional<SubsetTransport> inner_;  // the rank's group
+  std::optional<SubsetTransport> outer_;  // the ranks with its place in the other groups
+  Schedule schedule_;                     // between the members of outer_, or of all ranks
   Schedule inner_reduce_;
   Schedule inner_gather_;
   bool folds_values_ = false;  // some rank adds several messages to its values
@@ -82,13 +82,13 @@ class CodecAllReduce final : public AllReduce {
   // Of the call under way; they keep their room.
   SumPlan plan_;
   SumPlan group_plan_;
-  Stage stage_ = Stage::kDone;
+  Progress progress_ = Progress::kDone;
   AllReduceCall call_;
   std::vector<Gradient> gradients_;
   std::vector<ParameterView> parameters_;
   std::vector<Piece> domain_;  // what this rank sums with outer_
   std::optional<Agreement> agreement_;
-  StatisticsPhase statistics_phase_;
+  StatisticsStage statistics_stage_;
   Executor executor_;
   Executor group_executor_;
   Traffic traffic_;

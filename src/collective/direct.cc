@@ -2,24 +2,24 @@
 // finished bytes straight to everybody: two hops, one encode for every contribution and one for the
 // sum. Rank r sends to r + 1 at round 0, to r + 2 at round 1, and so on, so that in every round
 // each rank receives from one other; the bytes are those of a ring.
-#include "collective/routes.h"
+#include "collective/chunk_paths.h"
 
 namespace nf {
 
-Route direct_route(std::uint32_t ranks, std::uint32_t chunk) {
-  Route route;
-  route.owner = chunk;
+ChunkPath direct_path(std::uint32_t ranks, std::uint32_t chunk) {
+  ChunkPath path;
+  path.owner = chunk;
   for (std::uint32_t distance = 1; distance < ranks; ++distance) {
-    route.reduce.push_back({.round = distance - 1,
-                            .from = (chunk + ranks - distance) % ranks,
-                            .to = chunk,
-                            .contributions = 1});
-    route.gather.push_back({.round = distance - 1,
-                            .from = chunk,
-                            .to = (chunk + distance) % ranks,
-                            .contributions = ranks});
+    path.reduce.push_back({.round = distance - 1,
+                           .from = (chunk + ranks - distance) % ranks,
+                           .to = chunk,
+                           .contributions = 1});
+    path.gather.push_back({.round = distance - 1,
+                           .from = chunk,
+                           .to = (chunk + distance) % ranks,
+                           .contributions = ranks});
   }
-  return route;
+  return path;
 }
 
 }  // namespace nf

@@ -48,23 +48,23 @@ void Executor::plan() {
   std::size_t largest = 0;
   has_reduce_ = false;
   has_gather_ = false;
-  for (auto* lanes : {&sends_, &receives_}) {
-    lanes->resize(schedule_->ranks);
-    for (Lane& lane : *lanes) {
-      lane.messages.clear();
-      lane.settled = lane.started = 0;
+  for (auto* queues : {&sends_, &receives_}) {
+    queues->resize(schedule_->ranks);
+    for (MessageQueue& queue : *queues) {
+      queue.messages.clear();
+      queue.settled = queue.started = 0;
     }
   }
   for (const Step& step : schedule_->steps) {
     (is_reduce(step.kind) ? has_reduce_ : has_gather_) = true;
     gather_sends_[step.chunk] += step.kind == StepKind::kGatherSend ? 1 : 0;
-    Lane& lane = (is_send(step.kind) ? sends_ : receives_)[step.peer];
+    MessageQueue& queue = (is_send(step.kind) ? sends_ : receives_)[step.peer];
     for (std::uint32_t index = 0; index < tiles_per_chunk_; ++index) {
       const Tile tile{step.chunk, index};
       if (codec_.is_empty(tile)) continue;
       Message message{.step = &step, .tile = tile};
       if (step.kind == StepKind::kReduceReceive) message.order = state(tile).expected++;
-      lane.messages.push_back(message);
+      queue.messages.push_back(message);
       ++unsettled_;
       largest = std::max(largest, codec_.message_size(tile, step.contributions));
     }
@@ -92,9 +92,9 @@ Expected<bool> Executor::advance() {
 
 Status Executor::start_receives() {
   for (std::uint32_t peer = 0; peer < receives_.size(); ++peer) {
-    Lane& lane = receives_[peer];
-    while (lane.started < lane.messages.size() && lane.started - lane.settled < kWindow) {
-      Message& message = lane.messages[lane.started++];
+    MessageQueue& queue = receives_[peer];
+    while (queue.started < queue.messages.size() && queue.started - queue.settled < kWindow) {
+      Message& message = queue.messages[queue.started++];
       message.frame = pool_.take(codec_.message_size(message.tile, message.step->contributions));
       message.transfer = {.peer = peer, .bytes = message.frame->whole()};
       NF_RETURN_IF_ERROR(transport_->receive(message.transfer));
@@ -107,9 +107,10 @@ Expected<bool> Executor::start_one_send() {
   for (std::uint32_t distance = 1; distance < sends_.size(); ++distance) {
     const std::uint32_t peer =
         (schedule_->rank + distance) % static_cast<std::uint32_t>(sends_.size());
-    Lane& lane = sends_[peer];
-    if (lane.started == lane.messages.size() || lane.started - lane.settled >= kWindow) continue;
-    Message& message = lane.messages[lane.started];
+    MessageQueue& queue = sends_[peer];
+    if (queue.started == queue.messages.size() || queue.started - queue.settled >= kWindow)
+      continue;
+    Message& message = queue.messages[queue.started];
     Outgoing& ready = outgoing(message);
     if (!ready.is_ready) {
       // Somebody else's values come first, unless the rank's own are all there is to send.
@@ -120,7 +121,7 @@ Expected<bool> Executor::start_one_send() {
     }
     message.frame = ready.frame;
     message.transfer = {.peer = peer, .bytes = message.frame->whole()};
-    ++lane.started;
+    ++queue.started;
     bytes_sent_ += message.frame->whole().size();
     if (!is_reduce(message.step->kind)) sum_bytes_sent_ += message.frame->whole().size();
     NF_RETURN_IF_ERROR(transport_->send(message.transfer));
@@ -130,22 +131,23 @@ Expected<bool> Executor::start_one_send() {
 }
 
 void Executor::settle_sends() {
-  for (Lane& lane : sends_) {
-    for (std::size_t i = lane.settled; i < lane.started; ++i) {
-      Message& message = lane.messages[i];
+  for (MessageQueue& queue : sends_) {
+    for (std::size_t i = queue.settled; i < queue.started; ++i) {
+      Message& message = queue.messages[i];
       if (message.is_settled || !message.transfer.is_done) continue;
       message.is_settled = true;
       --unsettled_;
       release(outgoing(message));
     }
-    while (lane.settled < lane.started && lane.messages[lane.settled].is_settled) ++lane.settled;
+    while (queue.settled < queue.started && queue.messages[queue.settled].is_settled)
+      ++queue.settled;
   }
 }
 
 Expected<bool> Executor::take_one() {
-  for (Lane& lane : receives_) {
-    for (std::size_t i = lane.settled; i < lane.started; ++i) {
-      Message& message = lane.messages[i];
+  for (MessageQueue& queue : receives_) {
+    for (std::size_t i = queue.settled; i < queue.started; ++i) {
+      Message& message = queue.messages[i];
       if (message.is_settled || !message.transfer.is_done) continue;
       const bool is_fold = message.step->kind == StepKind::kReduceReceive;
       if (is_fold && message.order != state(message.tile).folded) continue;
@@ -154,7 +156,8 @@ Expected<bool> Executor::take_one() {
       NF_RETURN_IF_ERROR(is_fold ? fold(message) : accept(message));
       message.is_settled = true;
       --unsettled_;
-      while (lane.settled < lane.started && lane.messages[lane.settled].is_settled) ++lane.settled;
+      while (queue.settled < queue.started && queue.messages[queue.settled].is_settled)
+        ++queue.settled;
       return true;
     }
   }
@@ -265,10 +268,10 @@ void Executor::release(Outgoing& outgoing) {
 }
 
 std::string Executor::waiting_for() const {
-  const auto first_open = [](const std::vector<Lane>& lanes) -> const Message* {
-    for (const Lane& lane : lanes) {
-      for (std::size_t i = lane.settled; i < lane.started; ++i) {
-        if (!lane.messages[i].transfer.is_done) return &lane.messages[i];
+  const auto first_open = [](const std::vector<MessageQueue>& queues) -> const Message* {
+    for (const MessageQueue& queue : queues) {
+      for (std::size_t i = queue.settled; i < queue.started; ++i) {
+        if (!queue.messages[i].transfer.is_done) return &queue.messages[i];
       }
     }
     return nullptr;

@@ -1,4 +1,4 @@
-// The last phase: the sum itself. Runs a rank's schedule tile by tile, so that encoding, sending
+// The last stage: the sum itself. Runs a rank's schedule tile by tile, so that encoding, sending
 // and decoding overlap, and never waits.
 //
 // Messages between two ranks go in the order of the schedule, tile after tile. A rank keeps a few
@@ -17,15 +17,16 @@
 #include <string>
 #include <vector>
 
-#include "collective/phase.h"
+#include "collective/frame.h"
 #include "collective/schedule.h"
+#include "collective/stage.h"
 #include "collective/tile_codec.h"
 
 namespace nf {
 
-class Executor final : public Phase {
+class Executor final : public Stage {
  public:
-  // All is borrowed until the phase is done. The schedule may be one half of an all-reduce: without
+  // All is borrowed until the stage is done. The schedule may be one half of an all-reduce: without
   // gather steps the owners' sums stay in their work values, without reduce steps the owners' work
   // values are what is gathered.
   Status start(Transport& transport, const Schedule& schedule, const TileCodec& codec,
@@ -52,7 +53,7 @@ class Executor final : public Phase {
 
   // The messages of one direction with one peer, in order. Those before `settled` are through,
   // those before `started` are with the transport.
-  struct Lane {
+  struct MessageQueue {
     std::vector<Message> messages;
     std::size_t settled = 0;
     std::size_t started = 0;
@@ -69,8 +70,8 @@ class Executor final : public Phase {
     std::uint32_t expected = 0;  // messages to fold
     std::uint32_t folded = 0;
     std::uint32_t contributions = 1;  // in work, or in the partial sum's frame
-    Outgoing partial;                 // of the reduce phase
-    Outgoing finished;                // of the gather phase
+    Outgoing partial;                 // of the reduce stage
+    Outgoing finished;                // of the gather stage
   };
 
   void plan();
@@ -101,8 +102,8 @@ class Executor final : public Phase {
   bool has_reduce_ = false;
   bool has_gather_ = false;
   std::uint32_t tiles_per_chunk_ = 1;
-  std::vector<Lane> sends_;                  // by peer
-  std::vector<Lane> receives_;               // by peer
+  std::vector<MessageQueue> sends_;          // by peer
+  std::vector<MessageQueue> receives_;       // by peer
   std::vector<std::uint32_t> gather_sends_;  // by chunk
   std::vector<TileState> states_;
   std::vector<Tile> to_decode_;

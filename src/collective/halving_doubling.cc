@@ -8,19 +8,18 @@
 // into rank i, sending it every chunk, and gets the finished bytes last; it owns nothing.
 #include <bit>
 
-#include "collective/routes.h"
+#include "collective/chunk_paths.h"
 
 namespace nf {
 
-Route halving_doubling_route(std::uint32_t ranks, std::uint32_t chunk) {
+ChunkPath halving_doubling_path(std::uint32_t ranks, std::uint32_t chunk) {
   const std::uint32_t inner = std::bit_floor(ranks);
-  Route route;
-  route.owner = chunk;
+  ChunkPath path;
+  path.owner = chunk;
   std::vector<std::uint32_t> held(inner, 1);  // contributions, by rank
   std::uint32_t round = 0;
   const auto send = [&](std::uint32_t from, std::uint32_t to, std::uint32_t contributions) {
-    route.reduce.push_back(
-        {.round = round, .from = from, .to = to, .contributions = contributions});
+    path.reduce.push_back({.round = round, .from = from, .to = to, .contributions = contributions});
     held[to] += contributions;
   };
   for (std::uint32_t rank = inner; rank < ranks; ++rank) send(rank, rank - inner, 1);
@@ -33,8 +32,8 @@ Route halving_doubling_route(std::uint32_t ranks, std::uint32_t chunk) {
       send(rank, rank ^ distance, held[rank]);
     }
   }
-  route.gather = mirrored(route.reduce, ranks);
-  return route;
+  path.gather = mirrored(path.reduce, ranks);
+  return path;
 }
 
 }  // namespace nf

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "collective/all_finite.h"
+#include "collective/checkpoint_checks.h"
 #include "collective/low_rank_limits.h"
 #include "collective/low_rank_pairs.h"
-#include "collective/memory.h"
 
 namespace nf {
 namespace {

@@ -5,8 +5,8 @@
 #include <array>
 #include <map>
 
+#include "collective/checkpoint_checks.h"
 #include "collective/low_rank.h"
-#include "collective/memory.h"
 
 namespace nf {
 namespace {

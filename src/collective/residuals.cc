@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "collective/all_zero.h"
-#include "collective/memory.h"
+#include "collective/checkpoint_checks.h"
 
 namespace nf {
 

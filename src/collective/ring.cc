@@ -2,24 +2,24 @@
 // hop, until rank c holds the sum; then the finished bytes go round once more. In every round each
 // rank sends one chunk to its right and receives one from its left: n - 1 rounds each way, and no
 // link but those between neighbours is used.
-#include "collective/routes.h"
+#include "collective/chunk_paths.h"
 
 namespace nf {
 
-Route ring_route(std::uint32_t ranks, std::uint32_t chunk) {
-  Route route;
-  route.owner = chunk;
+ChunkPath ring_path(std::uint32_t ranks, std::uint32_t chunk) {
+  ChunkPath path;
+  path.owner = chunk;
   for (std::uint32_t round = 0; round + 1 < ranks; ++round) {
     const std::uint32_t from = (chunk + 1 + round) % ranks;
-    route.reduce.push_back(
+    path.reduce.push_back(
         {.round = round, .from = from, .to = (from + 1) % ranks, .contributions = round + 1});
   }
   for (std::uint32_t round = 0; round + 1 < ranks; ++round) {
     const std::uint32_t from = (chunk + round) % ranks;
-    route.gather.push_back(
+    path.gather.push_back(
         {.round = round, .from = from, .to = (from + 1) % ranks, .contributions = ranks});
   }
-  return route;
+  return path;
 }
 
 }  // namespace nf

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "collective/routes.h"
+#include "collective/chunk_paths.h"
 
 namespace nf {
 namespace {
@@ -38,14 +38,14 @@ Step step_of(StepKind kind, const Edge& edge, std::uint32_t chunk) {
           .contributions = edge.contributions};
 }
 
-// Calls add(rank, step) for both ends of every edge of the route.
+// Calls add(rank, step) for both ends of every edge of the path.
 template <typename Add>
-void for_each_step(const Route& route, std::uint32_t chunk, Add add) {
-  for (const Edge& edge : route.reduce) {
+void for_each_step(const ChunkPath& path, std::uint32_t chunk, Add add) {
+  for (const Edge& edge : path.reduce) {
     add(edge.from, step_of(StepKind::kReduceSend, edge, chunk));
     add(edge.to, step_of(StepKind::kReduceReceive, edge, chunk));
   }
-  for (const Edge& edge : route.gather) {
+  for (const Edge& edge : path.gather) {
     add(edge.from, step_of(StepKind::kGatherSend, edge, chunk));
     add(edge.to, step_of(StepKind::kGatherReceive, edge, chunk));
   }
@@ -82,13 +82,13 @@ std::uint32_t chunk_count(Topology topology, std::uint32_t ranks) {
   return 0;
 }
 
-Route chunk_route(Topology topology, std::uint32_t ranks, std::uint32_t chunk) {
+ChunkPath chunk_path(Topology topology, std::uint32_t ranks, std::uint32_t chunk) {
   switch (topology) {
-    case Topology::kRing: return ring_route(ranks, chunk);
-    case Topology::kTree: return tree_route(ranks, chunk);
-    case Topology::kHalvingDoubling: return halving_doubling_route(ranks, chunk);
-    case Topology::kDirect: return direct_route(ranks, chunk);
-    case Topology::kEndpoint: return endpoint_route(ranks, chunk);
+    case Topology::kRing: return ring_path(ranks, chunk);
+    case Topology::kTree: return tree_path(ranks, chunk);
+    case Topology::kHalvingDoubling: return halving_doubling_path(ranks, chunk);
+    case Topology::kDirect: return direct_path(ranks, chunk);
+    case Topology::kEndpoint: return endpoint_path(ranks, chunk);
     case Topology::kHierarchical: return {};
   }
   return {};
@@ -100,9 +100,9 @@ Schedule make_schedule(Topology topology, std::uint32_t ranks, std::uint32_t ran
   schedule.rank = rank;
   schedule.chunks = chunk_count(topology, ranks);
   for (std::uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const Route route = chunk_route(topology, ranks, chunk);
-    schedule.owners.push_back(route.owner);
-    for_each_step(route, chunk, [&](std::uint32_t of, const Step& step) {
+    const ChunkPath path = chunk_path(topology, ranks, chunk);
+    schedule.owners.push_back(path.owner);
+    for_each_step(path, chunk, [&](std::uint32_t of, const Step& step) {
       if (of == rank) schedule.steps.push_back(step);
     });
   }
@@ -115,9 +115,9 @@ std::vector<Schedule> make_schedules(Topology topology, std::uint32_t ranks) {
   std::vector<Schedule> schedules(ranks);
   std::vector<std::uint32_t> owners;
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
-    const Route route = chunk_route(topology, ranks, chunk);
-    owners.push_back(route.owner);
-    for_each_step(route, chunk,
+    const ChunkPath path = chunk_path(topology, ranks, chunk);
+    owners.push_back(path.owner);
+    for_each_step(path, chunk,
                   [&](std::uint32_t of, const Step& step) { schedules[of].steps.push_back(step); });
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {

@@ -32,7 +32,7 @@ struct Edge {
 // The way of one chunk. In `reduce` every rank but the owner sends once, after all that it receives
 // for this chunk; in `gather` every rank but the owner receives once, before it forwards. Both are
 // sorted by round.
-struct Route {
+struct ChunkPath {
   std::uint32_t owner = 0;
   std::vector<Edge> reduce;
   std::vector<Edge> gather;
@@ -43,7 +43,7 @@ struct Route {
 // (collective/codec_all_reduce.h).
 std::uint32_t chunk_count(Topology topology, std::uint32_t ranks);
 // Precondition: chunk < chunk_count(topology, ranks).
-Route chunk_route(Topology topology, std::uint32_t ranks, std::uint32_t chunk);
+ChunkPath chunk_path(Topology topology, std::uint32_t ranks, std::uint32_t chunk);
 
 enum class StepKind : std::uint8_t { kReduceReceive, kReduceSend, kGatherReceive, kGatherSend };
 

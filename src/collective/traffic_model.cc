@@ -14,24 +14,24 @@ namespace nf {
 namespace {
 
 // Transfers one after the other until everybody has the chunk.
-std::uint32_t depth_of(const Route& route, std::uint32_t ranks) {
+std::uint32_t depth_of(const ChunkPath& path, std::uint32_t ranks) {
   std::vector<std::uint32_t> depths(ranks, 0);
   const auto pass = [&](const std::vector<Edge>& edges) {
     for (const Edge& edge : edges) {
       depths[edge.to] = std::max(depths[edge.to], depths[edge.from] + 1);
     }
   };
-  pass(route.reduce);
-  const std::uint32_t summed = depths[route.owner];
+  pass(path.reduce);
+  const std::uint32_t summed = depths[path.owner];
   depths.assign(ranks, summed);
-  pass(route.gather);
+  pass(path.gather);
   return *std::max_element(depths.begin(), depths.end());
 }
 
 std::uint32_t depth_of(Topology topology, std::uint32_t ranks) {
   std::uint32_t deepest = 0;
   for (std::uint32_t chunk = 0; chunk < chunk_count(topology, ranks); ++chunk) {
-    deepest = std::max(deepest, depth_of(chunk_route(topology, ranks, chunk), ranks));
+    deepest = std::max(deepest, depth_of(chunk_path(topology, ranks, chunk), ranks));
   }
   return deepest;
 }
@@ -50,7 +50,7 @@ std::uint64_t payload_bytes(const Schedule& schedule, const TileCodec& codec) {
   return bytes;
 }
 
-// As StatisticsPhase sends: the rank's own of every other part, and its part combined to everybody.
+// As StatisticsStage sends: the rank's own of every other part, and its part combined to everybody.
 std::uint64_t statistics_bytes(const Codec& codec, std::span<const Piece> domain,
                                std::uint32_t ranks, std::uint32_t rank) {
   TileMap parts;
@@ -90,7 +90,7 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options,
   }
   Topology topology = options.topology;
   if (topology == Topology::kHierarchical) {
-    const std::uint32_t group = options.group;
+    const std::uint32_t group = options.host_group_size;
     const Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
     if (!dense) return dense.status();
     SumPlan plan(**dense, {.ranks = group});

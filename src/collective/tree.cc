@@ -12,17 +12,17 @@
 #include <cstddef>
 #include <utility>
 
-#include "collective/routes.h"
+#include "collective/chunk_paths.h"
 
 namespace nf {
 
-Route tree_route(std::uint32_t ranks, std::uint32_t chunk) {
+ChunkPath tree_path(std::uint32_t ranks, std::uint32_t chunk) {
   struct Holder {
     std::uint32_t rank;
     std::uint32_t contributions;
   };
-  Route route;
-  route.owner = (chunk + ranks - 1) % ranks;
+  ChunkPath path;
+  path.owner = (chunk + ranks - 1) % ranks;
   std::vector<Holder> holders;
   for (std::uint32_t position = 0; position < ranks; ++position) {
     holders.push_back({.rank = (chunk + position) % ranks, .contributions = 1});
@@ -33,7 +33,7 @@ Route tree_route(std::uint32_t ranks, std::uint32_t chunk) {
     for (; next + 1 < holders.size(); next += 2) {
       const Holder& from = holders[next];
       const Holder& to = holders[next + 1];
-      route.reduce.push_back(
+      path.reduce.push_back(
           {.round = level, .from = from.rank, .to = to.rank, .contributions = from.contributions});
       survivors.push_back(
           {.rank = to.rank, .contributions = from.contributions + to.contributions});
@@ -41,8 +41,8 @@ Route tree_route(std::uint32_t ranks, std::uint32_t chunk) {
     if (next < holders.size()) survivors.push_back(holders[next]);
     holders = std::move(survivors);
   }
-  route.gather = mirrored(route.reduce, ranks);
-  return route;
+  path.gather = mirrored(path.reduce, ranks);
+  return path;
 }
 
 }  // namespace nf

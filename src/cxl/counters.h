@@ -1,5 +1,5 @@
-// Bit-sliced counters: bit e of plane k is bit k of the counter of lane e, so that 512 counters
-// take a digit each by XOR, AND and OR of whole lines.
+// Bit-sliced counters: bit e of plane k is bit k of the counter of lane e. XOR, AND and OR of whole
+// lines add one digit to each of 512 counters.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,14 @@
 
 namespace nf::cxl {
 
-// Which lanes add 1, and which 2. No lane is in both.
+// The lanes that add 1 and the lanes that add 2. No lane is set in both.
 struct Digits {
   Line ones;
   Line twos;
 };
 
-// Adds to all lanes. Returns the lanes whose counter has wrapped; with enough planes, none.
+// Adds a digit to every lane. Returns the lanes whose counter wrapped; none if there are enough
+// planes.
 inline Line add(const Digits& digits, std::span<Line> planes) {
   Line carry = digits.ones;
   for (std::size_t k = 0; k < planes.size(); ++k) {
@@ -29,7 +30,7 @@ inline Line add(const Digits& digits, std::span<Line> planes) {
   return carry;
 }
 
-// Whether add() would wrap a counter: a carry that leaves plane 0 meets ones up to the last plane.
+// Whether add() would wrap a counter: a carry out of plane 0 propagates through all other planes.
 inline bool would_wrap(const Digits& digits, std::span<const Line> planes) {
   std::uint64_t wrapped = 0;
   for (std::size_t i = 0; i < kLineWords; ++i) {

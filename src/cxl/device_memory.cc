@@ -7,8 +7,8 @@
 namespace nf::cxl {
 namespace {
 
-// Neighbours lie in different groups. Higher bits are folded in, so that places a power of two
-// apart do not meet in one bank. Precondition: a power of two of banks.
+// Neighbouring lines are in different bank groups. Higher bits are folded in, so that lines a power
+// of two apart do not share a bank. Precondition: the number of banks is a power of two.
 std::uint32_t bank_of(std::uint64_t line, std::uint32_t banks) {
   const int bits = std::countr_zero(banks);
   std::uint64_t folded = 0;
@@ -26,12 +26,12 @@ DeviceMemory::DeviceMemory(const Timing& timing, Observer* observer)
 }
 
 bool DeviceMemory::has_room(bool is_write, std::uint64_t first, std::uint32_t count) const {
-  const std::size_t most = is_write ? timing_.write_queue : timing_.read_queue;
+  const std::size_t capacity = is_write ? timing_.write_queue : timing_.read_queue;
   const auto channels = static_cast<std::uint32_t>(channels_.size());
   for (std::uint32_t i = 0; i < channels && i < count; ++i) {
     const Channel& channel = channels_[channel_of(first + i)];
     const std::size_t lines = (count - i + channels - 1) / channels;
-    if ((is_write ? channel.writes : channel.reads).size() + lines > most) return false;
+    if ((is_write ? channel.writes : channel.reads).size() + lines > capacity) return false;
   }
   return true;
 }
@@ -65,8 +65,8 @@ void DeviceMemory::tick(Picoseconds now, std::vector<Done>& done) {
   }
 }
 
-// Of those whose row can be opened by now, the one whose data come first; of equals, the oldest.
-// Where there is none, notes when there may be one.
+// Among the accesses whose row can be opened by `now`, starts the one whose data come first, the
+// oldest if several tie. If there is none, sets `wake` to the next time to try.
 bool DeviceMemory::begin_one(Channel& channel, Picoseconds now, std::vector<Done>& done) {
   if (channel.writes.size() >= timing_.write_high || channel.reads.empty()) {
     channel.is_writing = true;

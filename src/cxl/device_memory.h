@@ -1,4 +1,5 @@
-// The device's memory: lines over channels and banks, reads before writes until writes pile up.
+// The device's memory: lines interleaved over channels and banks. Reads go before writes until the
+// write queue fills up.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +11,25 @@ namespace nf::cxl {
 
 class DeviceMemory {
  public:
-  // Precondition: a power of two of channels.
+  // Precondition: the number of channels is a power of two.
   DeviceMemory(const Timing& timing, Observer* observer);
 
-  // Whether the channel of every one of `count` lines from `first` on has room for them.
+  // Whether the queues of all channels have room for `count` lines from `first` on.
   bool has_room(bool is_write, std::uint64_t first, std::uint32_t count) const;
-  // Precondition: has_room() for this line. `user` comes back when the line has been read, or its
-  // write has begun.
+  // Precondition: has_room() for this line. tick() returns `user` when the line has been read or
+  // its write has started.
   void push(bool is_write, std::uint64_t line, std::uint64_t user, Picoseconds at);
 
   struct Done {
     bool is_write = false;
     std::uint64_t user = 0;
-    Picoseconds at = 0;  // of a read: when its data are there
+    Picoseconds at = 0;  // for a read, when its data are available
   };
-  // Lets every channel begin what may begin by `now`, and appends it to `done`.
+  // Starts all accesses that may start by `now` and appends them to `done`.
   void tick(Picoseconds now, std::vector<Done>& done);
 
   bool is_idle() const;
-  // Before this, tick() does nothing.
+  // tick() is a no-op before this time.
   Picoseconds next_event() const;
 
  private:
@@ -42,7 +43,7 @@ class DeviceMemory {
     std::vector<Wait> reads = {};  // the oldest first
     std::vector<Wait> writes = {};
     bool is_writing = false;
-    Picoseconds wake = 0;  // nothing that waits can begin before
+    Picoseconds wake = 0;  // no waiting access can start before
   };
 
   static bool is_idle(const Channel& channel) {

@@ -1,5 +1,5 @@
-// A byte of g_ternary holds five digits of lanes that lie 32 apart. A table gives, for each byte,
-// the bits of its five lanes; eight bytes at a time, bits become lanes by a transposition of 8 x 8.
+// A byte of g_ternary holds the digits of five lanes at a distance of 32. A table maps each byte to
+// the bits of its five lanes; an 8 x 8 bit transposition of eight bytes moves the bits to lanes.
 #include "cxl/digits.h"
 
 #include "codec/sign/sign_format.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kUnits = kLineBytes / kTritUnitBytes;
 constexpr std::size_t kBytesAtOnce = 8;
 
-// Bit i: digit i is 1; is 2.
+// Bit i of `ones`: digit i is 1. Bit i of `twos`: digit i is 2.
 struct DigitBits {
   std::uint8_t ones = 0;
   std::uint8_t twos = 0;
@@ -18,7 +18,7 @@ struct DigitBits {
 
 constexpr std::array<DigitBits, 256> kDigitBits = [] {
   std::array<DigitBits, 256> table{};
-  for (std::uint32_t byte = 0; byte <= kMostTritByte; ++byte) {
+  for (std::uint32_t byte = 0; byte <= kMaxTritByte; ++byte) {
     for (std::size_t i = 0; i < kTritsPerByte; ++i) {
       const std::uint32_t digit = byte / kPowersOf3[i] % 3;
       if (digit == 1) table[byte].ones |= static_cast<std::uint8_t>(1u << i);
@@ -28,7 +28,7 @@ constexpr std::array<DigitBits, 256> kDigitBits = [] {
   return table;
 }();
 
-// Bit i of byte j becomes bit j of byte i: blocks of 1, 2 and 4 bits change places.
+// Bit i of byte j becomes bit j of byte i, by swapping blocks of 1, 2 and 4 bits.
 constexpr std::uint64_t transpose(std::uint64_t x) {
   std::uint64_t swap = (x ^ (x >> 7)) & 0x00aa00aa00aa00aau;
   x ^= swap ^ (swap << 7);
@@ -38,7 +38,7 @@ constexpr std::uint64_t transpose(std::uint64_t x) {
   return x ^ swap ^ (swap << 28);
 }
 
-// Byte i of `lanes` goes to lanes first + 32 i ... + 7.
+// Stores byte i of `lanes` in lanes first + 32 i ... first + 32 i + 7.
 void put_lanes(std::uint64_t lanes, std::size_t first, Line& line) {
   for (std::size_t i = 0; i < kTritsPerByte; ++i) {
     const std::size_t lane = first + kTritUnitBytes * i;
@@ -49,13 +49,13 @@ void put_lanes(std::uint64_t lanes, std::size_t first, Line& line) {
 bool decode_trits(const Line& line, Digits& digits) {
   const auto bytes = bytes_of(line);
   digits = {};
-  unsigned greatest = 0;
+  unsigned max_byte = 0;
   for (std::size_t at = 0; at < kLineBytes; at += kBytesAtOnce) {
     std::uint64_t ones = 0;
     std::uint64_t twos = 0;
     for (std::size_t j = 0; j < kBytesAtOnce; ++j) {
       const auto byte = std::to_integer<unsigned>(bytes[at + j]);
-      greatest = byte > greatest ? byte : greatest;
+      max_byte = byte > max_byte ? byte : max_byte;
       ones |= std::uint64_t{kDigitBits[byte].ones} << (8 * j);
       twos |= std::uint64_t{kDigitBits[byte].twos} << (8 * j);
     }
@@ -63,7 +63,7 @@ bool decode_trits(const Line& line, Digits& digits) {
     put_lanes(transpose(ones), lane, digits.ones);
     put_lanes(transpose(twos), lane, digits.twos);
   }
-  return greatest <= kMostTritByte;
+  return max_byte <= kMaxTritByte;
 }
 
 static_assert(kUnits * kTritUnit == elements_of(Mode::kGTernary));

@@ -1,4 +1,4 @@
-// From gradient lines to digits.
+// Decodes gradient lines into digits.
 #pragma once
 
 #include "cxl/counters.h"
@@ -6,8 +6,8 @@
 
 namespace nf::cxl {
 
-// The digits of a line of g_binary or g_ternary. False where a byte is no five digits; `digits` is
-// undefined then. Precondition: counts_digits(mode).
+// Decodes a line of g_binary or g_ternary. Returns false if a byte does not encode five digits;
+// `digits` is then undefined. Precondition: counts_digits(mode).
 bool decode_digits(Mode mode, const Line& line, Digits& digits);
 
 }  // namespace nf::cxl

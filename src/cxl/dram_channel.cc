@@ -66,10 +66,10 @@ void DramChannel::issue(const DramAccess& access) {
 }
 
 Picoseconds DramChannel::due(std::uint64_t refresh) const {
-  const double put_off =
+  const double jitter =
       static_cast<double>(mix64((refresh + 1) * kGolden64 + 256 * timing_.seed + number_) >> 11) *
       0x1p-53;
-  return static_cast<Picoseconds>((static_cast<double>(refresh) + put_off) *
+  return static_cast<Picoseconds>((static_cast<double>(refresh) + jitter) *
                                   static_cast<double>(interval()));
 }
 

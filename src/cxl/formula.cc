@@ -1,10 +1,10 @@
-// Either hosts wait or something is busy all the time:
+// Either hosts wait, or one resource is always busy:
 //
 //   time = max( sum of access times / outstanding,  sum of service times + one access )
 //   access time  = miss rate * (link + memory + datapath) + (1 - miss rate) * cache hit
-//   service time = what the busiest of link, memory and datapath takes for a request
+//   service time = the time per request of the bottleneck: link, memory or datapath
 //
-// Requests that come mixed share what is busiest: then it is their mean that counts.
+// Interleaved requests of different kinds share the bottleneck, so their mean counts.
 #include "cxl/formula.h"
 
 #include <algorithm>
@@ -13,26 +13,26 @@
 namespace nf::cxl {
 namespace {
 
-// Requests that are alike.
+// Requests of the same cost.
 struct Kind {
   double count = 0;
-  double link_out = 0;  // ps that the link is busy, and below
+  double link_out = 0;  // busy time of the link, in ps
   double link_back = 0;
   double lines_read = 0;
   double lines_written = 0;
-  double lines_folded = 0;  // read when the others have come
-  double fold_cycles = 0;   // of the datapath, in which it takes no other request
-  double shared_by = 1;     // requests that find the record on the controller, or bring it there
+  double lines_folded = 0;  // slots read after all workers have arrived
+  double fold_cycles = 0;   // cycles in which the datapath takes no other request
+  double shared_by = 1;     // requests that share one fetch of the record
 };
 
-// Counters that all workers want at about the same time are read and written once for all of them,
-// if so many can be on the controller.
+// If all workers need the same counters at about the same time, the counters are read and written
+// once for as many of them as fit on the controller.
 double shared_by(Mode mode, WriteOrder order, std::uint32_t workers, std::uint32_t outstanding) {
   if (order == WriteOrder::kApart || !counts_digits(mode)) return 1;
   return std::min(workers, outstanding);
 }
 
-// A mean request where a share of `one` is `other`.
+// The mean of requests of which a fraction `share` is `other` and the rest `one`.
 Kind mix(const Kind& one, const Kind& other, double share) {
   const auto mean = [&](double Kind::*field) {
     return (1 - share) * (one.*field) + share * (other.*field);
@@ -70,8 +70,8 @@ class Formula {
  private:
   double column() const { return static_cast<double>(timing_.dram.column_any); }
 
-  // Until so many neighbours have been read. A bank that is being refreshed is waited for: the
-  // chance of meeting it, times half of a refresh, in every channel.
+  // The time to read so many neighbouring lines. The expected wait for a refresh, in every channel,
+  // is its probability times half of its duration.
   double read(double lines) const {
     const DramTiming& t = timing_.dram;
     const double in_a_channel = std::ceil(lines / timing_.channels);
@@ -81,7 +81,7 @@ class Formula {
            (in_a_channel - 1) * column() + std::min<double>(lines, timing_.channels) * wait;
   }
 
-  // Of the time of all lines, what turning the bus around adds: once to and fro for a batch of
+  // The bus turnaround, as a fraction of the time of all lines: once in each direction per batch of
   // writes.
   double turnaround(const Kind& kind) const {
     if (kind.lines_written == 0) return 0;

@@ -1,4 +1,4 @@
-// What the cycle-level model should come to, in closed form (docs/cxl.md#the-closed-formula).
+// A closed-form prediction of the cycle-level model (docs/cxl.md#the-closed-formula).
 #pragma once
 
 #include "cxl/model.h"
@@ -17,11 +17,11 @@ struct Prediction {
 
 Prediction predict(const Timing& timing, const HostOptions& host, const Workload& workload);
 
-// What one request takes of the device while it is busy, and alone, in seconds.
+// The time of one request, in seconds.
 struct ServiceTimes {
-  double write = 0;  // between two writes
-  double read = 0;   // between two reads of results
-  double alone = 0;  // of a write, until its answer
+  double write = 0;  // between two writes on a busy device
+  double read = 0;   // between two reads of results on a busy device
+  double alone = 0;  // from a lone write to its answer
 };
 
 ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t workers,

@@ -1,4 +1,4 @@
-// Waiting for a word of shared memory to change. Linux.
+// Waits for a word of shared memory to change. Linux only.
 #pragma once
 
 #include <linux/futex.h>
@@ -13,10 +13,12 @@
 
 namespace nf::cxl {
 
-// Until somebody wakes, at once where the word is no longer `value`.
+// Returns when another process wakes the word, after `timeout`, or at once if the word is no longer
+// `value`. May also return spuriously.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
-                       std::chrono::milliseconds most) {
-  const timespec time{.tv_sec = most.count() / 1000, .tv_nsec = most.count() % 1000 * 1'000'000};
+                       std::chrono::milliseconds timeout) {
+  const timespec time{.tv_sec = timeout.count() / 1000,
+                      .tv_nsec = timeout.count() % 1000 * 1'000'000};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &time, nullptr, 0);
 }
 

@@ -1,7 +1,8 @@
-// Where a region's records and slots lie in the device's memory, and which lines a request touches.
+// The layout of a region's records and slots in the device's memory, and the lines that a request
+// touches.
 //
-// A record is the planes of its line and a line that says who has arrived. Slots of one line lie
-// side by side, and its FP32 sum behind them.
+// A record consists of the planes of its line and a line with the arrivals. The slots of one line
+// are adjacent and followed by its FP32 sum.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ struct Run {
 
 struct Touches {
   std::array<Run, 2> reads;
-  Run fold;  // read when the record has said that all are there
+  Run fold;  // read once the record shows that all workers have arrived
   std::array<Run, 3> writes;
 
   std::uint32_t lines_read() const { return reads[0].count + reads[1].count; }
@@ -45,11 +46,11 @@ class Layout {
       return {.reads = {tag, {record + step.window - workers_, 1}}, .fold = {}, .writes = {}};
     }
     const std::uint64_t slots = slots_at_ + std::uint64_t{step.line} * (workers_ + 1);
-    const Run one{.first = slots + step.window, .count = 1};  // a slot, or the sum behind them
+    const Run one{.first = slots + step.window, .count = 1};  // a slot, or the sum after the slots
     if (!step.is_write) return {.reads = {tag, one}, .fold = {}, .writes = {}};
     Touches touches{.reads = {tag}, .fold = {}, .writes = {tag, one}};
     if (mode_ == Mode::kFp32 && is_last) {
-      touches.fold = {.first = slots, .count = workers_ - 1};  // all but the one that is here
+      touches.fold = {.first = slots, .count = workers_ - 1};  // all but the one being written
       touches.writes[2] = {.first = slots + workers_, .count = 1};
     }
     return touches;

@@ -1,4 +1,4 @@
-// What moves between a host and its memory: 64 bytes at a multiple of 64.
+// A line, the unit of transfer between a host and its memory: 64 bytes at a multiple of 64.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct alignas(kLineBytes) Line {
 };
 static_assert(sizeof(Line) == kLineBytes && std::endian::native == std::endian::little);
 
-// Up to 64 bytes, the rest zero.
+// Takes up to 64 bytes and pads with zeros.
 inline Line line_of(std::span<const std::byte> bytes) {
   Line line;
   std::memcpy(&line, bytes.data(), bytes.size());

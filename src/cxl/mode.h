@@ -1,4 +1,4 @@
-// What a region does with the lines that are written to it (docs/cxl.md#modes).
+// The modes of a region: how it processes the lines that are written to it (docs/cxl.md#modes).
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ constexpr bool counts_digits(Mode mode) {
   return mode == Mode::kGBinary || mode == Mode::kGTernary;
 }
 
-// The greatest digit of an element; 0 where a mode has no digits.
-constexpr std::uint32_t most_digit(Mode mode) {
+// The maximum digit of an element; 0 if the mode has no digits.
+constexpr std::uint32_t max_digit(Mode mode) {
   return mode == Mode::kGBinary ? 1 : mode == Mode::kGTernary ? 2 : 0;
 }
 
-// Elements of a gradient line; of identity, which has none, 0.
+// Elements per gradient line; 0 for identity, which has no elements.
 constexpr std::uint32_t elements_of(Mode mode) {
   switch (mode) {
     case Mode::kIdentity: return 0;
@@ -34,10 +34,10 @@ constexpr std::uint32_t elements_of(Mode mode) {
   return 0;
 }
 
-// Planes that hold the digits of so many workers; 0 where a mode has no digits.
+// Planes needed for the sums of the digits of so many workers; 0 if the mode has no digits.
 constexpr unsigned planes_of(Mode mode, std::uint64_t workers) {
   unsigned planes = 0;
-  for (std::uint64_t most = most_digit(mode) * workers; most != 0; most /= 2) ++planes;
+  for (std::uint64_t max_sum = max_digit(mode) * workers; max_sum != 0; max_sum /= 2) ++planes;
   return planes;
 }
 

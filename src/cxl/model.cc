@@ -32,7 +32,7 @@ Model::Model(const Timing& timing, const HostOptions& host, const Workload& work
       users_(workload.options().lines),
       queued_(workload.options().lines) {
   reducer_.enable(0, workload.config());
-  for (std::uint32_t lane = 0; lane < host.outstanding; ++lane) free_.push(0);
+  for (std::uint32_t access = 0; access < host.outstanding; ++access) free_.push(0);
 }
 
 Picoseconds Model::now() const {
@@ -45,12 +45,12 @@ std::uint64_t Model::cycles() const {
 
 void Model::tick() {
   const Picoseconds at = now();
-  send(at);                  // hosts send what lanes and credits allow
-  accept(at);                // what the link has brought is queued; its record is looked up
-  fetch(at);                 // lines of records are asked for
-  memory_.tick(at, lines_);  // memory begins what its timing allows
-  take_lines();              // ... and says when the lines are there
-  reduce(at);                // whoever is next enters the datapath; an answer may leave it
+  send(at);                  // hosts send while accesses and credits are free
+  accept(at);                // requests that arrived are queued; their records are looked up
+  fetch(at);                 // lines of records are requested
+  memory_.tick(at, lines_);  // memory starts the accesses that its timing allows
+  take_lines();              // ... and reports when the lines will be available
+  reduce(at);                // the next request enters the datapath; an answer may leave it
   ++cycle_;
 }
 
@@ -65,7 +65,7 @@ void Model::send(Picoseconds at) {
   while (sent_ < workload_.requests() && !free_.empty() && free_.top() <= at &&
          on_device_ < timing_.queue) {
     const Workload::Step step = workload_.step(sent_);
-    if (!step.is_write && answered_ < workload_.writes()) return;  // results are not there yet
+    if (!step.is_write && answered_ < workload_.writes()) return;  // results are not complete yet
     const Picoseconds begin = std::max(free_.top(), out_free_);
     free_.pop();
     out_free_ = begin + timing_.link.time(step.is_write ? timing_.link.data_slots
@@ -99,7 +99,7 @@ void Model::accept(Picoseconds at) {
 }
 
 void Model::fetch(Picoseconds at) {
-  // Slots to be folded go first: their lines wait for nothing else.
+  // Slots to be folded go first: they depend on no other access.
   std::erase_if(folding_, [&](std::uint64_t sequence) {
     Job& job = jobs_[sequence - first_job_];
     if (job.folds && job.to_read == 0 && job.ready <= at) {
@@ -112,7 +112,7 @@ void Model::fetch(Picoseconds at) {
   while (fetched_ < accepted_ && push_reads(first_job_ + fetched_)) ++fetched_;
 }
 
-// Whether memory's queues have taken all.
+// Returns whether the memory's queues have taken all lines.
 bool Model::push_reads(std::uint64_t sequence) {
   Job& job = jobs_[sequence - first_job_];
   for (; job.to_push > 0; --job.to_push) {
@@ -166,15 +166,15 @@ void Model::reduce(Picoseconds at) {
   }
 }
 
-// A record that somebody else on the controller wants, or that still waits to be written as a
-// whole, is written once, in its last form.
+// A record that another request on the controller uses, or that is still completely queued for
+// writing, is written only once, with its final content.
 bool Model::is_written_back(const Job& job) const {
   const std::uint32_t line = job.step.line;
   if (!counts_digits(workload_.options().mode)) return true;
   return users_[line] == 0 && queued_[line] < job.touches.writes[0].count;
 }
 
-// The oldest job has its answer.
+// Called with the answer of the oldest job.
 void Model::retire(const Answer& answer, Picoseconds at) {
   const Job& job = jobs_.front();
   const std::uint32_t line = job.step.line;
@@ -202,8 +202,8 @@ void Model::retire(const Answer& answer, Picoseconds at) {
   jobs_.pop_front();
 }
 
-// With nobody in the datapath nothing changes until memory can begin another line, a lane is free,
-// a request arrives or the lines of one are there.
+// If the datapath is empty, nothing changes until memory can start another line, an access is free,
+// a request arrives, or the lines of a request are available.
 void Model::skip_idle_cycles() {
   if (!pipeline_.is_empty()) return;
   Picoseconds next = memory_.next_event();

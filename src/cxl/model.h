@@ -1,10 +1,10 @@
 // The cycle-level model: hosts, link, queue, memory and datapath around the functional reducer.
 //
-// Hosts make `outstanding` accesses at a time. One that misses the last-level cache waits for its
-// answer; one that hits goes on at once, and its line reaches the controller behind its back. At
-// the controller a request waits until the lines of its record have been read, passes the datapath
-// in the order of arrival, and its record goes back to memory. A record that is still on the
-// controller is not read again.
+// Hosts have `outstanding` accesses in flight. An access that misses the last-level cache waits for
+// its answer; an access that hits continues at once, and its line reaches the controller
+// asynchronously. At the controller a request waits until the lines of its record have been read
+// and passes the datapath in the order of arrival; then its record is written back to memory. A
+// record that is still on the controller is not read again.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,23 @@ namespace nf::cxl {
 
 struct HostOptions {
   double miss_rate = 1;           // of the last-level cache
-  std::uint32_t outstanding = 1;  // accesses at a time, of all hosts together
-  std::uint64_t seed = 1;         // which accesses miss
+  std::uint32_t outstanding = 1;  // accesses in flight, of all hosts together
+  std::uint64_t seed = 1;         // selects the accesses that miss
 };
 
 class Model {
  public:
-  // Borrows the workload and the observer, of which there may be none.
+  // Borrows the workload and the observer, which may be null.
   Model(const Timing& timing, const HostOptions& host, const Workload& workload,
         Observer* observer = nullptr);
 
   // One cycle of the controller.
   void tick();
-  // Ticks until the last answer is on its way; cycles in which nothing can happen are skipped.
+  // Ticks until the last answer has been sent. Skips cycles in which nothing can happen.
   void run();
 
   bool is_done() const { return answered_ == workload_.requests(); }
-  // Until the hosts have everything.
+  // Cycles until the hosts have received all answers.
   std::uint64_t cycles() const;
 
  private:
@@ -50,10 +50,10 @@ class Model {
     bool is_posted = false;
     Picoseconds arrives = 0;
     Touches touches = {};
-    std::uint32_t to_push = 0;  // lines that memory's queue has not taken yet
-    std::uint32_t to_read = 0;  // lines that have not been read yet
-    bool folds = false;         // the slots are still to be read
-    Picoseconds ready = 0;      // when all that was read is there
+    std::uint32_t to_push = 0;  // lines not yet in the memory's queues
+    std::uint32_t to_read = 0;  // lines not yet read
+    bool folds = false;         // the slots have yet to be read
+    Picoseconds ready = 0;      // when all lines read so far are available
   };
 
   Picoseconds now() const;
@@ -83,10 +83,10 @@ class Model {
   std::uint64_t cycle_ = 0;
 
   // Hosts and link.
-  std::priority_queue<Picoseconds, std::vector<Picoseconds>, std::greater<>> free_;  // lanes
+  std::priority_queue<Picoseconds, std::vector<Picoseconds>, std::greater<>> free_;  // by access
   std::uint64_t sent_ = 0;
   std::uint64_t answered_ = 0;
-  std::uint32_t on_device_ = 0;  // or on the way to it
+  std::uint32_t on_device_ = 0;  // requests on the device or in flight to it
   Picoseconds out_free_ = 0;
   Picoseconds back_free_ = 0;
   Picoseconds finished_ = 0;
@@ -96,7 +96,7 @@ class Model {
   std::uint64_t first_job_ = 0;  // sequence number of jobs_.front()
   std::size_t in_pipeline_ = 0;
   std::size_t accepted_ = 0;
-  std::size_t fetched_ = 0;              // whose lines memory's queues have taken
+  std::size_t fetched_ = 0;              // jobs whose lines are in the memory's queues
   std::vector<std::uint64_t> folding_;   // sequence numbers
   std::vector<std::uint32_t> arrivals_;  // by line
   std::vector<std::uint32_t> users_;     // by line: jobs on the controller

@@ -1,4 +1,4 @@
-// Where statistics, traces and tests look at the cycle-level model from: it calls, they count.
+// Callbacks of the cycle-level model, for statistics, traces and tests.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace nf::cxl {
 
-// One line from or to a channel: its row is opened, its column read or written, and the row closed
-// again by the same command.
+// A transfer of one line from or to a channel. The row is opened, the column is read or written,
+// and the same command closes the row.
 struct DramAccess {
   bool is_write = false;
   std::uint32_t channel = 0;
@@ -22,7 +22,7 @@ struct DramAccess {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // The host has sent request `number` (from 0, in the order they were given), or has its answer.
+  // The host has sent request `number` (from 0, in workload order), or has received its answer.
   virtual void on_request(std::uint64_t /*number*/, Picoseconds /*at*/) {}
   virtual void on_answer(std::uint64_t /*number*/, const Answer& /*answer*/, Picoseconds /*at*/) {}
   virtual void on_access(const DramAccess& /*access*/) {}

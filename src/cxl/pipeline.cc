@@ -19,7 +19,7 @@ Pipeline::Moved Pipeline::tick(const Request* offered, bool answer_ready) {
   if (stage.is_held) --held_;
   stage = {};
   if (offered != nullptr) {
-    // Requests stay in order, so that it makes no difference in which stage they take effect.
+    // Requests stay in order, so the stage in which they take effect makes no difference.
     stage = {.is_held = true, .answer = reducer_.handle(*offered)};
     moved.taken = true;
     ++held_;

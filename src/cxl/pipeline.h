@@ -1,5 +1,5 @@
-// The five stages of the controller, cycle by cycle (docs/cxl.md#the-pipeline): one request in and
-// one answer out a cycle at best, all stages moving together or not at all.
+// The five stages of the controller, cycle by cycle (docs/cxl.md#the-pipeline). At most one request
+// enters and one answer leaves per cycle; all stages advance together or none does.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace nf::cxl {
 
 inline constexpr unsigned kStages = 5;
 
-// That the adders of FP32 take for one line: one to read the first slot, two an addition, in which
-// the next slot is read.
+// Cycles of the FP32 adders for one line: one to read the first slot, then two per addition, during
+// which the next slot is read.
 constexpr std::uint64_t fold_cycles(std::uint64_t additions) {
   return additions == 0 ? 0 : 1 + 2 * additions;
 }
@@ -24,8 +24,8 @@ class Pipeline {
   // Borrows the reducer, whose state changes as requests are taken.
   explicit Pipeline(Reducer& reducer, unsigned stages = kStages);
 
-  // What a cycle shows on both sides. A write that completes an FP32 line is answered like any
-  // other, and then stays in the last stage until the sum is there.
+  // The handshake signals of a cycle. A write that completes an FP32 line is answered like any
+  // other and then stays in the last stage until the sum is computed.
   bool answer_valid() const { return last().is_held && !is_answered_; }
   const Answer& answer() const { return last().answer; }
   bool ready(bool answer_ready) const {
@@ -33,8 +33,8 @@ class Pipeline {
   }
   bool is_empty() const { return held_ == 0; }
 
-  // The end of a cycle: takes what is offered where it is ready, and gives away its answer where
-  // the other side is.
+  // Ends a cycle: takes the offered request if the pipeline is ready, and hands over the answer if
+  // the receiver is ready.
   struct Moved {
     bool taken = false;
     std::optional<Answer> answered = {};
@@ -49,10 +49,10 @@ class Pipeline {
   const Stage& last() const { return stages_[last_]; }
 
   Reducer& reducer_;
-  std::vector<Stage> stages_;  // a ring: the last stage is the first one again when all move
+  std::vector<Stage> stages_;  // a ring: on advance, the last stage becomes the first
   std::size_t last_ = 0;
   std::size_t held_ = 0;
-  bool is_answered_ = false;     // what the last stage holds
+  bool is_answered_ = false;     // the request in the last stage has been answered
   std::uint64_t fold_left_ = 0;  // cycles until the last stage has its sum
 };
 

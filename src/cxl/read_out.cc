@@ -11,15 +11,15 @@ namespace nf::cxl {
 namespace {
 
 constexpr std::byte kClosedByte{121};  // five closed gates
-constexpr std::size_t kMostPlanes = 8;
+constexpr std::size_t kMaxPlanes = 8;
 
 SignFormat format_of(Mode mode, std::uint32_t contributions) {
-  return {.most_digit = most_digit(mode), .contributions = contributions, .voted = false};
+  return {.max_digit = max_digit(mode), .contributions = contributions, .voted = false};
 }
 
-// Elements 32 g ... 32 g + 31 of a plane.
-std::uint32_t group_of(const Line& plane, std::size_t g) {
-  return static_cast<std::uint32_t>(plane.words[g / 2] >> (32 * (g % 2)));
+// Elements 32 p ... 32 p + 31 of a plane.
+std::uint32_t pack_of(const Line& plane, std::size_t p) {
+  return static_cast<std::uint32_t>(plane.words[p / 2] >> (32 * (p % 2)));
 }
 
 // Bit j of a byte goes to bit 0 of byte j.
@@ -31,10 +31,10 @@ constexpr std::array<std::uint64_t, 256> kSpread = [] {
   return table;
 }();
 
-// From bit k of all 32 codes in bits[k] to the planes of docs/wire_format.md, largest first. In a
-// plane of `size` bits, byte j holds element j and those `stride` further on, each in `size` bits;
-// so every eight elements of one bit are spread over eight bytes.
-void put_group(const std::uint32_t* bits, unsigned width, std::byte* to) {
+// Converts bit planes (bits[k] holds bit k of all 32 codes) to the planes of docs/wire_format.md,
+// largest first. In a plane of `size` bits, byte j holds element j and every `stride`-th element
+// after it, each in `size` bits, so eight elements of one bit are spread over eight bytes.
+void put_pack(const std::uint32_t* bits, unsigned width, std::byte* to) {
   for (const unsigned size : {8u, 4u, 2u}) {
     if ((width & size) == 0) continue;
     const unsigned words = size / 2;  // of eight bytes
@@ -53,7 +53,7 @@ void put_group(const std::uint32_t* bits, unsigned width, std::byte* to) {
   if ((width & 1) != 0) std::memcpy(to, bits, 4);
 }
 
-// The sum of one worker of g_ternary is in digits, five a byte, as the worker wrote them.
+// With one worker, the sum of g_ternary is in digits, five per byte, as the worker wrote them.
 void put_trits(std::span<const Line> planes, std::span<std::byte> bytes) {
   for (std::size_t j = 0; j < bytes.size(); ++j) {
     const std::size_t unit = j / kTritUnitBytes * kTritUnit + j % kTritUnitBytes;
@@ -98,12 +98,12 @@ void put_codes(Mode mode, std::uint32_t workers, std::span<const Line> planes, s
   }
   const unsigned width = format.width();
   const std::size_t held = std::min<std::size_t>(elements_of(mode), count - first);
-  for (std::size_t g = 0; g < groups_of(held); ++g) {
-    const std::size_t in_group = std::min(kGroup, held - g * kGroup);
-    const std::uint32_t mask = ~std::uint32_t{0} >> (kGroup - in_group);
-    std::uint32_t bits[kMostPlanes];
-    for (unsigned k = 0; k < width; ++k) bits[k] = group_of(planes[k], g) & mask;
-    put_group(bits, width, codes.data() + (first / kGroup + g) * group_bytes(width));
+  for (std::size_t p = 0; p < packs_of(held); ++p) {
+    const std::size_t in_pack = std::min(kPack, held - p * kPack);
+    const std::uint32_t mask = ~std::uint32_t{0} >> (kPack - in_pack);
+    std::uint32_t bits[kMaxPlanes];
+    for (unsigned k = 0; k < width; ++k) bits[k] = pack_of(planes[k], p) & mask;
+    put_pack(bits, width, codes.data() + (first / kPack + p) * pack_bytes(width));
   }
 }
 

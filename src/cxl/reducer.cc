@@ -32,7 +32,7 @@ Line fold_fp32(std::span<const Line> workers) {
 RegionMemory::RegionMemory(Mode mode, std::uint64_t workers, std::uint64_t lines)
     : mode_(mode),
       workers_(workers),
-      everybody_(~std::uint64_t{0} >> (64 - workers)),
+      all_workers_(~std::uint64_t{0} >> (64 - workers)),
       planes_(planes_of(mode, workers)),
       tags_(lines),
       lines_(lines * (counts_digits(mode) ? planes_ : workers)),
@@ -56,7 +56,7 @@ Fault RegionMemory::write(std::uint32_t generation, std::uint64_t worker, std::u
     lines_[line * workers_ + worker] = data;
   }
   tag = {.arrived = arrived | own, .generation = generation};
-  complete = tag.arrived == everybody_;
+  complete = tag.arrived == all_workers_;
   if (complete && mode_ == Mode::kFp32) {
     sums_[line] = fold_fp32(std::span(&lines_[line * workers_], workers_));
   }
@@ -72,7 +72,7 @@ Fault RegionMemory::read(std::uint32_t generation, std::uint64_t window, std::ui
     data = lines_[line * workers_ + window];
     return Fault::kOk;
   }
-  if (arrived != everybody_) return Fault::kNotComplete;
+  if (arrived != all_workers_) return Fault::kNotComplete;
   data = mode_ == Mode::kFp32 ? sums_[line] : lines_[line * planes_ + (window - workers_)];
   return Fault::kOk;
 }

@@ -1,5 +1,5 @@
-// The functional model of the memory-side reducer: what comes back, not when. Requests take effect
-// one after the other; for the sums their order makes no difference.
+// The functional model of the memory-side reducer: results without timing. Requests take effect one
+// after the other; their order does not affect the sums.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ struct Request {
 
 struct Answer {
   Fault fault = Fault::kOk;
-  bool complete = false;        // a write, and the last one that its line waited for
-  std::uint32_t additions = 0;  // of FP32 lines, one after the other, that completed this one
-  Line data = {};               // of a read that was not refused
+  bool complete = false;        // this write completed its line
+  std::uint32_t additions = 0;  // sequential FP32 line additions that this write triggered
+  Line data = {};               // of a successful read
 
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
-// Adds the lines of all workers, in their order, as 16 FP32 numbers each. Precondition: one or
-// more.
+// Adds the lines of all workers in worker order, each as 16 FP32 values. Precondition: at least one
+// worker.
 Line fold_fp32(std::span<const Line> workers);
 
 // The memory of one region, and the records of its lines.
@@ -36,10 +36,10 @@ class RegionMemory {
   RegionMemory() = default;
   RegionMemory(Mode mode, std::uint64_t workers, std::uint64_t lines);
 
-  // Fails with kDuplicate, kBadDigits or kOverflow, and changes nothing then.
+  // Fails with kDuplicate, kBadDigits or kOverflow; a failed write changes nothing.
   Fault write(std::uint32_t generation, std::uint64_t worker, std::uint64_t line, const Line& data,
               bool& complete);
-  // Of a worker's window, or of result window `window` - workers. Fails with kNotComplete.
+  // Reads a worker's window, or result window `window` - workers. Fails with kNotComplete.
   Fault read(std::uint32_t generation, std::uint64_t window, std::uint64_t line, Line& data) const;
 
  private:
@@ -50,10 +50,10 @@ class RegionMemory {
 
   Mode mode_ = Mode::kIdentity;
   std::uint64_t workers_ = 0;
-  std::uint64_t everybody_ = 0;  // `arrived` of a complete line
+  std::uint64_t all_workers_ = 0;  // `arrived` of a complete line
   unsigned planes_ = 0;
   std::vector<Tag> tags_;
-  std::vector<Line> lines_;  // by line: its planes, or what every worker wrote
+  std::vector<Line> lines_;  // by line: its planes, or the lines of all workers
   std::vector<Line> sums_;   // of fp32
 };
 
@@ -67,8 +67,8 @@ class Reducer {
   Fault write_register(std::uint64_t offset, std::uint64_t value);
   std::uint64_t read_register(std::uint64_t offset) const { return registers_.read(offset); }
 
-  // The accesses that describe a region and enable it, or one to its control register. The fault is
-  // that of the last access.
+  // Writes all registers of a region and enables it, or writes its control register. Returns the
+  // fault of the last access.
   Fault enable(unsigned region, const RegionConfig& config);
   Fault control(unsigned region, Control control);
 

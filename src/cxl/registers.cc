@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::uint64_t kAddressEnd = std::uint64_t{1} << kAddressBits;
 
-bool meet(std::uint64_t a, std::uint64_t a_size, std::uint64_t b, std::uint64_t b_size) {
+bool intersect(std::uint64_t a, std::uint64_t a_size, std::uint64_t b, std::uint64_t b_size) {
   return a < b + b_size && b < a + a_size;
 }
 
-// The register that holds part of a configuration; none where the offset is of another one.
+// The configuration register at this offset, or nullptr if there is none.
 std::uint64_t* config_register(RegionConfig& config, std::uint64_t offset) {
   switch (offset) {
     case region_register::kMode: return &config.mode;
@@ -52,7 +52,7 @@ std::uint64_t Registers::read(std::uint64_t offset) const {
   switch (offset) {
     case device_register::kId: return kDeviceId;
     case device_register::kCapabilities:
-      return limits_.planes | std::uint64_t{limits_.most_workers} << 8 |
+      return limits_.planes | std::uint64_t{limits_.max_workers} << 8 |
              std::uint64_t{limits_.regions} << 24 | limits_.records << 32;
     case device_register::kError: return static_cast<std::uint64_t>(error_);
     case device_register::kErrorAddress: return error_address_;
@@ -132,7 +132,7 @@ Fault Registers::check(const Region& region) const {
   const RegionConfig& config = region.config;
   if (region.is_enabled) return Fault::kLocked;
   if (config.mode >= std::size(kModes)) return Fault::kWrongMode;
-  if (config.workers == 0 || config.workers > limits_.most_workers ||
+  if (config.workers == 0 || config.workers > limits_.max_workers ||
       planes_of(region.mode(), config.workers) > limits_.planes) {
     return Fault::kTooManyWorkers;
   }
@@ -153,9 +153,9 @@ Fault Registers::check(const Region& region) const {
 bool Registers::overlaps(const Region& region) const {
   return std::any_of(regions_.begin(), regions_.end(), [&](const Region& other) {
     return other.is_enabled &&
-           (meet(region.config.base, region.span(), other.config.base, other.span()) ||
-            meet(region.config.store, region.config.length, other.config.store,
-                 other.config.length));
+           (intersect(region.config.base, region.span(), other.config.base, other.span()) ||
+            intersect(region.config.store, region.config.length, other.config.store,
+                      other.config.length));
   });
 }
 

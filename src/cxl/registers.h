@@ -13,13 +13,13 @@ namespace nf::cxl {
 inline constexpr unsigned kAddressBits = 48;
 inline constexpr std::uint64_t kDeviceId = 0x4e46'4358'4c00'0001u;  // "NFCXL", version 1
 
-// What a controller was built with.
+// The build-time limits of a controller.
 struct DeviceLimits {
   std::uint32_t planes = 8;
-  std::uint32_t most_workers = 64;  // at most 64: who has arrived is one word
+  std::uint32_t max_workers = 64;  // at most 64: arrivals are one word
   std::uint32_t regions = 4;
   std::uint64_t records = 1u << 20;
-  std::uint32_t last_generation = 0xffff'ffffu;  // a test seam
+  std::uint32_t last_generation = 0xffff'ffffu;  // lowered by tests
 
   friend bool operator==(const DeviceLimits&, const DeviceLimits&) = default;
 };
@@ -43,12 +43,12 @@ constexpr std::uint64_t at(std::uint64_t region, std::uint64_t offset) {
 
 enum class Control : std::uint64_t { kDisable, kEnable, kClear };
 
-// As the registers hold them, right or wrong.
+// The content of the registers, valid or not.
 struct RegionConfig {
   std::uint64_t mode = 0;
   std::uint64_t workers = 0;
   std::uint64_t base = 0;
-  std::uint64_t length = 0;  // lines of a window
+  std::uint64_t length = 0;  // lines per window
   std::uint64_t stride = 0;  // log2 of the bytes of a window
   std::uint64_t store = 0;   // the first record
 
@@ -64,14 +64,14 @@ struct Region {
   std::uint64_t error_address = 0;
   std::uint32_t errors = 0;
 
-  // Of an enabled region.
+  // Precondition: the region is enabled.
   Mode mode() const { return static_cast<Mode>(config.mode); }
   std::uint64_t span() const {
     return (config.workers + result_windows_of(mode(), config.workers)) << config.stride;
   }
 };
 
-// Where a request leads. `region` is empty where no region owns the address.
+// The target of a request. `region` is empty if the address is in no region.
 struct Place {
   Fault fault = Fault::kOk;
   std::optional<unsigned> region = {};
@@ -83,14 +83,14 @@ class Registers {
  public:
   explicit Registers(const DeviceLimits& limits);
 
-  // A host's access to a register. Reading one that there is not gives 0.
+  // A host's access to a register. Reading a register that does not exist returns 0.
   Fault write(std::uint64_t offset, std::uint64_t value);
   std::uint64_t read(std::uint64_t offset) const;
 
   const DeviceLimits& limits() const { return limits_; }
   const Region& region(unsigned number) const { return regions_[number]; }
 
-  // What the controller itself does with them.
+  // Accesses by the controller itself.
   Place locate(std::uint64_t address, bool is_write) const;
   void report(std::optional<unsigned> region, Fault fault, std::uint64_t address);
   void complete_line(unsigned region) { ++regions_[region].completed; }

@@ -6,9 +6,9 @@
 namespace nf::cxl {
 namespace {
 
-constexpr double kLeastRelative = 0.001;
+constexpr double kMinRelative = 0.001;
 
-// Compares every answer with what it must be, and counts lines.
+// Compares every answer with the expected one, and counts lines.
 class Check : public Observer {
  public:
   Check(const Workload& workload, const std::vector<Line>& expected)
@@ -35,10 +35,10 @@ class Check : public Observer {
   std::uint64_t accesses_ = 0;
 };
 
-// Of this process, which uses one core: what others do beside it is no slowness of the model.
+// CPU time of this process, which uses one core, so that other load does not count.
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The requests one after the other, without time: what they take here.
+// CPU time of the functional model for all requests.
 double time_functional_model(const Workload& workload) {
   Reducer reducer({.records = workload.options().lines});
   reducer.enable(0, workload.config());
@@ -53,7 +53,7 @@ double time_functional_model(const Workload& workload) {
 
 double RunResult::deviation() const {
   const double difference = std::fabs(exposed_overhead() - formula.overhead());
-  return formula.overhead() >= kLeastRelative ? difference / formula.overhead() : difference;
+  return formula.overhead() >= kMinRelative ? difference / formula.overhead() : difference;
 }
 
 Expected<RunResult> run(const RunOptions& options) {

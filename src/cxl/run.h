@@ -1,5 +1,5 @@
-// One reduction through the cycle-level model, beside the same requests with a datapath that takes
-// no time, and beside the closed formula.
+// Runs one reduction through the cycle-level model and compares it with a baseline, the same
+// requests with a datapath that takes no time, and with the closed formula.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ struct RunOptions {
   WorkloadOptions workload;
   HostOptions host;
   Timing timing;
-  // Runs of each, between which refreshes fall otherwise; cycles are their means.
+  // Runs of the model and of the baseline, each with refreshes at different times; cycles are
+  // means.
   unsigned repeats = 4;
 };
 
@@ -22,16 +23,16 @@ struct RunResult {
   double cycles = 0;
   double baseline_cycles = 0;
   std::uint64_t requests = 0;    // of one run
-  std::uint64_t dram_bytes = 0;  // of one run, both ways
+  std::uint64_t dram_bytes = 0;  // of one run, read and written
   Prediction formula;
-  bool correct = false;           // every answer, by the codec
-  double seconds = 0;             // of one core, that the simulation took, both together
-  std::uint64_t simulated = 0;    // requests, in all runs
-  double functional_seconds = 0;  // that the functional model took for the requests of one run
+  bool correct = false;           // every answer matches the codec
+  double seconds = 0;             // CPU time of all runs
+  std::uint64_t simulated = 0;    // requests of all runs
+  double functional_seconds = 0;  // CPU time of the functional model for the requests of one run
 
   double exposed_overhead() const { return cycles / baseline_cycles - 1; }
-  // Of the exposed overhead from the formula's: relative where that is 0.1 % and more, else the
-  // difference itself.
+  // Deviation of the exposed overhead from the formula: relative if the formula predicts at least
+  // 0.1 %, otherwise the absolute difference.
   double deviation() const;
 };
 

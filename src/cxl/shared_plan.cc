@@ -34,7 +34,7 @@ SharedPlan plan_shared(Mode mode, std::span<const SharedMessage> messages) {
       add(Mode::kFp32, i, 0, 4 * blocks);
       add(mode, i, sign_codes_at(count), code_bytes(mode, count, 1));
     }
-    plan.sum_bytes += whole_lines(messages[i].sum.size());
+    plan.sum_bytes += round_up_to_lines(messages[i].sum.size());
   }
   return plan;
 }

@@ -1,4 +1,4 @@
-// How the messages of a SharedReducer lie in its windows.
+// The layout of the messages of a SharedReducer in its windows.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,29 @@
 
 namespace nf::cxl {
 
-// The mode that counts, or adds, messages of this codec.
+// The mode that sums messages of this codec; nullopt if the codec is not supported.
 std::optional<Mode> shared_mode(const Codec& codec);
 
-constexpr std::size_t whole_lines(std::size_t bytes) { return lines_of(bytes) * kLineBytes; }
+constexpr std::size_t round_up_to_lines(std::size_t bytes) { return lines_of(bytes) * kLineBytes; }
 
-// Lines of one mode, at the same place in all windows: scales, or digits, or FP32 values.
+// Consecutive lines of one mode, at the same place in all windows: scales, digits or FP32 values.
 struct SharedPart {
   Mode mode = Mode::kFp32;
-  std::size_t message = 0;  // which
-  std::size_t line = 0;     // the first one in a window
+  std::size_t message = 0;  // index
+  std::size_t line = 0;     // the first line in a window
   std::size_t lines = 0;
-  std::size_t at = 0;      // bytes: where they are in the message
-  std::size_t bytes = 0;   // of them in a message of one contribution
-  std::size_t sum_at = 0;  // bytes: where their sum is among the results
+  std::size_t at = 0;      // byte offset in the message
+  std::size_t bytes = 0;   // size in a message of one contribution
+  std::size_t sum_at = 0;  // byte offset of the sum in the results
 };
 
 struct SharedPlan {
   std::vector<SharedPart> parts;
-  std::size_t lines = 0;      // of a window
+  std::size_t lines = 0;      // per window
   std::size_t sum_bytes = 0;  // of all results
 };
 
-// The same on all ranks, whose messages have the same sizes.
+// All ranks get the same plan, since their messages have the same sizes.
 SharedPlan plan_shared(Mode mode, std::span<const SharedMessage> messages);
 
 }  // namespace nf::cxl

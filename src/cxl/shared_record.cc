@@ -15,31 +15,30 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x10'0000'0000u;
 constexpr std::uint64_t kIdlePercent = 20;
-constexpr char kReady[] = "1101111011010111100111110110";  // in 8 of 28 cycles the receiver is busy
+constexpr char kReady[] = "1101111011010111100111110110";  // the receiver is busy in 8 of 28 cycles
 
 }  // namespace
 
-Status SharedRecord::open(const std::string& path, std::uint32_t workers,
-                          std::uint64_t most_lines) {
+Status SharedRecord::open(const std::string& path, std::uint32_t workers, std::uint64_t max_lines) {
   path_ = path;
   file_ = std::ofstream(path);
-  if (!file_) return not_written();
+  if (!file_) return write_error();
   workers_ = workers;
-  lines_left_ = most_lines;
+  lines_left_ = max_lines;
   Trace trace;
-  trace.device.records = kMostRegionLines;
+  trace.device.records = kMaxRegionLines;
   trace.items.push_back({.kind = TraceItem::Kind::kReady, .ready = kReady});
   file_ << print_trace(trace) << std::flush;
-  return file_ ? Status() : not_written();
+  return file_ ? Status() : write_error();
 }
 
-Status SharedRecord::not_written() const {
-  return {ErrorCode::kBadConfig, fmt::format("{}: cannot write it: {}", path_, strerror(errno))};
+Status SharedRecord::write_error() const {
+  return {ErrorCode::kBadConfig, fmt::format("cannot write {}: {}", path_, strerror(errno))};
 }
 
 Status SharedRecord::add(Mode mode, std::span<const std::byte* const> by_worker,
                          std::size_t lines) {
-  lines = std::min({lines, kMostRegionLines, static_cast<std::size_t>(lines_left_ / workers_)});
+  lines = std::min({lines, kMaxRegionLines, static_cast<std::size_t>(lines_left_ / workers_)});
   if (lines == 0) return {};
   lines_left_ -= lines * workers_;
   RegionConfig config{.mode = static_cast<std::uint64_t>(mode),
@@ -66,7 +65,7 @@ Status SharedRecord::add(Mode mode, std::span<const std::byte* const> by_worker,
   }
   items.push_back({.kind = TraceItem::Kind::kDisable});
   file_ << print_items(items) << std::flush;
-  return file_ ? Status() : not_written();
+  return file_ ? Status() : write_error();
 }
 
 }  // namespace nf::cxl

@@ -1,5 +1,5 @@
-// Writes down what the ranks of a SharedReducer write, as a trace for the pipeline and the RTL
-// (docs/cxl.md#traces): real gradients, with idle cycles and a busy receiver of its own making.
+// Records the lines that the ranks of a SharedReducer write, as a trace for the pipeline and the
+// RTL (docs/cxl.md#traces): real gradients, with synthetic idle cycles and a busy receiver.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace nf::cxl {
 
 class SharedRecord {
  public:
-  // Nothing more is written after `most_lines` lines of all workers together.
-  Status open(const std::string& path, std::uint32_t workers, std::uint64_t most_lines);
+  // Recording stops after `max_lines` lines of all workers together.
+  Status open(const std::string& path, std::uint32_t workers, std::uint64_t max_lines);
 
   bool is_open() const { return file_.is_open(); }
 
-  // One reduction: a region, every worker's lines in step, all results read. The lines of worker w
-  // begin at by_worker[w]. Of many lines, the first kMostRegionLines. Fails where they cannot be
-  // written, as on a full disk.
+  // Records one reduction: a region, the lines of all workers in step, and reads of all results.
+  // The lines of worker w start at by_worker[w]. At most kMaxRegionLines are recorded. Fails if the
+  // file cannot be written, for example because the disk is full.
   Status add(Mode mode, std::span<const std::byte* const> by_worker, std::size_t lines);
 
  private:
-  static constexpr std::size_t kMostRegionLines = 512;
+  static constexpr std::size_t kMaxRegionLines = 512;
 
-  Status not_written() const;
+  Status write_error() const;
 
   std::string path_;
   std::ofstream file_;

@@ -1,11 +1,11 @@
 // A call in four steps, with a barrier after the first and the second:
 //
-//   write    own scales and digits as lines into the own window
-//   reduce   a share of all lines: this rank plays the controller for them
-//   check    whether some rank was refused
+//   write    this rank's scales and digits as lines into its window
+//   reduce   a share of all lines: this rank acts as the controller for them
+//   check    whether the lines of any rank were rejected
 //   read     the sums
 //
-// Two sets of windows take turns, so that a rank may begin the next call while others still read.
+// Two sets of windows alternate, so a rank may start the next call while others still read.
 #include "neuron_fabric/shared_reducer.h"
 
 #include <fmt/format.h>
@@ -32,13 +32,13 @@ using cxl::Mode;
 
 constexpr unsigned kSets = 2;
 constexpr std::size_t kBlockLines = 256;
-constexpr std::size_t kMostWindows = 8;  // of 64 ranks
+constexpr std::size_t kMaxWindows = 8;  // for 64 ranks
 
 class Shared : public SharedReducer {
  public:
   explicit Shared(const SharedReducerOptions& options)
       : options_(options),
-        window_(cxl::whole_lines(options.capacity)),
+        window_(cxl::round_up_to_lines(options.capacity)),
         results_(window_ * result_factor(options.ranks)) {}
 
   Status join() {
@@ -50,24 +50,24 @@ class Shared : public SharedReducer {
   }
 
   Status sum(const Codec& codec, std::span<const SharedMessage> messages) override {
-    Status sound = check(codec);
-    if (sound.ok()) sound = check_sizes(codec, messages);
-    if (!sound.ok()) return segment_.fail(sound);
+    Status valid = check(codec);
+    if (valid.ok()) valid = check_sizes(codec, messages);
+    if (!valid.ok()) return segment_.fail(valid);
     const Mode mode = *cxl::shared_mode(codec);
     const cxl::SharedPlan plan = cxl::plan_shared(mode, messages);
     if (plan.lines * kLineBytes > window_ || plan.sum_bytes > results_) {
       return segment_.fail(
           {ErrorCode::kInvalidArgument,
-           fmt::format("messages take {} bytes and a window has {}: join with a larger capacity",
+           fmt::format("messages need {} bytes but a window has {}; join with a larger capacity",
                        plan.lines * kLineBytes, window_)});
     }
     set_ = (set_ + 1) % kSets;
-    segment_.header().asked[options_.rank].store(hash_of(codec, messages));
+    segment_.header().call_hash[options_.rank].store(hash_of(codec, messages));
     write(plan, messages);
     NF_RETURN_IF_ERROR(segment_.barrier());
     if (const Status same = check_agreement(); !same.ok()) return segment_.fail(same);
     Status reduced;
-    if (record_.is_open()) reduced = write_down(plan, messages);
+    if (record_.is_open()) reduced = record_lines(plan, messages);
     if (reduced.ok()) reduced = reduce(plan, messages);
     if (!reduced.ok()) return segment_.fail(reduced);
     NF_RETURN_IF_ERROR(segment_.barrier());
@@ -75,16 +75,16 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  Status record(const std::string& path, std::uint64_t most_lines) override {
-    return options_.rank == 0 ? record_.open(path, options_.ranks, most_lines) : Status();
+  Status record(const std::string& path, std::uint64_t max_lines) override {
+    return options_.rank == 0 ? record_.open(path, options_.ranks, max_lines) : Status();
   }
 
   std::uint64_t bytes_written() const override { return written_; }
   std::uint64_t bytes_read() const override { return read_; }
 
  private:
-  // A digit grows to as many bits as its counter has: from 1.6 of five a byte at worst to 8 and a
-  // little padding.
+  // In the sum a digit takes as many bits as its counter: at worst it grows from 1.6 bits, with
+  // five digits per byte, to 8 bits, plus some padding.
   static std::size_t result_factor(std::uint32_t ranks) {
     return cxl::planes_of(Mode::kGTernary, ranks) + 1;
   }
@@ -99,14 +99,16 @@ class Shared : public SharedReducer {
       const std::size_t own = codec.encoded_size(message.slice, 1);
       const std::size_t all = codec.encoded_size(message.slice, options_.ranks);
       if (message.slice.ranks != options_.ranks || message.first_rank >= options_.ranks) {
-        return {ErrorCode::kInvalidArgument,
-                fmt::format("a message of {} ranks from rank {} on, in a reducer of {}",
-                            message.slice.ranks, message.first_rank, options_.ranks)};
+        return {
+            ErrorCode::kInvalidArgument,
+            fmt::format("a message has slice.ranks {} and first_rank {}, but the reducer has {} "
+                        "ranks",
+                        message.slice.ranks, message.first_rank, options_.ranks)};
       }
       if (message.own.size() != own || message.sum.size() != all) {
         return {ErrorCode::kInvalidArgument,
-                fmt::format("messages have {} and {} bytes, expected {} and {}", message.own.size(),
-                            message.sum.size(), own, all)};
+                fmt::format("own and sum of a message have {} and {} bytes, expected {} and {}",
+                            message.own.size(), message.sum.size(), own, all)};
       }
     }
     return {};
@@ -126,9 +128,9 @@ class Shared : public SharedReducer {
   Status check_agreement() {
     const cxl::SegmentHeader& header = segment_.header();
     for (std::uint32_t rank = 1; rank < options_.ranks; ++rank) {
-      if (header.asked[rank].load() != header.asked[0].load()) {
+      if (header.call_hash[rank].load() != header.call_hash[0].load()) {
         return {ErrorCode::kDisagreement,
-                fmt::format("shared reducer '{}': ranks 0 and {} were asked for different sums",
+                fmt::format("shared reducer '{}': ranks 0 and {} sum different codecs or slices",
                             options_.name, rank)};
       }
     }
@@ -147,7 +149,7 @@ class Shared : public SharedReducer {
     written_ += plan.lines * kLineBytes;
   }
 
-  Status write_down(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
+  Status record_lines(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     std::vector<const std::byte*> workers(options_.ranks);
     for (const cxl::SharedPart& part : plan.parts) {
       for (std::uint32_t worker = 0; worker < options_.ranks; ++worker) {
@@ -159,7 +161,7 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  // The lines of all parts are shared out evenly.
+  // The lines of all parts are divided evenly among the ranks.
   Status reduce(const cxl::SharedPlan& plan, std::span<const SharedMessage> messages) {
     const std::size_t begin = plan.lines * options_.rank / options_.ranks;
     const std::size_t end = plan.lines * (options_.rank + 1) / options_.ranks;
@@ -173,7 +175,7 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  // In blocks whose records stay in a near cache.
+  // Reduces in blocks whose records fit into a near cache.
   Status reduce_part(const cxl::SharedPart& part, const SharedMessage& message, std::size_t first,
                      std::size_t last) {
     for (; first < last; first += kBlockLines) {
@@ -183,7 +185,7 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  // The records of a block of lines, empty again.
+  // The records of a block of lines.
   struct Records {
     cxl::RegionMemory memory;
     std::uint32_t generation = 0;
@@ -211,12 +213,12 @@ class Shared : public SharedReducer {
         if (fault != cxl::Fault::kOk) {
           return {ErrorCode::kCorruptFrame,
                   fmt::format("shared reducer '{}': line {} of rank {}: {}: {}", options_.name, i,
-                              rank, cxl::to_string(fault), cxl::meaning(fault))};
+                              rank, cxl::to_string(fault), cxl::describe(fault))};
         }
       }
     }
     const unsigned windows = cxl::result_windows_of(part.mode, options_.ranks);
-    Line planes[kMostWindows];
+    Line planes[kMaxWindows];
     for (std::size_t i = first; i < last; ++i) {
       for (unsigned k = 0; k < windows; ++k) {
         records.memory.read(records.generation, options_.ranks + k, i - first, planes[k]);
@@ -226,7 +228,8 @@ class Shared : public SharedReducer {
     return {};
   }
 
-  // What a host does after it has read a line's results; here once for all hosts.
+  // The conversion that a host does after it has read the results of a line; here done once for
+  // all.
   void put_sum(const cxl::SharedPart& part, const SharedMessage& message,
                std::span<const Line> planes, std::size_t line) {
     std::byte* const sums = results() + part.sum_at;
@@ -244,13 +247,13 @@ class Shared : public SharedReducer {
     const std::byte* from = results();
     for (const SharedMessage& message : messages) {
       std::memcpy(message.sum.data(), from, message.sum.size());
-      from += cxl::whole_lines(message.sum.size());
-      read_ += cxl::whole_lines(message.sum.size());
+      from += cxl::round_up_to_lines(message.sum.size());
+      read_ += cxl::round_up_to_lines(message.sum.size());
       if (mode != Mode::kFp32) finish_scales(message);
     }
   }
 
-  // Scales that are not finite have one form; what lies between them and the codes is zero.
+  // Gives non-finite scales their canonical form, and zeroes the bytes between scales and codes.
   static void finish_scales(const SharedMessage& message) {
     const std::size_t blocks = (message.slice.count + kSignBlock - 1) / kSignBlock;
     for (std::size_t b = 0; b < blocks; ++b) {
@@ -268,7 +271,7 @@ class Shared : public SharedReducer {
   const std::size_t window_;
   const std::size_t results_;
   cxl::SharedSegment segment_;
-  cxl::SharedRecord record_;  // of rank 0, where asked for
+  cxl::SharedRecord record_;  // open on rank 0 after record()
   std::size_t set_ = 0;
   std::array<Records, std::size(cxl::kModes)> records_;
   std::uint64_t written_ = 0;
@@ -281,15 +284,19 @@ Status check_options(const SharedReducerOptions& options) {
   if (options.name.empty() || options.name.size() > 100 ||
       options.name.find_first_not_of(kAllowed) != std::string::npos) {
     return {ErrorCode::kBadConfig,
-            "a shared reducer's name has 1 to 100 letters, digits, '_', '-' or '.'"};
+            fmt::format("shared reducer name '{}' is invalid; use 1 to 100 letters, digits, '_', "
+                        "'-' or '.'",
+                        options.name)};
   }
-  if (options.ranks < 1 || options.ranks > cxl::kMostSharedRanks || options.rank >= options.ranks) {
-    return {ErrorCode::kBadConfig, fmt::format("rank {} of {}: a shared reducer has 1 to {} ranks",
-                                               options.rank, options.ranks, cxl::kMostSharedRanks)};
+  if (options.ranks < 1 || options.ranks > cxl::kMaxSharedRanks || options.rank >= options.ranks) {
+    return {ErrorCode::kBadConfig,
+            fmt::format("rank {} of {} is invalid; a shared reducer has 1 to {} ranks",
+                        options.rank, options.ranks, cxl::kMaxSharedRanks)};
   }
   if (options.capacity < kLineBytes || options.capacity > std::size_t{1} << 36) {
     return {ErrorCode::kBadConfig,
-            fmt::format("a capacity of {} bytes: 64 bytes to 64 GiB", options.capacity)};
+            fmt::format("capacity of {} bytes is out of range; use 64 bytes to 64 GiB",
+                        options.capacity)};
   }
   return {};
 }
@@ -299,8 +306,8 @@ Status check_options(const SharedReducerOptions& options) {
 Status SharedReducer::check(const Codec& codec) {
   if (cxl::shared_mode(codec)) return {};
   return {ErrorCode::kUnsupported,
-          fmt::format("a memory-side reducer does not know {}; it knows fp32, g_binary (without "
-                      "+majority) and g_ternary",
+          fmt::format("a memory-side reducer does not support {}; it supports fp32, g_binary "
+                      "(without +majority) and g_ternary",
                       codec.spec().to_string())};
 }
 

@@ -1,6 +1,6 @@
-// Linux: shm_open for the memory, futexes for waiting, and a lock on one byte of the file a rank,
-// which the kernel gives up when the process dies: that is how the others know. Its children close
-// the file as they are forked.
+// Linux: shm_open for the memory, futexes for waiting, and one locked byte of the file per rank.
+// The kernel releases the lock when the process dies, so the other ranks can detect it. Forked
+// children close the file.
 #include "cxl/shared_segment.h"
 
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <cstring>
 #include <thread>
 
+#include "cxl/close_on_fork.h"
 #include "cxl/futex.h"
-#include "cxl/own_files.h"
 
 namespace nf::cxl {
 namespace {
@@ -64,7 +64,7 @@ bool SharedSegment::lock(std::uint32_t byte) const {
 Status SharedSegment::lock_own_byte() const {
   if (lock(options_.rank)) return {};
   if (errno == EAGAIN || errno == EACCES) {
-    return {ErrorCode::kDisagreement, fmt::format("shared reducer '{}': two ranks say they are {}",
+    return {ErrorCode::kDisagreement, fmt::format("shared reducer '{}': two processes use rank {}",
                                                   options_.name, options_.rank)};
   }
   return system_error(ErrorCode::kUnsupported, "cannot lock shared memory");
@@ -76,71 +76,71 @@ bool SharedSegment::is_alive(std::uint32_t rank) const {
 }
 
 Status SharedSegment::barrier() {
-  if (header_->failed.load() != 0) return noted();
-  const std::uint32_t phase = header_->phase.load();
-  header_->at[options_.rank].store(phase + 1);
+  if (header_->failed.load() != 0) return failure_status();
+  const std::uint32_t passed = header_->passed.load();
+  header_->reached[options_.rank].store(passed + 1);
   if (header_->arrived.fetch_add(1) + 1 == options_.ranks) {
     header_->arrived.store(0);
-    header_->phase.store(phase + 1);
-    futex_wake_all(header_->phase);
+    header_->passed.store(passed + 1);
+    futex_wake_all(header_->passed);
     return {};
   }
   const auto end = Clock::now() + options_.timeout;
-  while (header_->phase.load() == phase) {
-    if (header_->failed.load() != 0) return noted();
-    futex_wait(header_->phase, phase, kGlance);
-    if (header_->phase.load() != phase) break;
-    const Status missing = who_is_missing(phase, Clock::now() >= end);
+  while (header_->passed.load() == passed) {
+    if (header_->failed.load() != 0) return failure_status();
+    futex_wait(header_->passed, passed, kPollInterval);
+    if (header_->passed.load() != passed) break;
+    const Status missing = check_missing_ranks(passed, Clock::now() >= end);
     if (!missing.ok()) return fail(missing);
   }
   return {};
 }
 
-Status SharedSegment::who_is_missing(std::uint32_t phase, bool is_late) {
+Status SharedSegment::check_missing_ranks(std::uint32_t passed, bool is_late) {
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
-    if (header_->at[rank].load() == phase + 1) continue;
+    if (header_->reached[rank].load() == passed + 1) continue;
     const bool is_gone = !is_alive(rank);
     if (!is_gone && !is_late) continue;
-    // It may have arrived, and left, since: only whoever never came is missing.
-    if (header_->phase.load() != phase || header_->at[rank].load() == phase + 1) continue;
+    // The rank may have reached the barrier and exited in the meantime; it is not missing then.
+    if (header_->passed.load() != passed || header_->reached[rank].load() == passed + 1) continue;
     if (is_gone) {
       return {ErrorCode::kPeerLost,
               fmt::format("shared reducer '{}': rank {} is gone", options_.name, rank)};
     }
     return {ErrorCode::kDeadlineExceeded,
-            fmt::format("shared reducer '{}': rank {} did not come within {} ms", options_.name,
-                        rank, options_.timeout.count())};
+            fmt::format("shared reducer '{}': rank {} did not reach the barrier within {} ms",
+                        options_.name, rank, options_.timeout.count())};
   }
   return {};
 }
 
 Status SharedSegment::fail(const Status& status) {
-  std::uint32_t nobody = 0;
-  if (header_->failed.compare_exchange_strong(nobody, 1)) {
-    header_->code = static_cast<std::uint32_t>(status.code());
-    const std::size_t size = std::min(status.message().size(), kNoteBytes - 1);
-    std::memcpy(header_->note, status.message().data(), size);
-    header_->note[size] = 0;
+  std::uint32_t none = 0;
+  if (header_->failed.compare_exchange_strong(none, 1)) {
+    header_->error_code = static_cast<std::uint32_t>(status.code());
+    const std::size_t size = std::min(status.message().size(), kMaxErrorBytes - 1);
+    std::memcpy(header_->error_message, status.message().data(), size);
+    header_->error_message[size] = 0;
     header_->failed.store(2);
-    futex_wake_all(header_->phase);
+    futex_wake_all(header_->passed);
   }
-  return noted();
+  return failure_status();
 }
 
-Status SharedSegment::noted() const {
-  // Whoever writes the note does so at once, unless it dies just then.
+Status SharedSegment::failure_status() const {
+  // The failing rank writes the error at once, unless it dies in the middle.
   for (int i = 0; i < 100 && header_->failed.load() != 2; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (header_->failed.load() != 2) {
     return {ErrorCode::kPeerLost, fmt::format("shared reducer '{}' failed", options_.name)};
   }
-  return {static_cast<ErrorCode>(header_->code), std::string(header_->note)};
+  return {static_cast<ErrorCode>(header_->error_code), std::string(header_->error_message)};
 }
 
 void SharedSegment::close() {
   if (header_ != nullptr) munmap(header_, mapped_);
-  if (file_ >= 0) close_own(file_);
+  if (file_ >= 0) close_owned(file_);
   header_ = nullptr;
   data_ = nullptr;
   file_ = -1;

@@ -1,5 +1,5 @@
-// Memory that several processes share, the way in which they meet in it, and a barrier that does
-// not wait for the dead.
+// A shared memory segment of several processes, their rendezvous, and a barrier that detects dead
+// ranks.
 #pragma once
 
 #include <atomic>
@@ -21,35 +21,35 @@ struct SegmentOptions {
   std::chrono::milliseconds timeout{30'000};
 };
 
-inline constexpr std::size_t kMostSharedRanks = 64;
-inline constexpr std::size_t kNoteBytes = 256;
-inline constexpr std::chrono::milliseconds kGlance{20};  // how often whoever waits looks around
+inline constexpr std::size_t kMaxSharedRanks = 64;
+inline constexpr std::size_t kMaxErrorBytes = 256;
+inline constexpr std::chrono::milliseconds kPollInterval{20};  // of the checks of a waiting rank
 
-// What lies at the beginning of the memory. Zero when it is made.
+// The start of the segment. Zero when the segment is created.
 struct SegmentHeader {
-  std::atomic<std::uint32_t> magic;  // set when all else is
+  std::atomic<std::uint32_t> magic;  // set last
   std::uint32_t ranks;
   std::uint64_t bytes;
   std::atomic<std::uint32_t> joined;
-  std::atomic<std::uint32_t> told;     // that the meeting has failed
-  std::atomic<std::uint32_t> is_open;  // everybody has come
-  std::atomic<std::uint32_t> arrived;  // at the barrier
-  std::atomic<std::uint32_t> phase;    // barriers passed
-  std::atomic<std::uint32_t> failed;   // 1: somebody writes the note; 2: it is written
-  std::uint32_t code;                  // of the note
-  char note[kNoteBytes];
-  std::atomic<std::uint32_t> at[kMostSharedRanks];     // by rank: barriers reached
-  std::atomic<std::uint64_t> asked[kMostSharedRanks];  // by rank: what for, as a hash
+  std::atomic<std::uint32_t> acknowledged;  // ranks that have read the error of the rendezvous
+  std::atomic<std::uint32_t> is_open;       // all ranks have joined
+  std::atomic<std::uint32_t> arrived;       // ranks at the barrier
+  std::atomic<std::uint32_t> passed;        // barriers passed
+  std::atomic<std::uint32_t> failed;        // 1: the error is being written; 2: it is complete
+  std::uint32_t error_code;
+  char error_message[kMaxErrorBytes];
+  std::atomic<std::uint32_t> reached[kMaxSharedRanks];    // by rank: barriers reached
+  std::atomic<std::uint64_t> call_hash[kMaxSharedRanks];  // by rank: the arguments of its call
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// What the header takes: whole pages.
+// Size of the header, in whole pages.
 constexpr std::size_t header_bytes() {
   constexpr std::size_t kPage = 4096;
   return (sizeof(SegmentHeader) + kPage - 1) / kPage * kPage;
 }
 
-Status system_error(ErrorCode code, const std::string& what);  // and what errno says
+Status system_error(ErrorCode code, const std::string& what);  // appends the text of errno
 
 class SharedSegment {
  public:
@@ -58,42 +58,44 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  // Rank 0 makes the memory, the others find it by its name, which is gone when all have come.
-  // Fails where ranks differ, one does not come, rank 0 dies, or another job of this name is at it.
+  // Rank 0 creates the segment; the others open it by its name, which is removed once all ranks
+  // have joined. Fails if options differ, a rank does not join, rank 0 dies, or another job with
+  // this name is joining.
   Status join(const SegmentOptions& options);
 
   SegmentHeader& header() { return *header_; }
-  // Behind the header, at a multiple of 4096.
+  // After the header, at a multiple of 4096.
   std::byte* data() { return data_; }
 
-  // Waits until all ranks are here. Fails where one is gone, late, or has failed.
+  // Waits for all ranks. Fails if a rank died, timed out or failed.
   Status barrier();
-  // Lets every rank's next, or present, barrier fail with this status; the first one counts.
+  // Makes the current or next barrier of every rank fail with this status. The first status wins
+  // and is returned.
   Status fail(const Status& status);
 
  private:
-  // The meeting: of rank 0, and of the others.
+  // The rendezvous: rank 0 calls create(), the others attach().
   Status create();
   Status take_name(int& other);
-  Status name_not_taken() const;
+  Status lock_error() const;
   Status make(int other);
   Status wait_for_all();
-  void wait_until_told(std::chrono::steady_clock::time_point end);
+  void wait_for_acknowledgements(std::chrono::steady_clock::time_point end);
   Status attach();
   Expected<bool> find();
   Status enter();
   Status wait_until_open(std::chrono::steady_clock::time_point end);
-  Status not_met() const;
+  Status rendezvous_timeout() const;
 
-  bool open(int flags);  // false: errno says why not
-  // Takes, and closes, another descriptor than file_: a mapping keeps the file that it was made of
-  // open, in forked children too, and with it the locks.
+  bool open(int flags);  // sets errno on failure
+  // Maps through `other`, a second descriptor of the file, and closes it. A mapping keeps its file
+  // open, in forked children too, and with it the locks on that descriptor.
   Status map(int other);
-  Status who_is_missing(std::uint32_t phase, bool is_late);
+  Status check_missing_ranks(std::uint32_t passed, bool is_late);
   bool is_alive(std::uint32_t rank) const;
-  bool lock(std::uint32_t byte) const;  // false: errno says why not
+  bool lock(std::uint32_t byte) const;  // sets errno on failure
   Status lock_own_byte() const;
-  Status noted() const;
+  Status failure_status() const;
   void close();
 
   SegmentOptions options_;

@@ -1,4 +1,4 @@
-// Reads and prints traces. One line is one item; its words stand between single or many spaces.
+// Reads and prints traces. Each line is one item; words are separated by one or more spaces.
 #include "cxl/trace.h"
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@ namespace nf::cxl {
 namespace {
 
 constexpr std::string_view kTitle = "nf_cxl_trace 1";
-constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 24;
-constexpr std::uint64_t kMostCycle = std::uint64_t{1} << 48;
+constexpr std::uint64_t kMaxRecords = std::uint64_t{1} << 24;
+constexpr std::uint64_t kMaxCycle = std::uint64_t{1} << 48;
 constexpr std::uint64_t kAddressEnd = std::uint64_t{1} << 48;
 constexpr std::uint32_t kRegionEnd = 256;
 constexpr std::string_view kNoRegion = "regions are below 256";
@@ -54,16 +54,16 @@ void print_line(const Line& line, std::string& text) {
   }
 }
 
-// What is wrong with a line of words, or nothing.
+// The parsers below return an error message, or an empty string.
 std::string parse_device(const std::vector<std::string_view>& words, DeviceLimits& device) {
-  const bool is_sound = words.size() == 5 && words[0] == "device" &&
-                        parse(words[1], device.planes) && parse(words[2], device.most_workers) &&
+  const bool is_valid = words.size() == 5 && words[0] == "device" &&
+                        parse(words[1], device.planes) && parse(words[2], device.max_workers) &&
                         parse(words[3], device.regions) && parse(words[4], device.records);
-  if (!is_sound) return "expected 'device PLANES MOST_WORKERS REGIONS RECORDS'";
-  if (device.planes < 1 || device.planes > 16 || device.most_workers < 1 ||
-      device.most_workers > 64 || device.regions < 1 || device.regions > 255 ||
-      device.records < 1 || device.records > kMostRecords) {
-    return "no such device: 1 to 16 planes, 64 workers, 255 regions, 2^24 records";
+  if (!is_valid) return "expected 'device PLANES MAX_WORKERS REGIONS RECORDS'";
+  if (device.planes < 1 || device.planes > 16 || device.max_workers < 1 ||
+      device.max_workers > 64 || device.regions < 1 || device.regions > 255 || device.records < 1 ||
+      device.records > kMaxRecords) {
+    return "device out of range: 1 to 16 planes, 64 workers, 255 regions, 2^24 records";
   }
   return {};
 }
@@ -78,7 +78,8 @@ std::string parse_enable(const std::vector<std::string_view>& words, TraceItem& 
   if (item.region >= kRegionEnd) return std::string(kNoRegion);
   const std::optional<Mode> mode = find_mode(words[2]);
   if (!mode) {
-    return fmt::format("no mode '{}'; there are: identity, fp32, g_binary, g_ternary", words[2]);
+    return fmt::format("unknown mode '{}'; expected identity, fp32, g_binary or g_ternary",
+                       words[2]);
   }
   config.mode = static_cast<std::uint64_t>(*mode);
   return {};
@@ -90,7 +91,7 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
     item.kind = TraceItem::Kind::kReady;
     if (words.size() != 2 || words[1].find_first_not_of("01") != std::string_view::npos ||
         words[1].find('1') == std::string_view::npos) {
-      return "expected 'ready' and a pattern of 0 and 1, of which one is 1";
+      return "expected 'ready' and a pattern of 0 and 1 with at least one 1";
     }
     item.ready = words[1];
     return {};
@@ -113,14 +114,14 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
       return item.request.is_write ? "expected 'w CYCLE ADDRESS DATA'"
                                    : "expected 'r CYCLE ADDRESS'";
     }
-    if (item.cycle > kMostCycle) return "cycles are at most 2^48";
+    if (item.cycle > kMaxCycle) return "cycles are at most 2^48";
     if (item.request.address >= kAddressEnd) return "addresses are below 2^48";
     if (item.request.is_write && !parse_line(words[3], item.request.data)) {
       return "data are 128 hexadecimal digits";
     }
     return {};
   }
-  return fmt::format("no item '{}'; there are: ready, enable, clear, disable, w, r", word);
+  return fmt::format("unknown item '{}'; expected ready, enable, clear, disable, w or r", word);
 }
 
 }  // namespace
@@ -134,36 +135,36 @@ bool operator==(const TraceItem& a, const TraceItem& b) {
 Expected<Trace> parse_trace(std::string_view text, std::string_view origin) {
   Trace trace;
   std::size_t number = 0;
-  std::size_t lines = 0;  // that are not skipped
+  std::size_t lines = 0;  // without skipped ones
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::vector<std::string_view> words = words_of(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (words.empty() || words[0][0] == '#') continue;
-    std::string wrong;
+    std::string error;
     if (lines == 0) {
       const bool is_title = words.size() == 2 && fmt::format("{} {}", words[0], words[1]) == kTitle;
-      if (!is_title) wrong = fmt::format("expected '{}'", kTitle);
+      if (!is_title) error = fmt::format("expected '{}'", kTitle);
     } else if (lines == 1) {
-      wrong = parse_device(words, trace.device);
+      error = parse_device(words, trace.device);
     } else {
-      wrong = parse_item(words, trace.items.emplace_back());
+      error = parse_item(words, trace.items.emplace_back());
     }
-    if (!wrong.empty()) {
-      return Status(ErrorCode::kBadConfig, fmt::format("{}:{}: {}", origin, number, wrong));
+    if (!error.empty()) {
+      return Status(ErrorCode::kBadConfig, fmt::format("{}:{}: {}", origin, number, error));
     }
     ++lines;
   }
   if (lines >= 2) return trace;
-  return Status(
-      ErrorCode::kBadConfig,
-      fmt::format("{}: no trace: the first lines are '{}' and 'device ...'", origin, kTitle));
+  return Status(ErrorCode::kBadConfig,
+                fmt::format("{}: not a trace: the first lines must be '{}' and 'device ...'",
+                            origin, kTitle));
 }
 
 std::string print_trace(const Trace& trace) {
   const DeviceLimits& device = trace.device;
-  return fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes, device.most_workers,
+  return fmt::format("{}\ndevice {} {} {} {}\n", kTitle, device.planes, device.max_workers,
                      device.regions, device.records) +
          print_items(trace.items);
 }

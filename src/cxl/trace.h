@@ -1,5 +1,5 @@
-// Requests with the cycle of their arrival, and the answers with theirs: the files that the model
-// and the RTL are compared by (docs/cxl.md#traces).
+// Requests with their cycles, and answers with theirs. The model and the RTL are compared by these
+// files (docs/cxl.md#traces).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TraceItem {
   std::uint32_t region = 0;
   RegionConfig config = {};  // of kEnable
   std::string ready = {};    // of kReady: '0' and '1', at least one '1'
-  std::uint64_t cycle = 0;   // of kRequest: it is offered from then on
+  std::uint64_t cycle = 0;   // of kRequest: offered from this cycle on
   Request request = {};
 
   friend bool operator==(const TraceItem& a, const TraceItem& b);
@@ -31,13 +31,14 @@ struct Trace {
   std::vector<TraceItem> items;
 };
 
-// `origin` names the text in messages. Fails with kBadConfig and the line that is wrong.
+// `origin` names the text in messages. Fails with kBadConfig and the number of the invalid line.
 Expected<Trace> parse_trace(std::string_view text, std::string_view origin = "trace");
 std::string print_trace(const Trace& trace);
-// Of a trace, what follows its first two lines.
+// The items of a trace, without its first two lines.
 std::string print_items(std::span<const TraceItem> items);
 
-// Of one item: of a request the cycles of both its handshakes, else the fault alone.
+// The answer of one item: for a request with the cycles of both its handshakes, otherwise the fault
+// alone.
 struct TraceAnswer {
   bool is_request = false;
   std::uint64_t taken = 0;
@@ -45,7 +46,7 @@ struct TraceAnswer {
   Answer answer = {};
 };
 
-// Lets the trace through the pipeline of a new device. One answer an item, `ready` aside.
+// Runs the trace through the pipeline of a new device. One answer per item, except `ready`.
 std::vector<TraceAnswer> run_trace(const Trace& trace);
 std::string print_answers(const std::vector<TraceAnswer>& answers);
 

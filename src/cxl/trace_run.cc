@@ -1,4 +1,4 @@
-// Lets a trace through the pipeline, offering each request from its cycle on.
+// Runs a trace through the pipeline, offering each request from its cycle on.
 #include <algorithm>
 
 #include "cxl/pipeline.h"
@@ -7,13 +7,13 @@
 namespace nf::cxl {
 namespace {
 
-// Requests between two accesses to registers.
+// Runs the requests between two register accesses.
 void run_requests(Pipeline& pipeline, std::span<const TraceItem> items, const std::string& ready,
                   std::vector<TraceAnswer>& answers) {
   std::size_t next = 0;                  // to be offered
   std::size_t waiting = answers.size();  // for the oldest answer
   for (std::uint64_t cycle = 0; next < items.size() || !pipeline.is_empty(); ++cycle) {
-    if (pipeline.is_empty()) cycle = std::max(cycle, items[next].cycle);  // nothing moves till then
+    if (pipeline.is_empty()) cycle = std::max(cycle, items[next].cycle);  // skip idle cycles
     const bool is_offered = next < items.size() && items[next].cycle <= cycle;
     const bool is_ready = ready.empty() || ready[cycle % ready.size()] == '1';
     const Pipeline::Moved moved =

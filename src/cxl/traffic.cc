@@ -6,7 +6,7 @@
 namespace nf::cxl {
 namespace {
 
-constexpr std::uint32_t kGroup = 4;
+constexpr std::uint32_t kMixedLines = 4;
 constexpr std::size_t kReadyPattern = 61;
 constexpr std::uint64_t kBase = 0x10'0000'0000u;
 
@@ -47,9 +47,9 @@ class Traffic {
 
   void add_round() {
     std::vector<std::uint32_t> later;
-    for (std::uint32_t first = 0; first < options_.lines; first += kGroup) {
+    for (std::uint32_t first = 0; first < options_.lines; first += kMixedLines) {
       std::vector<Write> writes;
-      const std::uint32_t end = std::min(first + kGroup, options_.lines);
+      const std::uint32_t end = std::min(first + kMixedLines, options_.lines);
       for (std::uint32_t line = first; line < end; ++line) {
         for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
           writes.push_back({worker, line});
@@ -82,7 +82,7 @@ class Traffic {
     for (std::uint32_t i = 0; i < count; ++i) add(false, first + i, line, {});
   }
 
-  // A request that is refused before `write` has arrived.
+  // Adds a request that must be rejected if it comes before `write`.
   void add_fault(const Write& write) {
     const std::uint32_t results = result_windows_of(options_.mode, options_.workers);
     switch (below(5)) {
@@ -97,9 +97,9 @@ class Traffic {
         break;
       default: {
         Line line = random_line();
-        line.words[below(kLineWords)] |= 0xff;  // no five digits
-        const bool is_refused = options_.mode == Mode::kGTernary;
-        if (is_refused) add(true, write.worker, write.line, line);
+        line.words[below(kLineWords)] |= 0xff;  // does not encode five digits
+        const bool is_rejected = options_.mode == Mode::kGTernary;
+        if (is_rejected) add(true, write.worker, write.line, line);
       }
     }
   }
@@ -112,7 +112,7 @@ class Traffic {
     ++cycle_;
   }
 
-  // Of FP32, numbers of many magnitudes, and now and then any bits at all.
+  // For FP32, values of many magnitudes, and sometimes arbitrary bits.
   Line random_line() {
     Line line;
     for (std::uint64_t& word : line.words) word = engine_();

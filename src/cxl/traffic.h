@@ -1,5 +1,5 @@
-// Random traffic for the pipeline: what a test bench wants to see, hazards, idle cycles, a slow
-// receiver and refusals among it.
+// Random traffic for testbenches of the pipeline, with hazards, idle cycles, a slow receiver and
+// requests that must be rejected.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace nf::cxl {
 struct TrafficOptions {
   Mode mode = Mode::kGBinary;
   std::uint32_t workers = 8;
-  std::uint32_t lines = 100;        // of every worker
+  std::uint32_t lines = 100;        // per worker
   std::uint32_t rounds = 1;         // generations
-  std::uint32_t idle_percent = 30;  // of the cycles, in which nothing is offered
-  std::uint32_t busy_percent = 30;  // of the cycles, in which the receiver is not ready
-  std::uint32_t fault_percent = 5;  // of the requests, that must be refused
+  std::uint32_t idle_percent = 30;  // cycles without a request
+  std::uint32_t busy_percent = 30;  // cycles in which the receiver is not ready
+  std::uint32_t fault_percent = 5;  // requests that must be rejected
   std::uint64_t seed = 1;
 };
 
-// Every worker's lines once a round, and the results. Lines come in groups of four whose writes are
-// mixed, so that the same record is wanted again one, two and three cycles later; results are read
-// at once, or at the end of the round.
+// Writes the lines of every worker once per round and reads the results. The writes of four lines
+// at a time are shuffled, so that the same record is used again one, two and three cycles later.
+// Results are read at once or at the end of the round.
 Trace random_traffic(const TrafficOptions& options);
 
 }  // namespace nf::cxl

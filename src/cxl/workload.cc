@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kBase = 0x10'0000'0000u;
 
-// What a worker may write in this mode, from 512 random bits.
+// A line that a worker may write in this mode, from 512 random bits.
 Line line_for(Mode mode, const Line& line) {
   std::array<std::byte, kLineBytes> bytes;
   std::copy(bytes_of(line).begin(), bytes_of(line).end(), bytes.begin());
@@ -64,9 +64,9 @@ Workload::Step Workload::step(std::uint64_t number) const {
           .line = static_cast<std::uint32_t>(read / reads_of_line_)};
 }
 
-// In step, every line is completed by its last worker. Apart, workers begin at different places of
-// a circle, and a line is completed by whoever began right behind it: each worker completes all it
-// writes in its last steps, as many as lie between its beginning and the one before.
+// In step, the last worker completes every line. Apart, workers start at different places of a
+// circle, and a line is completed by the worker that started right after it: in its last steps each
+// worker completes every line it writes, as many as there are between its start and the previous.
 std::vector<Workload::Stretch> Workload::stretches() const {
   const auto all = static_cast<double>(writes());
   const double workers = options_.workers;
@@ -114,7 +114,7 @@ Expected<std::vector<Line>> Workload::expected_reads() const {
   return all;
 }
 
-// The codec merges the messages of all workers; its codes are cut into planes again.
+// The codec merges the messages of all workers; its codes are converted back to planes.
 Expected<std::vector<Line>> Workload::expected_planes() const {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(to_string(options_.mode));
   if (!codec) return codec.status();
@@ -138,7 +138,7 @@ Expected<std::vector<Line>> Workload::expected_planes() const {
   const unsigned planes = planes_of(options_.mode, options_.workers);
   const std::size_t elements = elements_of(options_.mode);
   std::vector<Line> all(std::size_t{options_.lines} * planes);
-  if (options_.workers == 1 && options_.mode == Mode::kGTernary) {  // digits, five a byte
+  if (options_.workers == 1 && options_.mode == Mode::kGTernary) {  // five digits per byte
     for (std::uint32_t line = 0; line < options_.lines; ++line) {
       const std::uint32_t powers[] = {1, 3, 9, 27, 81};
       for (std::size_t e = 0; e < elements; ++e) {
@@ -152,14 +152,14 @@ Expected<std::vector<Line>> Workload::expected_planes() const {
     }
     return all;
   }
-  for (std::size_t g = 0; g < slice.count / kGroup; ++g) {
-    std::uint32_t group[kGroup];
-    unpack_group(codes.data() + g * group_bytes(planes), planes, group);
-    const std::size_t line = g * kGroup / elements;
-    for (std::size_t i = 0; i < kGroup; ++i) {
-      const std::size_t e = g * kGroup % elements + i;
+  for (std::size_t p = 0; p < slice.count / kPack; ++p) {
+    std::uint32_t pack[kPack];
+    unpack_codes(codes.data() + p * pack_bytes(planes), planes, pack);
+    const std::size_t line = p * kPack / elements;
+    for (std::size_t i = 0; i < kPack; ++i) {
+      const std::size_t e = p * kPack % elements + i;
       for (unsigned k = 0; k < planes; ++k) {
-        all[line * planes + k].words[e / 64] |= std::uint64_t{group[i] >> k & 1} << (e % 64);
+        all[line * planes + k].words[e / 64] |= std::uint64_t{pack[i] >> k & 1} << (e % 64);
       }
     }
   }

@@ -1,5 +1,5 @@
-// A whole reduction as the cycle-level model sees it: every worker writes all its lines, then
-// somebody reads all results.
+// A whole reduction for the cycle-level model: every worker writes all its lines, then all results
+// are read.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace nf::cxl {
 
-// Who writes which line when: all workers the same line at about the same time, as the ranks of a
-// job do; or each at another part of the region, so that no record is wanted again soon, which is
-// the most work for the memory.
+// The order of writes. In step, all workers write the same line at about the same time, as the
+// ranks of a job do. Apart, each worker is at a different part of the region, so no record is
+// reused soon, which is the most work for the memory.
 enum class WriteOrder : std::uint8_t { kInStep, kApart };
 
 struct WorkloadOptions {
   Mode mode = Mode::kGBinary;
   std::uint32_t workers = 8;
-  std::uint32_t lines = 16'384;  // of every worker
+  std::uint32_t lines = 16'384;  // per worker
   WriteOrder order = WriteOrder::kApart;
   std::uint64_t seed = 1;
 };
@@ -33,7 +33,7 @@ class Workload {
   std::uint64_t writes() const { return std::uint64_t{options_.workers} * options_.lines; }
   std::uint64_t requests() const { return writes() + reads_of_line_ * options_.lines; }
 
-  // Where request `number` goes: writes first, workers taking turns.
+  // The target of request `number`: writes first, workers taking turns.
   struct Step {
     bool is_write = false;
     std::uint32_t window = 0;
@@ -42,7 +42,8 @@ class Workload {
   Step step(std::uint64_t number) const;
   Request request(const Step& step) const;
 
-  // Writes one after the other, of which a constant share completes a line; the last ones first.
+  // Consecutive writes of which a constant share completes a line. stretches() returns the last
+  // ones first.
   struct Stretch {
     double writes = 0;
     double completing = 0;
@@ -53,7 +54,7 @@ class Workload {
     return data_[std::uint64_t{worker} * options_.lines + line];
   }
 
-  // What a read must give: the sum by the codec, or by adding FP32 values in worker order.
+  // The expected data of all reads: sums by the codec, or FP32 values added in worker order.
   Expected<std::vector<Line>> expected_reads() const;
 
  private:

@@ -39,8 +39,8 @@ void Admission::take_breach(RegionState& region, Reason cause, bool is_low_bit) 
   const HealthLimits& limits = binding_.profile().health;
   const std::uint64_t now = state_.next_step;
   const std::uint64_t cool_down_end = now + limits.cool_down_steps;
-  if (region.stage == Stage::kLockedOut) return;
-  if (region.stage == Stage::kCoolDown) {
+  if (region.fallback_state == FallbackState::kLockedOut) return;
+  if (region.fallback_state == FallbackState::kCoolDown) {
     // The step that was under way at the fallback is often in trouble too: not another fallback.
     region.dense_until = cool_down_end;
     return;
@@ -56,7 +56,7 @@ void Admission::take_breach(RegionState& region, Reason cause, bool is_low_bit) 
                 [&](std::uint64_t step) { return now - step >= limits.lock_out_window_steps; });
   region.fallbacks.push_back(now);
   const bool is_last = region.fallbacks.size() > limits.most_fallbacks;
-  region.stage = is_last ? Stage::kLockedOut : Stage::kCoolDown;
+  region.fallback_state = is_last ? FallbackState::kLockedOut : FallbackState::kCoolDown;
 }
 
 void Admission::set_useful(const std::vector<bool>& useful) {
@@ -72,21 +72,21 @@ std::vector<bool> Admission::useful() const {
 Decision Admission::decide_region(RegionState& region, std::uint64_t step) const {
   const HealthLimits& limits = binding_.profile().health;
   if (std::exchange(region.is_fallback_new, false)) return {false, region.cause};
-  if (region.stage == Stage::kLockedOut) return {false, Reason::kLockedOut};
-  if (region.stage == Stage::kCoolDown) {
+  if (region.fallback_state == FallbackState::kLockedOut) return {false, Reason::kLockedOut};
+  if (region.fallback_state == FallbackState::kCoolDown) {
     if (step < region.dense_until) return {false, Reason::kCoolDown};
-    region.stage = Stage::kProbation;
+    region.fallback_state = FallbackState::kProbation;
     region.probation_left = limits.probation_steps;
   }
   if (step < limits.warm_up_steps) return {false, Reason::kWarmUp};
   if (!region.is_useful) return {false, Reason::kNotUseful};
   if (step < region.dense_until) return {false, region.cause};
-  if (region.stage == Stage::kProbation) {
+  if (region.fallback_state == FallbackState::kProbation) {
     if (region.probation_left > 0) {
       region.probation_left -= 1;
       return {true, Reason::kProbation};
     }
-    region.stage = Stage::kSteady;
+    region.fallback_state = FallbackState::kSteady;
   }
   return {true, Reason::kAdmitted};
 }

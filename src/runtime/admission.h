@@ -13,7 +13,7 @@
 #include "runtime/admission_state.h"
 #include "runtime/decision.h"
 #include "runtime/monitor.h"
-#include "runtime/statistics.h"
+#include "runtime/step_statistics.h"
 
 namespace nf {
 

@@ -14,16 +14,16 @@ using Json = nlohmann::ordered_json;
 // The largest step or count. A profile's limits reach 2^53; sums with them must not overflow.
 constexpr std::uint64_t kMostCount = std::uint64_t{1} << 60;
 
-constexpr std::array<std::pair<Stage, std::string_view>, 4> kStages = {{
-    {Stage::kSteady, "steady"},
-    {Stage::kCoolDown, "cool_down"},
-    {Stage::kProbation, "probation"},
-    {Stage::kLockedOut, "locked_out"},
+constexpr std::array<std::pair<FallbackState, std::string_view>, 4> kFallbackStates = {{
+    {FallbackState::kSteady, "steady"},
+    {FallbackState::kCoolDown, "cool_down"},
+    {FallbackState::kProbation, "probation"},
+    {FallbackState::kLockedOut, "locked_out"},
 }};
 
-std::string_view to_string(Stage stage) {
-  for (const auto& [known, name] : kStages) {
-    if (known == stage) return name;
+std::string_view to_string(FallbackState state) {
+  for (const auto& [known, name] : kFallbackStates) {
+    if (known == state) return name;
   }
   return "unknown";
 }
@@ -60,12 +60,12 @@ bool take(const Json& json, Reason& value) {
   return reason.has_value();
 }
 
-bool take(const Json& json, Stage& value) {
+bool take(const Json& json, FallbackState& value) {
   std::string name;
   if (!take(json, name)) return false;
-  for (const auto& [stage, known] : kStages) {
+  for (const auto& [state, known] : kFallbackStates) {
     if (known != name) continue;
-    value = stage;
+    value = state;
     return true;
   }
   return false;
@@ -110,7 +110,7 @@ std::string_view take_region(const Json& json, AdmissionState& state) {
   RegionState& region = state.regions.emplace_back();
   Decision& decision = state.decisions.emplace_back();
   return Fields(json)
-      .take("stage", region.stage)
+      .take("stage", region.fallback_state)
       .take("is_useful", region.is_useful)
       .take("cause", region.cause)
       .take("is_fallback_new", region.is_fallback_new)
@@ -133,7 +133,7 @@ std::string AdmissionState::print(std::span<const Region> names) const {
   for (std::size_t r = 0; r < regions.size(); ++r) {
     const RegionState& region = regions[r];
     list.push_back({{"name", names[r].name},
-                    {"stage", to_string(region.stage)},
+                    {"stage", to_string(region.fallback_state)},
                     {"is_useful", region.is_useful},
                     {"cause", to_string(region.cause)},
                     {"is_fallback_new", region.is_fallback_new},

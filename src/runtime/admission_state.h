@@ -15,7 +15,7 @@
 namespace nf {
 
 // Where a region stands with its fallbacks. Warm-up and usefulness come on top.
-enum class Stage {
+enum class FallbackState {
   kSteady,     // low-bit, were it warm and useful
   kCoolDown,   // dense
   kProbation,  // low-bit, on trial
@@ -23,7 +23,7 @@ enum class Stage {
 };
 
 struct RegionState {
-  Stage stage = Stage::kSteady;
+  FallbackState fallback_state = FallbackState::kSteady;
   bool is_useful = true;
   Reason cause = Reason::kAdmitted;      // the latest breach; kAdmitted before the first
   bool is_fallback_new = false;          // its cause has not been shown yet

@@ -12,7 +12,7 @@
 
 #include "collective/traffic_model.h"
 #include "neuron_fabric/fabric.h"
-#include "runtime/bucket_sum.h"
+#include "runtime/bucket_work.h"
 
 namespace nf {
 

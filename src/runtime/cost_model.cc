@@ -27,12 +27,12 @@ double corrected(double correction, double predicted, double measured) {
 }
 
 // Of all values that could travel at low bits, the part of each region in bytes.
-std::vector<double> shares_of(std::span<const BucketWork> step,
+std::vector<double> shares_of(std::span<const BucketLoad> step,
                               const std::vector<bool>& candidates) {
   std::vector<double> shares(candidates.size());
   double total = 0;
-  for (const BucketWork& bucket : step) {
-    for (const BucketWork::LowBit& part : bucket.low_bit) {
+  for (const BucketLoad& bucket : step) {
+    for (const BucketLoad::LowBit& part : bucket.low_bit) {
       if (!candidates[part.region]) continue;
       shares[part.region] += static_cast<double>(part.bytes);
       total += static_cast<double>(part.bytes);
@@ -54,7 +54,7 @@ double CostModel::dense_seconds(std::size_t bytes) const {
 
 // Wire and codec one after the other, although tiles let them overlap: where one of them is most of
 // the time it hardly matters, and where ranks share cores with the transport the sum is nearer.
-double CostModel::low_bit_seconds(const BucketWork::LowBit& part) const {
+double CostModel::low_bit_seconds(const BucketLoad::LowBit& part) const {
   if (ranks_ <= 1 || part.values == 0) return 0;
   const double wire = part.hops * link_.latency +
                       seconds_of(static_cast<double>(part.wire_bytes), link_.bytes_per_second);
@@ -62,11 +62,11 @@ double CostModel::low_bit_seconds(const BucketWork::LowBit& part) const {
   return low_bit_correction_ * (wire + codec);
 }
 
-double CostModel::bucket_seconds(const BucketWork& bucket,
+double CostModel::bucket_seconds(const BucketLoad& bucket,
                                  const std::vector<bool>& is_low_bit) const {
   double seconds = 0;
   std::size_t dense_bytes = bucket.dense_bytes;
-  for (const BucketWork::LowBit& part : bucket.low_bit) {
+  for (const BucketLoad::LowBit& part : bucket.low_bit) {
     if (is_low_bit[part.region]) {
       seconds += low_bit_seconds(part);
     } else {
@@ -76,18 +76,18 @@ double CostModel::bucket_seconds(const BucketWork& bucket,
   return seconds + dense_seconds(dense_bytes);
 }
 
-double CostModel::exposed_seconds(std::span<const BucketWork> step,
+double CostModel::exposed_seconds(std::span<const BucketLoad> step,
                                   const std::vector<bool>& is_low_bit) const {
   double last_ready = 0;
   double done = 0;
-  for (const BucketWork& bucket : step) {
+  for (const BucketLoad& bucket : step) {
     last_ready = std::max(last_ready, bucket.ready);
     done = std::max(done, bucket.ready) + bucket_seconds(bucket, is_low_bit);
   }
   return std::max(done - last_ready, 0.0);
 }
 
-std::vector<bool> CostModel::useful(std::span<const BucketWork> step,
+std::vector<bool> CostModel::useful(std::span<const BucketLoad> step,
                                     const std::vector<bool>& candidates,
                                     const std::vector<bool>& in_use, double margin) const {
   const std::vector<double> shares = shares_of(step, candidates);

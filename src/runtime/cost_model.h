@@ -24,7 +24,7 @@ struct CodecFigures {
 };
 
 // One bucket, as it could travel.
-struct BucketWork {
+struct BucketLoad {
   double ready = 0;             // seconds after the step's first bucket
   std::size_t dense_bytes = 0;  // of values that travel dense in any case
   struct LowBit {               // of one region
@@ -45,14 +45,14 @@ class CostModel {
 
   // Seconds of the engine's all-reduce of so many bytes of values; none for no bytes.
   double dense_seconds(std::size_t bytes) const;
-  double low_bit_seconds(const BucketWork::LowBit& part) const;
+  double low_bit_seconds(const BucketLoad::LowBit& part) const;
   // Of a bucket, with the regions marked in `is_low_bit` at low bits. Precondition, here and below:
   // one mark a region.
-  double bucket_seconds(const BucketWork& bucket, const std::vector<bool>& is_low_bit) const;
+  double bucket_seconds(const BucketLoad& bucket, const std::vector<bool>& is_low_bit) const;
 
   // What the step waits for after its last bucket is ready: buckets travel one after the other,
   // each no earlier than it is ready.
-  double exposed_seconds(std::span<const BucketWork> step,
+  double exposed_seconds(std::span<const BucketLoad> step,
                          const std::vector<bool>& is_low_bit) const;
 
   // The regions of `candidates` whose low bits shorten the exposed time. Of all together, the one
@@ -60,7 +60,7 @@ class CostModel {
   // its share of `margin` of the exposed time without it, the share being its part of the
   // candidates' bytes. Those of `in_use` keep their place down to no gain at all. Takes up to
   // regions² / 2 walks over the step.
-  std::vector<bool> useful(std::span<const BucketWork> step, const std::vector<bool>& candidates,
+  std::vector<bool> useful(std::span<const BucketLoad> step, const std::vector<bool>& candidates,
                            const std::vector<bool>& in_use, double margin = 0.05) const;
 
   // Corrects later predictions by what a step took: measured over predicted, smoothed.

@@ -7,7 +7,7 @@
 
 namespace nf {
 
-Expected<std::unique_ptr<Fabric>> Fabric::create(Transport& transport, DenseSum& engine,
+Expected<std::unique_ptr<Fabric>> Fabric::create(Transport& transport, DenseEngine& engine,
                                                  FabricOptions options) {
   const MakePath on_host = [&](const PathRequest& request) {
     return Expected<std::unique_ptr<BucketPath>>(

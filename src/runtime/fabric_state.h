@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "neuron_fabric/status.h"
-#include "runtime/statistics.h"
+#include "runtime/step_statistics.h"
 
 namespace nf {
 

@@ -7,14 +7,14 @@
 
 namespace nf {
 
-HostPath::HostPath(Transport& transport, DenseSum& engine, const PathRequest& request)
+HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request)
     : transport_(transport),
       engine_(engine),
       binding_(request.binding),
       timeout_(request.options.timeout),
       sums_(transport, request.binding,
             {.topology = request.topology,
-             .group = request.options.group,
+             .host_group_size = request.options.host_group_size,
              .seed = request.options.seed,
              .timeout = request.options.timeout,
              .checksum = request.options.checksum},
@@ -22,7 +22,7 @@ HostPath::HostPath(Transport& transport, DenseSum& engine, const PathRequest& re
       route_errors_(request.binding, request.options.seed, transport.rank()) {}
 
 Status HostPath::begin(PlannedSum& sum) {
-  if (sum.step().is_watched) sample(sum);
+  if (sum.step().is_monitored) sample(sum);
   scale(sum.bucket().values, static_cast<float>(1.0 / transport_.ranks()));
   const std::size_t count = sum.gathered_count();
   if (count == 0) return {};
@@ -58,7 +58,7 @@ Status HostPath::finish(PlannedSum& sum) {
       return Status();
     }));
   }
-  if (!sum.step().is_watched) return {};
+  if (!sum.step().is_monitored) return {};
   for (const BucketSlot& slot : in_parameter_order(sum.bucket().slots)) {
     const GradientNorm norm = gradient_norm(sum.values(slot.offset, slot.count));
     GradientNorm& region = sum.norms()[binding_.region_of(slot.parameter)];

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/bucket_path.h"
-#include "runtime/low_bit_sums.h"
+#include "runtime/route_collectives.h"
 #include "runtime/route_error.h"
 
 namespace nf {
@@ -14,7 +14,7 @@ namespace nf {
 class HostPath final : public BucketPath {
  public:
   // Borrows everything.
-  HostPath(Transport& transport, DenseSum& engine, const PathRequest& request);
+  HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request);
 
   Status begin(PlannedSum& sum) override;
   Status sum_low_bit(PlannedSum& sum) override { return sums_.sum(sum); }
@@ -33,11 +33,11 @@ class HostPath final : public BucketPath {
 
   // Constant after construction.
   Transport& transport_;
-  DenseSum& engine_;
+  DenseEngine& engine_;
   const Binding& binding_;
   const Duration timeout_;
 
-  LowBitSums sums_;           // of the thread that sums
+  RouteCollectives sums_;     // of the thread that sums
   RouteErrors route_errors_;  // of the thread that begins buckets
 };
 

@@ -13,7 +13,8 @@ std::vector<float> probe_values(std::size_t count, std::uint32_t rank) {
   return values;
 }
 
-HostProbe::HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, Duration timeout)
+HostProbe::HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& sums,
+                     Duration timeout)
     : transport_(transport),
       engine_(engine),
       sums_(sums),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/bucket_path.h"
-#include "runtime/low_bit_sums.h"
+#include "runtime/route_collectives.h"
 
 namespace nf {
 
@@ -21,7 +21,7 @@ class HostProbe final : public Probe {
   static constexpr ParameterShape kShape = {.count = 512 << 10, .rows = 512};
 
   // Borrows all three.
-  HostProbe(Transport& transport, DenseSum& engine, LowBitSums& sums, Duration timeout);
+  HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& sums, Duration timeout);
   // Lets the routes that it has summed along forget it.
   ~HostProbe() override;
 
@@ -32,8 +32,8 @@ class HostProbe final : public Probe {
 
  private:
   Transport& transport_;
-  DenseSum& engine_;
-  LowBitSums& sums_;
+  DenseEngine& engine_;
+  RouteCollectives& sums_;
   const Duration timeout_;
   std::vector<float> values_;
   std::vector<float> sent_;

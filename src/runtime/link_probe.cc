@@ -23,11 +23,11 @@ constexpr int kLatencyRounds = 5;
 template <typename Work>
 Expected<double> LinkProbe::time(Work work) {
   std::vector<double> by_rank;
-  NF_RETURN_IF_ERROR(exchange_.gather(0, by_rank));
+  NF_RETURN_IF_ERROR(statistics_reducer_.gather(0, by_rank));
   const Duration begin = transport_.now();
   NF_RETURN_IF_ERROR(work());
   const std::chrono::duration<double> own = transport_.now() - begin;
-  NF_RETURN_IF_ERROR(exchange_.gather(own.count(), by_rank));
+  NF_RETURN_IF_ERROR(statistics_reducer_.gather(own.count(), by_rank));
   return std::ranges::max(by_rank);
 }
 

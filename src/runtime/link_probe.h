@@ -7,7 +7,7 @@
 #include "neuron_fabric/fabric.h"
 #include "runtime/bucket_path.h"
 #include "runtime/cost_model.h"
-#include "runtime/exchange.h"
+#include "runtime/statistics_reducer.h"
 
 namespace nf {
 
@@ -16,8 +16,8 @@ namespace nf {
 class LinkProbe {
  public:
   // Borrows all three.
-  LinkProbe(Transport& transport, Probe& probe, Exchange& exchange)
-      : transport_(transport), probe_(probe), exchange_(exchange) {}
+  LinkProbe(Transport& transport, Probe& probe, StatisticsReducer& reducer)
+      : transport_(transport), probe_(probe), statistics_reducer_(reducer) {}
 
   Expected<LinkFigures> measure_link();
   // One such all-reduce, by its codec, less what the link alone would take for the bytes it sends.
@@ -34,7 +34,7 @@ class LinkProbe {
 
   Transport& transport_;  // for its clock
   Probe& probe_;
-  Exchange& exchange_;
+  StatisticsReducer& statistics_reducer_;
 };
 
 }  // namespace nf

@@ -9,7 +9,7 @@
 
 #include "neuron_fabric/profile.h"
 #include "runtime/decision.h"
-#include "runtime/statistics.h"
+#include "runtime/step_statistics.h"
 
 namespace nf {
 

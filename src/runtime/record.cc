@@ -48,7 +48,7 @@ double exposed_seconds(const std::vector<BucketTimes>& buckets) {
 }
 
 // What this rank observed; a step that is not watched has no mean over ranks.
-ordered_json rank_loss(const LocalStatistics& local) {
+ordered_json rank_loss(const RankStatistics& local) {
   return local.losses > 0 ? finite(local.loss / local.losses) : ordered_json(nullptr);
 }
 
@@ -60,9 +60,9 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
       {"name", binding.profile().regions[region].name},
       {"route", step.routes[region]},
       {"reason", nf::to_string(step.decisions[region].reason)},
-      {"norm", step.is_watched ? finite(std::sqrt(statistics.energy)) : nullptr},
+      {"norm", step.is_monitored ? finite(std::sqrt(statistics.energy)) : nullptr},
       {"error", is_sampled ? finite(statistics.error_energy / statistics.sample_energy) : nullptr},
-      {"non_finite", step.is_watched ? ordered_json(statistics.non_finite) : nullptr},
+      {"non_finite", step.is_monitored ? ordered_json(statistics.non_finite) : nullptr},
       {"bytes", std::llround(traffic.low_bit_bytes + traffic.engine_bytes)},
       {"dense_bytes", std::llround(traffic.dense_bytes)},
       // Half of what an engine's all-reduce sends are contributions.
@@ -142,7 +142,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                       {"predicted_exposed_seconds", finite(prediction.exposed_seconds)},
                       {"loss", statistics.losses > 0 ? finite(statistics.loss) : nullptr},
                       {"rank_loss", rank_loss(step.local)},
-                      {"should_step", step.is_watched ? ordered_json(step.is_sound()) : nullptr},
+                      {"should_step", step.is_monitored ? ordered_json(step.is_sound()) : nullptr},
                       {"buckets", step.buckets.size()},
                       {"regions", regions}};
   if (shadow != nullptr) {

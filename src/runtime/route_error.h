@@ -12,8 +12,8 @@
 
 #include "neuron_fabric/binding.h"
 #include "neuron_fabric/codec.h"
-#include "runtime/exchange.h"
 #include "runtime/sampler.h"
+#include "runtime/statistics_reducer.h"
 
 namespace nf {
 

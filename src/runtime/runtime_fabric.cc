@@ -36,12 +36,13 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 Topology topology_of(const FabricOptions& options, const Profile& profile, std::uint32_t ranks) {
   constexpr std::uint32_t kMostDirectRanks = 32;
   if (options.topology) return *options.topology;
-  const bool has_groups = options.group > 1 && options.group < ranks && ranks % options.group == 0;
+  const bool has_groups = options.host_group_size > 1 && options.host_group_size < ranks &&
+                          ranks % options.host_group_size == 0;
   if (has_groups && !has_feedback(profile)) return Topology::kHierarchical;
   return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
 }
 
-Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, DenseSum& engine,
+Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, DenseEngine& engine,
                                                         FabricOptions options,
                                                         const MakePath& make_path) {
   Expected<Binding> binding =
@@ -55,10 +56,11 @@ Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, De
     recorded = std::move(*made);
   }
   options.timeout = bounded(options.timeout);
-  Expected<Exchange> exchange = Exchange::create(transport, options.seed, options.timeout);
-  if (!exchange) return exchange.status();
+  Expected<StatisticsReducer> reducer =
+      StatisticsReducer::create(transport, options.seed, options.timeout);
+  if (!reducer) return reducer.status();
   std::unique_ptr<RuntimeFabric> fabric(new RuntimeFabric(
-      transport, engine, std::move(options), std::move(*binding), std::move(*exchange)));
+      transport, engine, std::move(options), std::move(*binding), std::move(*reducer)));
   Expected<std::unique_ptr<BucketPath>> path = make_path(
       {.binding = fabric->binding_, .options = fabric->options_, .topology = fabric->topology_});
   if (!path) return path.status();
@@ -68,14 +70,14 @@ Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, De
   return std::unique_ptr<Fabric>(std::move(fabric));
 }
 
-RuntimeFabric::RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options,
-                             Binding binding, Exchange exchange)
+RuntimeFabric::RuntimeFabric(Transport& transport, DenseEngine& engine, FabricOptions options,
+                             Binding binding, StatisticsReducer reducer)
     : transport_(transport),
       engine_(engine),
       options_(std::move(options)),
       binding_(std::move(binding)),
       topology_(topology_of(options_, binding_.profile(), transport.ranks())),
-      exchange_(std::move(exchange)),
+      statistics_reducer_(std::move(reducer)),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)),
       told_inputs_{.useful = admission_.useful()} {}
 
@@ -83,7 +85,7 @@ Status RuntimeFabric::measure() {
   CostFigures figures;
   if (transport_.ranks() > 1) {
     const std::unique_ptr<Probe> sums = path_->probe();
-    LinkProbe probe(transport_, *sums, exchange_);
+    LinkProbe probe(transport_, *sums, statistics_reducer_);
     Expected<LinkFigures> link = probe.measure_link();
     if (!link) return link.status();
     figures.link = *link;
@@ -91,7 +93,8 @@ Status RuntimeFabric::measure() {
       for (const auto& [region, route] : phase.routes) {
         if (route == kDenseRoute || figures.codecs.contains(route)) continue;
         const Expected<CodecFigures> codec = probe.measure_codec(
-            {.codec = route, .topology = topology_, .group = options_.group}, *link);
+            {.codec = route, .topology = topology_, .host_group_size = options_.host_group_size},
+            *link);
         if (!codec) return codec.status();
         figures.codecs[route] = *codec;
       }
@@ -106,7 +109,7 @@ Status RuntimeFabric::measure() {
                            transport_.ranks()));
   usefulness_ = std::make_unique<Usefulness>(
       binding_, std::move(figures), transport_.ranks(),
-      AllReduceOptions{.topology = topology_, .group = options_.group});
+      AllReduceOptions{.topology = topology_, .host_group_size = options_.host_group_size});
   return {};
 }
 
@@ -188,7 +191,7 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
 
 void RuntimeFabric::judge(const TrainingStep& step) {
   is_sound_.reset();
-  if (step.is_watched) is_sound_ = step.is_sound();
+  if (step.is_monitored) is_sound_ = step.is_sound();
   judged_steps_ = step.statistics.step + 1;
   summed_.notify_all();
 }
@@ -211,9 +214,10 @@ Status RuntimeFabric::end_step() {
     judge(*step);
   }
   // Every step with low bits is watched.
-  if (step->is_watched && !step->is_sound()) path_->undo(step->statistics.step);
-  if (step->is_watched) {
-    if (Status status = exchange_.sum(step->local, step->epoch, step->loss_scale, step->statistics);
+  if (step->is_monitored && !step->is_sound()) path_->undo(step->statistics.step);
+  if (step->is_monitored) {
+    if (Status status =
+            statistics_reducer_.sum(step->local, step->epoch, step->loss_scale, step->statistics);
         !status.ok()) {
       const std::lock_guard lock(mutex_);
       return fail(status);

@@ -13,10 +13,10 @@
 #include "neuron_fabric/fabric.h"
 #include "runtime/admission.h"
 #include "runtime/bucket_path.h"
-#include "runtime/exchange.h"
 #include "runtime/fabric_state.h"
 #include "runtime/record.h"
 #include "runtime/recorded_decisions.h"
+#include "runtime/statistics_reducer.h"
 #include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
@@ -25,7 +25,7 @@ namespace nf {
 class RuntimeFabric final : public Fabric {
  public:
   // Fabric::create() for gradients that `make_path` says how to sum.
-  static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseSum& engine,
+  static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseEngine& engine,
                                                   FabricOptions options, const MakePath& make_path);
 
   Expected<std::unique_ptr<BucketSum>> begin(const Bucket& bucket) override;
@@ -51,12 +51,12 @@ class RuntimeFabric final : public Fabric {
   std::size_t held_bytes() const override { return path_->held_bytes(); }
 
  protected:
-  DenseSum& engine() override { return engine_; }
+  DenseEngine& engine() override { return engine_; }
   Status remember_failure(Status why) override;
 
  private:
-  RuntimeFabric(Transport& transport, DenseSum& engine, FabricOptions options, Binding binding,
-                Exchange exchange);
+  RuntimeFabric(Transport& transport, DenseEngine& engine, FabricOptions options, Binding binding,
+                StatisticsReducer reducer);
 
   // Link and codecs, on all ranks at the same time. Before anything else.
   Status measure();
@@ -77,14 +77,14 @@ class RuntimeFabric final : public Fabric {
 
   // Constant once created.
   Transport& transport_;
-  DenseSum& engine_;
+  DenseEngine& engine_;
   const FabricOptions options_;
   const Binding binding_;
   const Topology topology_;
   std::unique_ptr<BucketPath> path_;
   std::optional<RecordedDecisions> recorded_;  // instead of those from measured times
 
-  Exchange exchange_;  // of the thread that ends steps
+  StatisticsReducer statistics_reducer_;  // of the thread that ends steps
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;

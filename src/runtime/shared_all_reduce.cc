@@ -40,8 +40,8 @@ SharedAllReduce::SharedAllReduce(Transport& transport, SharedReducer& reducer,
       plan_(*codec_, {.ranks = transport.ranks(), .shape = SumShape::kChain}),
       schedule_(make_schedule(Topology::kRing, transport.ranks(), transport.rank())) {
   for (std::uint32_t chunk = 0; chunk < schedule_.chunks; ++chunk) {
-    const Route route = chunk_route(Topology::kRing, transport.ranks(), chunk);
-    first_rank_.push_back(route.reduce.empty() ? 0 : route.reduce.front().from);
+    const ChunkPath path = chunk_path(Topology::kRing, transport.ranks(), chunk);
+    first_rank_.push_back(path.reduce.empty() ? 0 : path.reduce.front().from);
   }
 }
 

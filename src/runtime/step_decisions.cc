@@ -62,7 +62,7 @@ Status RuntimeFabric::compare_states(std::unique_lock<std::mutex>& lock) {
   state.pending = {};  // this rank's own
   lock.unlock();
   const std::string text = print(state);
-  Status status = exchange_.compare(state.step, checksum(text));
+  Status status = statistics_reducer_.compare(state.step, checksum(text));
   lock.lock();
   return status.ok() ? status : fail(std::move(status));
 }
@@ -124,7 +124,7 @@ void RuntimeFabric::decide() {
   if (options_.mode == Mode::kShadow) {
     step.routes.assign(regions(), std::string(kDenseRoute));
   }
-  step.is_watched =
+  step.is_monitored =
       transport_.ranks() > 1 && !admission_.is_detached() &&
       (step_ % kQuietInterval == 0 || std::ranges::any_of(step.decisions, needs_watching));
   for (std::uint32_t region = 0; region < before.size(); ++region) {

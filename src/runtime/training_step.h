@@ -11,9 +11,9 @@
 #include "neuron_fabric/fabric.h"
 #include "neuron_fabric/time.h"
 #include "runtime/decision.h"
-#include "runtime/exchange.h"
 #include "runtime/gradient_norm.h"
-#include "runtime/statistics.h"
+#include "runtime/statistics_reducer.h"
+#include "runtime/step_statistics.h"
 
 namespace nf {
 
@@ -46,7 +46,7 @@ struct TrainingStep {
   std::vector<Decision> decisions;  // by region
   std::vector<std::string> routes;  // in use, by region
   std::vector<std::string> wanted;  // what the profile names, were the region admitted
-  bool is_watched = false;          // norms are taken, and local statistics summed over ranks
+  bool is_monitored = false;        // norms are taken, and local statistics summed over ranks
   LossScale loss_scale;             // this rank's; that of all ranks once statistics are summed
 
   // Learnt.
@@ -55,7 +55,7 @@ struct TrainingStep {
   std::size_t finished_buckets = 0;
   bool has_begun_all = false;
   StepStatistics statistics;
-  LocalStatistics local;
+  RankStatistics local;
   std::vector<RegionTraffic> traffic;            // by region
   std::vector<std::vector<GradientNorm>> norms;  // by bucket and region
 

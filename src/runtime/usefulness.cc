@@ -40,9 +40,9 @@ const TrafficModel& Usefulness::traffic_of(const std::string& route,
   return it->second;
 }
 
-BucketWork Usefulness::work_of(const BucketLayout& bucket,
+BucketLoad Usefulness::work_of(const BucketLayout& bucket,
                                std::span<const std::string> routes) const {
-  BucketWork work;
+  BucketLoad work;
   std::vector<std::vector<std::uint32_t>> low_bit(routes.size());
   for (const BucketSlot& slot : bucket.slots) {
     const std::uint32_t region = binding_.region_of(slot.parameter);
@@ -55,7 +55,7 @@ BucketWork Usefulness::work_of(const BucketLayout& bucket,
   for (std::uint32_t region = 0; region < routes.size(); ++region) {
     if (low_bit[region].empty()) continue;
     const TrafficModel& traffic = traffic_of(routes[region], low_bit[region]);
-    BucketWork::LowBit part;
+    BucketLoad::LowBit part;
     part.region = region;
     part.wire_bytes = traffic.bytes - traffic.inside_bytes;
     part.inside_bytes = traffic.inside_bytes;
@@ -72,9 +72,9 @@ BucketWork Usefulness::work_of(const BucketLayout& bucket,
   return work;
 }
 
-std::vector<BucketWork> Usefulness::works(std::span<const BucketLayout> buckets,
+std::vector<BucketLoad> Usefulness::works(std::span<const BucketLayout> buckets,
                                           std::span<const std::string> routes) const {
-  std::vector<BucketWork> works;
+  std::vector<BucketLoad> works;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     works.push_back(work_of(buckets[i], routes));
     if (i < ready_.size()) works.back().ready = ready_[i];
@@ -84,16 +84,16 @@ std::vector<BucketWork> Usefulness::works(std::span<const BucketLayout> buckets,
 
 Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
                                            std::span<const std::string> routes) const {
-  std::vector<BucketWork> all = works(step.buckets, routes);
+  std::vector<BucketLoad> all = works(step.buckets, routes);
   const std::vector<BucketTimes>& times = step.statistics.buckets;
   for (std::size_t i = 0; i < std::min(all.size(), times.size()); ++i)
     all[i].ready = times[i].ready;
   const std::vector<bool> is_low_bit(routes.size(), true);
   Prediction prediction{.exposed_seconds = model_.exposed_seconds(all, is_low_bit)};
-  for (const BucketWork& work : all) {
+  for (const BucketLoad& work : all) {
     prediction.busy_seconds += model_.bucket_seconds(work, is_low_bit);
     prediction.bytes += 2 * work.dense_bytes * (ranks_ - 1) / ranks_;
-    for (const BucketWork::LowBit& part : work.low_bit) {
+    for (const BucketLoad::LowBit& part : work.low_bit) {
       prediction.bytes += part.wire_bytes + part.inside_bytes;
     }
   }
@@ -122,12 +122,12 @@ void Usefulness::observe(const TrainingStep& step) {
     measured += std::max(0.0, bucket.done - std::max(bucket.ready, free));
     free = std::max(free, bucket.done);
   }
-  const std::vector<BucketWork> all = works(step.buckets, step.routes);
+  const std::vector<BucketLoad> all = works(step.buckets, step.routes);
   double dense = 0;
   double low_bit = 0;
-  for (const BucketWork& work : all) {
+  for (const BucketLoad& work : all) {
     if (work.dense_bytes > 0) dense += model_.dense_seconds(work.dense_bytes);
-    for (const BucketWork::LowBit& part : work.low_bit) low_bit += model_.low_bit_seconds(part);
+    for (const BucketLoad::LowBit& part : work.low_bit) low_bit += model_.low_bit_seconds(part);
   }
   if (!has_low_bit(step.routes)) {
     model_.correct_dense(dense, measured);

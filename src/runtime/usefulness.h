@@ -53,11 +53,11 @@ class Usefulness {
   void load_corrections(double dense, double low_bit) { model_.load_corrections(dense, low_bit); }
 
  private:
-  std::vector<BucketWork> works(std::span<const BucketLayout> buckets,
+  std::vector<BucketLoad> works(std::span<const BucketLayout> buckets,
                                 std::span<const std::string> routes) const;
   const TrafficModel& traffic_of(const std::string& route,
                                  const std::vector<std::uint32_t>& parameters) const;
-  BucketWork work_of(const BucketLayout& bucket, std::span<const std::string> routes) const;
+  BucketLoad work_of(const BucketLayout& bucket, std::span<const std::string> routes) const;
 
   const Binding& binding_;
   const CostFigures figures_;

@@ -23,11 +23,11 @@ double bits_of(const std::vector<HopBudget>& budgets, std::uint32_t contribution
 // The mean over all transfers of a chunk.
 double mean_over(Topology topology, std::uint32_t ranks, double bits) {
   const auto budgets = hop_budgets({ranks, sum_shape(topology)}, bits, kLeast, kMost);
-  const Route route = chunk_route(topology, ranks, 0);
+  const ChunkPath path = chunk_path(topology, ranks, 0);
   double sum = 0;
-  for (const Edge& edge : route.reduce) sum += bits_of(budgets, edge.contributions);
-  for (const Edge& edge : route.gather) sum += bits_of(budgets, edge.contributions);
-  return sum / static_cast<double>(route.reduce.size() + route.gather.size());
+  for (const Edge& edge : path.reduce) sum += bits_of(budgets, edge.contributions);
+  for (const Edge& edge : path.gather) sum += bits_of(budgets, edge.contributions);
+  return sum / static_cast<double>(path.reduce.size() + path.gather.size());
 }
 
 TEST(HopBudgets, CoverEveryMessageInRisingOrder) {

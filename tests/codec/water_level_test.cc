@@ -29,7 +29,7 @@ std::vector<Rung> ladder_of(unsigned least, unsigned most) {
     const double gain = b == least ? 1 : error_of(b - 1) - error_of(b);
     ladder.push_back({.width = static_cast<std::uint8_t>(b),
                       .threshold = static_cast<int>(std::lround(-8 * std::log2(gain))),
-                      .group_bytes = static_cast<std::uint8_t>(4 * b)});
+                      .pack_bytes = static_cast<std::uint8_t>(4 * b)});
   }
   return ladder;
 }
@@ -178,7 +178,7 @@ TEST(FillToLevel, TreatsNanAsTheLoudestAndNothingAsTheQuietest) {
 // What is left goes to the first ones, up to the first that it does not suffice for.
 TEST(FillToLevel, CountsWhatASuperGroupCostsBesidesItsGroups) {
   const std::vector<Rung> ladder = {{.width = 0},
-                                    {.width = 2, .threshold = 20, .group_bytes = 9, .bytes = 2}};
+                                    {.width = 2, .threshold = 20, .pack_bytes = 9, .bytes = 2}};
   const std::size_t small = 1 * 9 + 2;
   const std::size_t whole = 8 * 9 + 2;
   std::vector<WidthDemand> demands(4, {.need = 1, .groups = 8});
@@ -211,7 +211,7 @@ TEST(WidthLadder, RisesInCostAndThreshold) {
         EXPECT_EQ(ladder.front().width, zero ? 0 : kLeast);
         EXPECT_EQ(ladder.back().width, kMost);
         for (std::size_t r = 1; r < ladder.size(); ++r) {
-          EXPECT_GT(ladder[r].group_bytes, ladder[r - 1].group_bytes);
+          EXPECT_GT(ladder[r].pack_bytes, ladder[r - 1].pack_bytes);
           if (r > 1) {
             EXPECT_GE(ladder[r].threshold, ladder[r - 1].threshold);
           }

@@ -39,7 +39,7 @@ std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const 
                       std::vector<float>(40, 1.0f)};
         const auto sum = AllReduce::create(transport, {.codec = codec,
                                                        .topology = topology,
-                                                       .group = 2,
+                                                       .host_group_size = 2,
                                                        .timeout = timeout,
                                                        .tile_bytes = 600});
         ASSERT_TRUE(sum);
@@ -166,7 +166,8 @@ TEST(AllReduce, RefusesWhatCannotBe) {
     EXPECT_EQ(code({.codec = "waterfil:4"}), ErrorCode::kBadConfig);
     EXPECT_EQ(code({.codec = "powersgd"}), ErrorCode::kBadConfig);
     EXPECT_EQ(code({.codec = "powersgd:1.5"}), ErrorCode::kBadConfig);
-    EXPECT_EQ(code({.topology = Topology::kHierarchical, .group = 2}), ErrorCode::kBadConfig);
+    EXPECT_EQ(code({.topology = Topology::kHierarchical, .host_group_size = 2}),
+              ErrorCode::kBadConfig);
     EXPECT_EQ(code({.topology = Topology::kHierarchical}), ErrorCode::kBadConfig);
   });
 }

@@ -19,7 +19,7 @@ using test::Parameters;
 struct Case {
   std::string codec;
   Topology topology;
-  std::uint32_t group = 0;
+  std::uint32_t host_group_size = 0;
 };
 
 // Multiples of 1/8 from -1 to 1: sums of a few are exact in every 16-bit type.
@@ -90,12 +90,13 @@ class EveryTopology : public testing::TestWithParam<Case> {
   AllReduceOptions options() const {
     return {.codec = GetParam().codec,
             .topology = GetParam().topology,
-            .group = GetParam().group,
+            .host_group_size = GetParam().host_group_size,
             .seed = 11,
             .tile_bytes = 700};
   }
   bool fits(std::uint32_t ranks) const {
-    return GetParam().topology != Topology::kHierarchical || ranks % GetParam().group == 0;
+    return GetParam().topology != Topology::kHierarchical ||
+           ranks % GetParam().host_group_size == 0;
   }
 };
 
@@ -181,7 +182,7 @@ TEST(AllReduce, KeepsTheErrorOfItsCodecOverEveryTopology) {
        {Bound{"waterfill:5", 0.03}, {"dynamiq:5", 0.06}, {"mxfp8", 0.01}, {"thc", 0.1}}) {
     for (const Topology topology : all_topologies()) {
       const std::vector<Parameters> results = all_reduce(
-          {.codec = codec, .topology = topology, .group = 2, .tile_bytes = 3000}, values);
+          {.codec = codec, .topology = topology, .host_group_size = 2, .tile_bytes = 3000}, values);
       EXPECT_LT(error_of(results.front(), exact), bound) << codec << " " << to_string(topology);
     }
   }

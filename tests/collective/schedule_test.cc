@@ -183,9 +183,9 @@ TEST_P(EveryTopology, MovesAChunkOnlyInLaterRoundsThanItCame) {
   for (const std::uint32_t ranks : rank_counts()) {
     for (std::uint32_t chunk = 0; chunk < chunk_count(GetParam(), ranks); ++chunk) {
       SCOPED_TRACE(testing::Message() << "chunk " << chunk << " of " << ranks << " ranks");
-      const Route route = chunk_route(GetParam(), ranks, chunk);
-      ASSERT_LT(route.owner, ranks);
-      for (const auto* edges : {&route.reduce, &route.gather}) {
+      const ChunkPath path = chunk_path(GetParam(), ranks, chunk);
+      ASSERT_LT(path.owner, ranks);
+      for (const auto* edges : {&path.reduce, &path.gather}) {
         ASSERT_EQ(edges->size(), ranks - 1);
         std::vector<std::uint32_t> ready(ranks, 0);  // the first round in which a rank may send
         std::set<std::pair<std::uint32_t, std::uint32_t>> senders, receivers;

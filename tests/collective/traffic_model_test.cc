@@ -48,7 +48,8 @@ TEST(TrafficModel, CountsWhatEveryCodecSendsInEveryTopology) {
   codecs.insert(codecs.end(), {"powersgd:1", "powersgd:4", "waterfill:3+ef"});
   for (const std::string& codec : codecs) {
     for (const Topology topology : all_topologies()) {
-      expect_exact({.codec = codec, .topology = topology, .group = 2, .tile_bytes = 3000}, 4);
+      expect_exact({.codec = codec, .topology = topology, .host_group_size = 2, .tile_bytes = 3000},
+                   4);
     }
   }
 }
@@ -58,11 +59,12 @@ TEST(TrafficModel, CountsForAnyNumberOfRanksAndSizeOfTiles) {
     for (const Topology topology : all_topologies()) {
       for (const std::uint32_t ranks : {1u, 2u, 3u, 6u}) {
         const std::uint32_t group = ranks % 3 == 0 ? 3 : 1;
-        expect_exact({.codec = codec, .topology = topology, .group = group}, ranks);
-        expect_exact({.codec = codec, .topology = topology, .group = group, .tile_bytes = 1500},
-                     ranks);
+        expect_exact({.codec = codec, .topology = topology, .host_group_size = group}, ranks);
+        expect_exact(
+            {.codec = codec, .topology = topology, .host_group_size = group, .tile_bytes = 1500},
+            ranks);
       }
-      expect_exact({.codec = codec, .topology = topology, .group = 4}, 4);
+      expect_exact({.codec = codec, .topology = topology, .host_group_size = 4}, 4);
     }
   }
 }
@@ -79,7 +81,8 @@ TEST(TrafficModel, CountsNextToNothing) {
 TEST(TrafficModel, TakesRankZeroForTheBusiest) {
   for (const Topology topology : all_topologies()) {
     for (const std::uint32_t ranks : {2u, 6u, 12u}) {
-      const AllReduceOptions options{.codec = "waterfill:4", .topology = topology, .group = 2};
+      const AllReduceOptions options{
+          .codec = "waterfill:4", .topology = topology, .host_group_size = 2};
       const std::vector<ParameterShape> shapes = {{.count = 1 << 20}};
       const auto first = model_traffic(options, shapes, ranks);
       ASSERT_TRUE(first);
@@ -95,7 +98,7 @@ TEST(TrafficModel, TakesRankZeroForTheBusiest) {
 TEST(TrafficModel, CountsHopsThatWaitForEachOther) {
   const auto hops = [](const char* codec, Topology topology, std::uint32_t ranks) {
     const auto predicted =
-        model_traffic({.codec = codec, .topology = topology, .group = 2}, kShapes, ranks);
+        model_traffic({.codec = codec, .topology = topology, .host_group_size = 2}, kShapes, ranks);
     return predicted ? predicted->hops : 0;
   };
   // Three rounds of agreement among eight ranks.
@@ -115,7 +118,8 @@ TEST(TrafficModel, CountsHopsThatWaitForEachOther) {
 TEST(TrafficModel, TellsWhatStaysInsideAGroup) {
   const std::uint32_t ranks = 8;
   const auto whole = model_traffic(
-      {.codec = "waterfill:4", .topology = Topology::kHierarchical, .group = 4}, kShapes, ranks);
+      {.codec = "waterfill:4", .topology = Topology::kHierarchical, .host_group_size = 4}, kShapes,
+      ranks);
   ASSERT_TRUE(whole);
   // A sum at full precision among the four, and a compressed one of a quarter between two.
   EXPECT_EQ(whole->inside_hops, 2u);
@@ -136,7 +140,7 @@ TEST(TrafficModel, RefusesWhatAllReduceRefuses) {
   EXPECT_THAT(message({.codec = "waterfil:4"}, {.count = 10}), HasSubstr("did you mean"));
   EXPECT_THAT(message({.codec = "powersgd"}, {.count = 10}), HasSubstr("number of terms"));
   EXPECT_THAT(message({.codec = "powersgd:2"}, {.count = 10, .rows = 3}), HasSubstr("3 rows"));
-  EXPECT_THAT(message({.topology = Topology::kHierarchical, .group = 3}, {.count = 10}),
+  EXPECT_THAT(message({.topology = Topology::kHierarchical, .host_group_size = 3}, {.count = 10}),
               HasSubstr("groups of 3"));
 }
 

@@ -83,7 +83,7 @@ TEST_P(Unused, ParameterKeepsItsResidual) {
   for (const Topology topology : all_topologies()) {
     SCOPED_TRACE(to_string(topology));
     on_all_ranks(kRanks, [&](Transport& transport) {
-      Job job(transport, {.codec = GetParam(), .topology = topology, .group = 2});
+      Job job(transport, {.codec = GetParam(), .topology = topology, .host_group_size = 2});
       job.run(0, true);
       const std::vector<float> before = job.kept(kUnused);
       const std::vector<float> other = job.kept(kUsed);

@@ -1,5 +1,5 @@
 // Passes over a bucket in device memory do what the host's do.
-#include "cuda/bucket_passes.h"
+#include "cuda/runtime/bucket_passes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,24 +1,24 @@
 // The sum of device memory is, bit for bit, the sum that the CPU makes of the same values.
-#include "cuda/device_all_reduce.h"
+#include "cuda/collective/device_all_reduce.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "cuda/device_collective_case.h"
 #include "cuda/device_copy.h"
-#include "cuda/device_sum_case.h"
 
 namespace nf {
 namespace {
 
-using test::DeviceSumCase;
+using test::DeviceCollectiveCase;
 
-std::vector<DeviceSumCase> cases(const std::vector<std::string>& codecs,
-                                 const std::vector<Topology>& topologies,
-                                 const std::vector<std::uint32_t>& ranks,
-                                 DataType type = DataType::kFloat32) {
-  std::vector<DeviceSumCase> made;
+std::vector<DeviceCollectiveCase> cases(const std::vector<std::string>& codecs,
+                                        const std::vector<Topology>& topologies,
+                                        const std::vector<std::uint32_t>& ranks,
+                                        DataType type = DataType::kFloat32) {
+  std::vector<DeviceCollectiveCase> made;
   for (const std::string& codec : codecs) {
     for (const Topology topology : topologies) {
       for (const std::uint32_t n : ranks) made.push_back({codec, topology, n, 0, type});
@@ -27,14 +27,14 @@ std::vector<DeviceSumCase> cases(const std::vector<std::string>& codecs,
   return made;
 }
 
-class DeviceAllReduce : public testing::TestWithParam<DeviceSumCase> {};
+class DeviceAllReduce : public testing::TestWithParam<DeviceCollectiveCase> {};
 
 TEST_P(DeviceAllReduce, MakesTheSumOfTheCpu) {
   if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
   test::expect_sums_of_the_cpu(GetParam());
 }
 
-std::string case_name(const testing::TestParamInfo<DeviceSumCase>& test) {
+std::string case_name(const testing::TestParamInfo<DeviceCollectiveCase>& test) {
   return test::name_of(test.param);
 }
 

@@ -1,6 +1,6 @@
 // Memory is given back in the order of the stream that uses it: while work is on that stream,
 // nobody else gets it.
-#include "cuda/device_memory.h"
+#include "cuda/base/device_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cuda/sparse_plan.h"
+#include "cuda/codec/sparse_plan.h"
 
 namespace nf::test {
 namespace {

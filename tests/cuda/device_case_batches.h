@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/device_codec.h"
+#include "cuda/codec/device_codec.h"
 #include "cuda/device_codec_harness.h"
 #include "cuda/device_copy.h"
 #include "neuron_fabric/codec.h"

@@ -1,5 +1,5 @@
 // The device forms of all codecs against those of the CPU, byte by byte.
-#include "cuda/device_codec.h"
+#include "cuda/codec/device_codec.h"
 
 #include <gtest/gtest.h>
 

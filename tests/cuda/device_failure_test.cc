@@ -1,11 +1,11 @@
-// A rank that cannot put a bucket on its streams gives up all its lanes, so that nobody waits for
-// it, and its own device waits for nobody.
+// A rank that cannot put a bucket on its streams gives up all its channels, so that nobody waits
+// for it, and its own device waits for nobody.
 #include <gtest/gtest.h>
 
 #include <deque>
 
 #include "cuda/device_copy.h"
-#include "cuda/device_path.h"
+#include "cuda/runtime/device_path.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
 
@@ -36,7 +36,7 @@ class NoMemory final : public cuda::DeviceAllocator {
   void free(void*, cudaStream_t) override {}
 };
 
-class NoEngine final : public DenseSum {
+class NoEngine final : public DenseEngine {
  public:
   Status sum(Values) override { return {}; }
 };
@@ -50,12 +50,12 @@ TEST(DeviceFailure, GivesUpAllLanesWhateverFailed) {
     NoEngine engine;
     NoMemory memory;
     const auto make = [&](FabricOptions options) {
-      std::vector<cuda::Lane> lanes;
+      std::vector<cuda::Channel> channels;
       for (LoneTransport& transport : transports) {
-        lanes.push_back({.transport = transport, .stream = stream});
+        channels.push_back({.transport = transport, .stream = stream});
       }
       return cuda::create_fabric(control,
-                                 {.lanes = lanes,
+                                 {.channels = channels,
                                   .engine = engine,
                                   .engine_stream = stream,
                                   .stream = stream,

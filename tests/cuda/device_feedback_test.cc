@@ -1,6 +1,6 @@
 // Error feedback in device memory gives, step after step, the bits that it gives on the CPU, and
 // keeps the same.
-#include "cuda/device_feedback.h"
+#include "cuda/collective/device_feedback.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device_all_reduce.h"
+#include "cuda/collective/device_all_reduce.h"
 #include "cuda/device_copy.h"
 #include "cuda/route_job.h"
 #include "support/typed_values.h"

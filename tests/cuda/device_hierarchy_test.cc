@@ -1,25 +1,25 @@
 // Sums at full precision inside groups and compressed between them have the CPU's bits, too.
-#include "cuda/device_hierarchy.h"
+#include "cuda/collective/device_hierarchy.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "cuda/device_collective_case.h"
 #include "cuda/device_copy.h"
-#include "cuda/device_sum_case.h"
 
 namespace nf {
 namespace {
 
-using test::DeviceSumCase;
+using test::DeviceCollectiveCase;
 
-std::vector<DeviceSumCase> cases() {
+std::vector<DeviceCollectiveCase> cases() {
   struct Shape {
     std::uint32_t ranks;
     std::uint32_t group;
   };
-  std::vector<DeviceSumCase> made;
+  std::vector<DeviceCollectiveCase> made;
   for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "fp32", "g_binary",
                             "mxfp8", "thc", "omnireduce:4"}) {
     // The last two: one group alone, and groups of one.
@@ -31,7 +31,7 @@ std::vector<DeviceSumCase> cases() {
   return made;
 }
 
-class DeviceHierarchy : public testing::TestWithParam<DeviceSumCase> {};
+class DeviceHierarchy : public testing::TestWithParam<DeviceCollectiveCase> {};
 
 TEST_P(DeviceHierarchy, MakesTheSumOfTheCpu) {
   if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
@@ -43,8 +43,8 @@ INSTANTIATE_TEST_SUITE_P(Codecs, DeviceHierarchy, testing::ValuesIn(cases()),
 
 TEST(DeviceHierarchyCheck, RefusesGroupsThatDoNotDivideTheRanks) {
   const auto code = [](const std::string& codec, std::uint32_t group) {
-    return cuda::check_device_sum(
-               {.codec = codec, .topology = Topology::kHierarchical, .group = group}, 6)
+    return cuda::check_device_collective(
+               {.codec = codec, .topology = Topology::kHierarchical, .host_group_size = group}, 6)
         .code();
   };
   EXPECT_EQ(code("waterfill:4", 3), ErrorCode::kOk);

@@ -1,6 +1,6 @@
 // powersgd in device memory gives, step after step, the bits that it gives on the CPU, and
 // remembers the same.
-#include "cuda/device_low_rank.h"
+#include "cuda/collective/device_low_rank.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -212,10 +212,12 @@ TEST_F(DeviceLowRank, ForgetsAsTheCpuDoes) {
 
 TEST(DeviceLowRankRoutes, SaysWhichAreNone) {
   for (const char* route : {"powersgd", "powersgd:0", "powersgd:65", "powersgd:2+ef"}) {
-    EXPECT_EQ(cuda::check_device_sum({.codec = route}, 2).code(), ErrorCode::kBadConfig) << route;
+    EXPECT_EQ(cuda::check_device_collective({.codec = route}, 2).code(), ErrorCode::kBadConfig)
+        << route;
   }
-  EXPECT_TRUE(cuda::check_device_sum({.codec = "powersgd:64"}, 2).ok());
-  EXPECT_TRUE(cuda::check_device_sum({.codec = "powersgd:2", .topology = Topology::kTree}, 8).ok());
+  EXPECT_TRUE(cuda::check_device_collective({.codec = "powersgd:64"}, 2).ok());
+  EXPECT_TRUE(
+      cuda::check_device_collective({.codec = "powersgd:2", .topology = Topology::kTree}, 8).ok());
 }
 
 }  // namespace

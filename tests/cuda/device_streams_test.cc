@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "cuda/device_all_reduce.h"
+#include "cuda/collective/device_all_reduce.h"
 #include "cuda/device_copy.h"
 #include "cuda/stuck_work.h"
 

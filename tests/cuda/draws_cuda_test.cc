@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/draws.h"
+#include "cuda/codec/draws.h"
 
 namespace nf {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda/layout_cache.h"
+#include "cuda/collective/layout_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cuda/launch.h"
+#include "cuda/base/launch.h"
 
 namespace nf::test {
 

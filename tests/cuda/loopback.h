@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/stream_transport.h"
+#include "cuda/transport/stream_transport.h"
 
 namespace nf::test {
 

@@ -2,10 +2,10 @@
 // peer up, and only then does the device go on.
 #include <gtest/gtest.h>
 
+#include "cuda/base/launch.h"
 #include "cuda/device_copy.h"
-#include "cuda/device_path.h"
-#include "cuda/launch.h"
 #include "cuda/loopback.h"
+#include "cuda/runtime/device_path.h"
 #include "cuda/stuck_work.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
@@ -13,7 +13,7 @@
 namespace nf {
 namespace {
 
-class NoEngine final : public DenseSum {
+class NoEngine final : public DenseEngine {
  public:
   Status sum(Values) override { return {}; }
 };
@@ -27,16 +27,16 @@ TEST(LostPeer, IsToldWhileTheDeviceStillWaits) {
     const auto transport = network.endpoint(0);
     NoEngine engine;
     bool is_lost = false;
-    const auto look_around = [&](std::uint64_t, Duration) {
+    const auto check_peers = [&](std::uint64_t, Duration) {
       return is_lost ? Status(ErrorCode::kPeerLost, "rank 1 is gone") : Status();
     };
     const auto make = [&](FabricOptions options) {
       return cuda::create_fabric(control,
-                                 {.lanes = {{.transport = *transport, .stream = stream}},
+                                 {.channels = {{.transport = *transport, .stream = stream}},
                                   .engine = engine,
                                   .engine_stream = stream,
                                   .stream = stream,
-                                  .look_around = look_around},
+                                  .check_peers = check_peers},
                                  std::move(options));
     };
     test::StuckWork stuck;

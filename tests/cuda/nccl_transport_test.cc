@@ -1,5 +1,5 @@
 // A rank that nobody comes to meet says so and goes on; one that is alone sends to itself.
-#include "cuda/nccl_transport.h"
+#include "cuda/transport/nccl_transport.h"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST_F(NcclTransport, WaitsForARankThatNeverComesUntilTheDeadlineOnly) {
 TEST_F(NcclTransport, WaitsNoLongerThanThereIsHope) {
   const Clock::time_point begin = Clock::now();
   const auto transport = cuda::NcclTransport::create(
-      {.identity = identity_, .rank = 0, .ranks = 2, .look_around = [](Duration) {
+      {.identity = identity_, .rank = 0, .ranks = 2, .check_peers = [](Duration) {
          return Status(ErrorCode::kPeerLost, "rank 1 is gone");
        }});
   ASSERT_FALSE(transport);

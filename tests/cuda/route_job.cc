@@ -100,14 +100,14 @@ RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
   return outcome;
 }
 
-RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& lanes)
+RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& channels)
     : job_(job), home_(make_stream()), memories_(cuda::pool_allocator(), home_) {
   const Expected<cuda::RouteMemory*> memory = memories_.find(job.codec);
   EXPECT_TRUE(memory) << to_string(memory.status());
   memory_ = *memory;
-  for (cuda::StreamTransport* lane : lanes) {
-    auto made = cuda::make_device_sum(
-        *lane,
+  for (cuda::StreamTransport* channel : channels) {
+    auto made = cuda::make_device_collective(
+        *channel,
         {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes},
         memory_);
     EXPECT_TRUE(made) << to_string(made.status());
@@ -134,8 +134,8 @@ RouteRank::~RouteRank() {
 }
 
 Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
-  const std::size_t lane = step % sums_.size();
-  const cudaStream_t stream = streams_[lane];
+  const std::size_t channel = step % sums_.size();
+  const cudaStream_t stream = streams_[channel];
   std::vector<TypedValues> typed;
   for (const auto& values : own) typed.emplace_back(job_.type, values);
   for (std::size_t p = 0; p < typed.size(); ++p) {
@@ -144,10 +144,10 @@ Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summe
                                 stream));
   }
   for (std::size_t call = 0; call < job_.calls; ++call) {
-    NF_RETURN_IF_ERROR(sums_[lane]->enqueue({.step = step,
-                                             .gradients = job_.part(gradients_, call),
-                                             .loss_scale = job_.loss_scales[step]},
-                                            stream));
+    NF_RETURN_IF_ERROR(sums_[channel]->enqueue({.step = step,
+                                                .gradients = job_.part(gradients_, call),
+                                                .loss_scale = job_.loss_scales[step]},
+                                               stream));
   }
   for (std::size_t p = 0; p < typed.size(); ++p) {
     expect_cuda(cudaMemcpyAsync(typed[p].view().data, gradients_[p].values.data,
@@ -160,10 +160,10 @@ Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summe
 }
 
 void on_device_ranks(
-    std::uint32_t ranks, std::size_t lanes,
+    std::uint32_t ranks, std::size_t channels,
     const std::function<void(std::uint32_t, const std::vector<cuda::StreamTransport*>&)>& work) {
   std::vector<std::unique_ptr<LoopbackNetwork>> networks;
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
+  for (std::size_t channel = 0; channel < channels; ++channel) {
     networks.push_back(std::make_unique<LoopbackNetwork>(ranks));
   }
   std::vector<std::thread> threads;
@@ -180,11 +180,11 @@ void on_device_ranks(
   for (std::thread& thread : threads) thread.join();
 }
 
-RouteOutcome on_device(const RouteJob& job, std::size_t lanes, std::size_t begin,
+RouteOutcome on_device(const RouteJob& job, std::size_t channels, std::size_t begin,
                        const std::vector<std::vector<Remembered>>& memory) {
   const auto inputs = job.values();
   RouteOutcome outcome(job);
-  on_device_ranks(job.ranks, lanes, [&](std::uint32_t rank, const auto& transports) {
+  on_device_ranks(job.ranks, channels, [&](std::uint32_t rank, const auto& transports) {
     RouteRank own(job, transports);
     if (!memory.empty()) expect_ok(own.memory().remember(memory[rank]), "remember");
     for (std::size_t step = begin; step < inputs.size(); ++step) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device_sum.h"
-#include "cuda/route_memories.h"
+#include "cuda/collective/device_collective.h"
+#include "cuda/collective/route_memories.h"
 #include "support/ranks.h"
 
 namespace nf::test {
@@ -21,8 +21,8 @@ struct RouteJob {
     std::size_t count = 0;
   };
   static Shape matrix(std::size_t rows, std::size_t cols) { return {rows, rows * cols}; }
-  // Vectors, one row, fewer rows than lanes, columns that are no multiple of 16, and matrices that
-  // powersgd sends as factors for many or for few terms only.
+  // Vectors, one row, fewer rows than channels, columns that are no multiple of 16, and matrices
+  // that powersgd sends as factors for many or for few terms only.
   static std::vector<Shape> shapes_of_all_kinds();
 
   std::string codec = "powersgd:2";
@@ -53,8 +53,8 @@ struct RouteOutcome {
 // From step `begin` on; each rank first remembers `memory`, where there is any.
 RouteOutcome on_cpu(const RouteJob& job, std::size_t begin = 0,
                     const std::vector<std::vector<Remembered>>& memory = {});
-// With so many lanes, which steps take in turn.
-RouteOutcome on_device(const RouteJob& job, std::size_t lanes = 1, std::size_t begin = 0,
+// With so many channels, which steps take in turn.
+RouteOutcome on_device(const RouteJob& job, std::size_t channels = 1, std::size_t begin = 0,
                        const std::vector<std::vector<Remembered>>& memory = {});
 
 // The same bits, from step `begin` on.
@@ -65,11 +65,11 @@ void expect_same(const RouteJob& job, const RouteOutcome& got, const RouteOutcom
 // only.
 class RouteRank {
  public:
-  RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& lanes);
+  RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& channels);
   ~RouteRank();
 
   cuda::RouteMemory& memory() { return *memory_; }
-  cuda::DeviceSum& sum() { return *sums_.front(); }
+  cuda::DeviceCollective& sum() { return *sums_.front(); }
   std::vector<Gradient>& gradients() { return gradients_; }
   cudaStream_t stream() const { return streams_.front(); }
 
@@ -79,8 +79,8 @@ class RouteRank {
   const RouteJob job_;
   const cudaStream_t home_;
   cuda::RouteMemories memories_;
-  cuda::RouteMemory* memory_ = nullptr;                 // of the route
-  std::vector<std::unique_ptr<cuda::DeviceSum>> sums_;  // by lane
+  cuda::RouteMemory* memory_ = nullptr;                        // of the route
+  std::vector<std::unique_ptr<cuda::DeviceCollective>> sums_;  // by channel
   std::vector<cudaStream_t> streams_;
   void* room_ = nullptr;
   std::vector<Gradient> gradients_;
@@ -88,7 +88,7 @@ class RouteRank {
 
 // Calls work(rank, its transports) on a thread a rank.
 void on_device_ranks(
-    std::uint32_t ranks, std::size_t lanes,
+    std::uint32_t ranks, std::size_t channels,
     const std::function<void(std::uint32_t, const std::vector<cuda::StreamTransport*>&)>& work);
 
 }  // namespace nf::test

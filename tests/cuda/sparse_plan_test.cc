@@ -1,6 +1,6 @@
 // The device chooses the blocks, tiles and places of a sparse codec that the CPU does, whatever the
 // keys: many alike, so that the level has more blocks than fit, and many short last blocks.
-#include "cuda/sparse_plan.h"
+#include "cuda/codec/sparse_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cuda/collective/device_plan.h"
 #include "cuda/device_copy.h"
-#include "cuda/device_plan.h"
 #include "support/codec_cases.h"
 #include "support/generator.h"
 

@@ -7,7 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "cuda/launch.h"
+#include "cuda/base/launch.h"
 
 namespace nf::test {
 

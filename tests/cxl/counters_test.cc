@@ -39,7 +39,7 @@ TEST(Counters, AddsADigitToEveryLane) {
   for (std::size_t lane = 0; lane < 512; ++lane) EXPECT_EQ(counter(planes, lane), expected[lane]);
 }
 
-TEST(Counters, TellsWhichLanesWrapped) {
+TEST(Counters, ReturnsTheLanesThatWrapped) {
   std::array<Line, 2> planes{};
   Digits digits;
   digits.ones.words[0] = 0b01;
@@ -51,14 +51,14 @@ TEST(Counters, TellsWhichLanesWrapped) {
   EXPECT_EQ(add(digits, planes), wrapped);  // 2, and 4 in two bits
 }
 
-TEST(Counters, KnowBeforehandWhetherALaneWouldWrap) {
+TEST(Counters, PredictWhetherALaneWouldWrap) {
   nf::test::Generator generator(12);
   int wrapping = 0;
   for (int round = 0; round < 2000; ++round) {
     const std::size_t count = 1 + generator.below(5);
     std::array<Line, 5> planes{};
     Digits digits;
-    const std::size_t word = generator.below(kLineWords);  // few lanes, so that both happen
+    const std::size_t word = generator.below(kLineWords);  // few lanes, so that both cases occur
     for (Line& plane : planes) plane.words[word] = generator.bits() & generator.bits();
     digits.ones.words[word] = generator.bits() & generator.bits();
     digits.twos.words[word] = generator.bits() & generator.bits() & ~digits.ones.words[word];

@@ -13,14 +13,14 @@ class Recorder : public Observer {
   std::vector<DramAccess> accesses;
 };
 
-Timing quiet(unsigned channels) {
+Timing without_refresh(unsigned channels) {
   Timing timing;
   timing.channels = channels;
   timing.dram.refresh_interval = Picoseconds{1} << 60;
   return timing;
 }
 
-// Lets the memory work until nothing is left.
+// Ticks the memory until it is idle.
 void drain(DeviceMemory& memory, std::vector<DeviceMemory::Done>& done, Picoseconds now = 0) {
   while (!memory.is_idle()) {
     memory.tick(now, done);
@@ -28,9 +28,9 @@ void drain(DeviceMemory& memory, std::vector<DeviceMemory::Done>& done, Picoseco
   }
 }
 
-TEST(DeviceMemory, SpreadsNeighboursOverChannelsAndGroups) {
+TEST(DeviceMemory, SpreadsNeighbouringLinesOverChannelsAndBankGroups) {
   Recorder recorder;
-  DeviceMemory memory(quiet(4), &recorder);
+  DeviceMemory memory(without_refresh(4), &recorder);
   for (std::uint64_t line = 0; line < 32; ++line) memory.push(false, line, line, 0);
   std::vector<DeviceMemory::Done> done;
   drain(memory, done);
@@ -42,9 +42,9 @@ TEST(DeviceMemory, SpreadsNeighboursOverChannelsAndGroups) {
   EXPECT_EQ(places.size(), 32u);
 }
 
-TEST(DeviceMemory, ReadsAtTheRateOfTheBus) {
+TEST(DeviceMemory, ReadsAtTheBusRate) {
   Recorder recorder;
-  const Timing timing = quiet(1);
+  const Timing timing = without_refresh(1);
   DeviceMemory memory(timing, &recorder);
   for (std::uint64_t line = 0; line < 32; ++line) memory.push(false, line, line, 0);
   std::vector<DeviceMemory::Done> done;
@@ -56,10 +56,10 @@ TEST(DeviceMemory, ReadsAtTheRateOfTheBus) {
   }
 }
 
-TEST(DeviceMemory, ReadsBeforeWritesUntilWritesPileUp) {
+TEST(DeviceMemory, ServesReadsFirstUntilTheWriteQueueFills) {
   const auto kinds = [](std::uint64_t writes) {
     Recorder recorder;
-    DeviceMemory memory(quiet(1), &recorder);
+    DeviceMemory memory(without_refresh(1), &recorder);
     for (std::uint64_t line = 0; line < writes; ++line) memory.push(true, line, line, 0);
     for (std::uint64_t line = 0; line < 4; ++line) memory.push(false, 100 + line, line, 0);
     std::vector<DeviceMemory::Done> done;
@@ -70,13 +70,13 @@ TEST(DeviceMemory, ReadsBeforeWritesUntilWritesPileUp) {
   };
   EXPECT_EQ(kinds(3), "rrrrwww");
   EXPECT_EQ(kinds(47).substr(0, 5), "rrrrw");
-  // From 48 on writes go first, down to 16.
+  // From 48 queued writes on, writes go first, down to 16.
   EXPECT_EQ(kinds(48), std::string(32, 'w') + "rrrr" + std::string(16, 'w'));
 }
 
-TEST(DeviceMemory, LetsABankThatIsBusyWaitWhileOthersGoOn) {
+TEST(DeviceMemory, ServesOtherBanksWhileOneIsBusy) {
   Recorder recorder;
-  DeviceMemory memory(quiet(1), &recorder);
+  DeviceMemory memory(without_refresh(1), &recorder);
   memory.push(false, 0, 0, 0);
   memory.push(false, 33 * 32, 1, 0);  // the same bank, by its folded address
   memory.push(false, 1, 2, 0);
@@ -88,12 +88,12 @@ TEST(DeviceMemory, LetsABankThatIsBusyWaitWhileOthersGoOn) {
     EXPECT_EQ(done[1].user, 2u);
     EXPECT_EQ(done[2].user, 1u);
   } else {
-    ADD_FAILURE() << "lines 0 and 1056 lie in different banks: the test needs another pair";
+    ADD_FAILURE() << "lines 0 and 1056 are in different banks; the test needs another pair";
   }
 }
 
-TEST(DeviceMemory, HasRoomForAsMuchAsItsQueuesHold) {
-  DeviceMemory memory(quiet(2), nullptr);
+TEST(DeviceMemory, HasRoomUntilItsQueuesAreFull) {
+  DeviceMemory memory(without_refresh(2), nullptr);
   EXPECT_TRUE(memory.has_room(false, 0, 64));
   EXPECT_FALSE(memory.has_room(false, 0, 65));
   for (std::uint64_t line = 0; line < 64; line += 2) memory.push(false, line, line, 0);

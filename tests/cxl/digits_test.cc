@@ -13,7 +13,7 @@ bool bit(const Line& line, std::size_t lane) {
   return (line.words[lane / 64] >> (lane % 64) & 1) != 0;
 }
 
-TEST(Digits, OfGBinaryAreTheBits) {
+TEST(Digits, GBinaryDigitsAreTheBits) {
   nf::test::Generator generator(2);
   const Line line = test::random_line(generator, Mode::kGBinary);
   Digits digits;
@@ -22,7 +22,7 @@ TEST(Digits, OfGBinaryAreTheBits) {
   EXPECT_EQ(digits.twos, Line{});
 }
 
-TEST(Digits, OfGTernaryLieWhereItsPageSays) {
+TEST(Digits, GTernaryDigitsFollowTheDocumentedLayout) {
   nf::test::Generator generator(3);
   for (int round = 0; round < 100; ++round) {
     const Line line = test::random_line(generator, Mode::kGTernary);
@@ -46,7 +46,7 @@ TEST(Digits, OfGTernaryLieWhereItsPageSays) {
   }
 }
 
-TEST(Digits, RefusesEveryByteThatIsNoFiveDigits) {
+TEST(Digits, RejectsBytesThatDoNotEncodeFiveDigits) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     std::vector<std::byte> bytes(kLineBytes, std::byte{121});
     bytes[byte % kLineBytes] = std::byte(byte);

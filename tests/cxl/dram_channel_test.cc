@@ -1,5 +1,5 @@
-// Every timing gate is tight: an access is possible at the cycle that the standard allows, and not
-// before.
+// Every timing constraint is tight: an access is possible at the time that the standard allows, and
+// not before.
 #include "cxl/dram_channel.h"
 
 #include <gtest/gtest.h>
@@ -7,8 +7,7 @@
 namespace nf::cxl {
 namespace {
 
-// Without refreshes, unless a test wants them.
-DramTiming quiet() {
+DramTiming without_refresh() {
   DramTiming timing;
   timing.refresh_interval = Picoseconds{1} << 60;
   return timing;
@@ -22,7 +21,7 @@ class DramChannelTest : public testing::Test {
     return access;
   }
 
-  const DramTiming t_ = quiet();
+  const DramTiming t_ = without_refresh();
   DramChannel channel_{0, t_, nullptr};
 };
 
@@ -31,10 +30,10 @@ TEST_F(DramChannelTest, ReadsALineAfterActivateAndColumn) {
   EXPECT_EQ(read.activate, 1000);
   EXPECT_EQ(read.column, 1000 + 16'250);
   EXPECT_EQ(read.data_end, 1000 + 16'250 + 16'667 + 3'333);
-  EXPECT_EQ(channel_.probe(false, 0, 1000).activate, 1000);  // a probe changes nothing
+  EXPECT_EQ(channel_.probe(false, 0, 1000).activate, 1000);  // a probe has no effect
 }
 
-TEST_F(DramChannelTest, WaitsForTheBank) {
+TEST_F(DramChannelTest, WaitsForABusyBank) {
   const DramAccess first = issue(false, 0);
   EXPECT_EQ(channel_.probe(false, 0, 0).activate, first.activate + t_.read_cycle());
   EXPECT_EQ(t_.read_cycle(), 32'000 + 16'250);
@@ -46,15 +45,15 @@ TEST_F(DramChannelTest, WaitsForTheBank) {
 
 TEST_F(DramChannelTest, SpacesActivates) {
   issue(false, 0);
-  EXPECT_EQ(channel_.probe(false, 8, 0).activate, 5'000);  // the same group
-  EXPECT_EQ(channel_.probe(false, 1, 0).activate, 3'333);  // another one
+  EXPECT_EQ(channel_.probe(false, 8, 0).activate, 5'000);  // the same bank group
+  EXPECT_EQ(channel_.probe(false, 1, 0).activate, 3'333);  // another bank group
   issue(false, 1);
   issue(false, 2);
   issue(false, 3);
-  EXPECT_EQ(channel_.probe(false, 4, 0).activate, 13'333);  // four at most in tFAW
+  EXPECT_EQ(channel_.probe(false, 4, 0).activate, 13'333);  // at most four in tFAW
 }
 
-TEST_F(DramChannelTest, SpacesColumnsOfAGroup) {
+TEST_F(DramChannelTest, SpacesColumnsOfABankGroup) {
   const DramAccess read = issue(false, 0);
   EXPECT_EQ(channel_.probe(false, 8, 0).column, read.column + 5'000);
   EXPECT_EQ(channel_.probe(false, 1, 0).column, read.column + 3'333);
@@ -75,7 +74,7 @@ TEST_F(DramChannelTest, TurnsTheBusAround) {
   EXPECT_EQ(other.probe(false, 8, 0).column, write.data_end + 10'000);
 }
 
-TEST(DramRefresh, TakesEveryBankOfAGroupInTurn) {
+TEST(DramRefresh, RefreshesEveryBankOfAGroupInTurn) {
   struct Count : Observer {
     void on_refresh(std::uint32_t, Picoseconds begin) override { begins.push_back(begin); }
     std::vector<Picoseconds> begins;
@@ -84,10 +83,10 @@ TEST(DramRefresh, TakesEveryBankOfAGroupInTurn) {
   DramChannel channel(0, timing, &count);
   Picoseconds now = 0;
   for (; count.begins.size() < 40; now += 500) channel.refresh_if_due(now);
-  // Forty are ten rounds of four: ten intervals, one more or less.
+  // Forty refreshes are ten rounds of four banks: ten intervals, plus or minus one.
   EXPECT_GE(now, 9 * timing.refresh_interval);
   EXPECT_LE(now, 11 * timing.refresh_interval);
-  // A bank in refresh waits for its end, and only that one.
+  // Only the banks in refresh are busy until its end.
   const Picoseconds end = count.begins.back() + timing.refresh;
   int waiting = 0;
   for (std::uint32_t bank = 0; bank < channel.banks(); ++bank) {
@@ -96,7 +95,7 @@ TEST(DramRefresh, TakesEveryBankOfAGroupInTurn) {
   EXPECT_EQ(waiting, 8);
 }
 
-TEST(DramRefresh, WaitsForABankThatIsClosed) {
+TEST(DramRefresh, WaitsForAClosedBank) {
   DramTiming timing;
   timing.banks_of_group = 1;
   DramChannel channel(0, timing, nullptr);

@@ -1,4 +1,4 @@
-// The closed formula, worked out by hand.
+// The closed formula, compared with hand calculations.
 #include "cxl/formula.h"
 
 #include <gtest/gtest.h>
@@ -8,20 +8,20 @@
 namespace nf::cxl {
 namespace {
 
-Timing quiet() {
+Timing without_refresh() {
   Timing timing;
   timing.dram.refresh_interval = Picoseconds{1} << 60;
   return timing;
 }
 
 TEST(Formula, ExposesTheStagesOfALoneAccess) {
-  // Read-back of identity, one worker: a write waits for the record's line, a read for that and its
-  // own, from two channels.
-  const Timing timing = quiet();
+  // Read-back of identity with one worker: a write waits for the line of the record, a read for
+  // that line and its own, from two channels.
+  const Timing timing = without_refresh();
   const Workload workload({.mode = Mode::kIdentity, .workers = 1, .lines = 10});
   const Prediction prediction = predict(timing, {}, workload);
   EXPECT_TRUE(prediction.is_latency_bound);
-  // Serialised, a write and its answer take 2.698 + 0.270 ns, a read and its data 0.540 + 2.698.
+  // Serialisation takes 2.698 + 0.270 ns for a write and its answer, 0.540 + 2.698 for a read.
   const double write = 150'000 - 540 + 270 + 250;
   const double read = 150'000 + 250;
   EXPECT_NEAR(prediction.baseline_cycles, 10 * (write + read) / 500, 0.1);
@@ -29,7 +29,7 @@ TEST(Formula, ExposesTheStagesOfALoneAccess) {
 }
 
 TEST(Formula, CountsMissesOnly) {
-  const Timing timing = quiet();
+  const Timing timing = without_refresh();
   const Workload workload({.workers = 4, .lines = 100});
   const Prediction all = predict(timing, {.miss_rate = 1}, workload);
   const Prediction half = predict(timing, {.miss_rate = 0.5}, workload);
@@ -39,7 +39,7 @@ TEST(Formula, CountsMissesOnly) {
   EXPECT_EQ(none.overhead(), 0);
 }
 
-TEST(Formula, HidesTheStagesWhereMemoryIsBusy) {
+TEST(Formula, HidesTheStagesIfMemoryIsBusy) {
   const Timing timing;
   const Workload workload({.workers = 8, .lines = 1000});
   const Prediction prediction = predict(timing, {.outstanding = 128}, workload);
@@ -62,22 +62,22 @@ TEST(Formula, HidesTheAddersOfFp32BehindTheMemory) {
     return predict(timing, {.outstanding = 128}, workload).overhead();
   };
   EXPECT_LT(overhead(WriteOrder::kInStep), 0.0001);
-  // Apart, at the end every write completes a line: 16 cycles, and memory takes 20 for its lines.
+  // Apart, every write completes a line at the end: 16 cycles, while memory takes 20 for its lines.
   EXPECT_LT(overhead(WriteOrder::kApart), 0.0001);
 }
 
-TEST(Formula, KnowsWhenLinesAreCompleted) {
+TEST(Formula, PredictsWhenLinesAreCompleted) {
   for (const WriteOrder order : {WriteOrder::kApart, WriteOrder::kInStep}) {
     const Workload workload({.workers = 5, .lines = 997, .order = order});
     std::vector<unsigned> arrivals(997);
-    std::vector<double> completed{0};  // after so many writes
+    std::vector<double> completed{0};  // by number of writes
     for (std::uint64_t number = 0; number < workload.writes(); ++number) {
       const bool is_last = ++arrivals[workload.step(number).line] == 5;
       completed.push_back(completed.back() + (is_last ? 1 : 0));
     }
     double left = static_cast<double>(workload.writes());
     double expected = 997;
-    for (const Workload::Stretch& stretch : workload.stretches()) {  // from the last one on
+    for (const Workload::Stretch& stretch : workload.stretches()) {  // from the last one backwards
       EXPECT_NEAR(completed[static_cast<std::size_t>(left)], expected, 5);
       left -= stretch.writes;
       expected -= stretch.writes * stretch.completing;
@@ -88,7 +88,7 @@ TEST(Formula, KnowsWhenLinesAreCompleted) {
 }
 
 TEST(Formula, WaitsForTheAddersOfFp32) {
-  // At a clock so slow that nothing else matters: one fold of seven additions among eight writes.
+  // At a clock so slow that only the datapath matters: one fold of seven additions in eight writes.
   Timing timing;
   timing.clock_ghz = 0.001;
   const double write = service_times(timing, Mode::kFp32, 8, WriteOrder::kApart).write;

@@ -1,4 +1,4 @@
-// Random lines for tests of the reducer, and a region to put them into.
+// Random lines for tests of the reducer, and a region for them.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace nf::cxl::test {
 
 using nf::test::Generator;
 
-// What a worker may write in this mode: any bits, digits below 243, finite numbers.
+// A line that a worker may write in this mode: any bits, bytes below 243, or finite values.
 inline Line random_line(Generator& generator, Mode mode) {
   Line line;
   if (mode == Mode::kFp32) {
@@ -54,7 +54,7 @@ inline Request read_of(const RegionConfig& config, std::uint64_t window, std::ui
   return {.is_write = false, .address = address_of(config, window, line)};
 }
 
-// Worker and line of every write of a region, in a random order.
+// The worker and line of a write.
 struct WriteOrder {
   std::uint32_t worker;
   std::uint32_t line;

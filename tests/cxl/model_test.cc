@@ -10,13 +10,13 @@
 namespace nf::cxl {
 namespace {
 
-Timing quiet() {
+Timing without_refresh() {
   Timing timing;
   timing.dram.refresh_interval = Picoseconds{1} << 60;
   return timing;
 }
 
-// When every request was sent and answered.
+// Records the latency of every request.
 class Latencies : public Observer {
  public:
   void on_request(std::uint64_t number, Picoseconds at) override { sent_[number] = at; }
@@ -30,10 +30,10 @@ class Latencies : public Observer {
   std::map<std::uint64_t, Picoseconds> sent_;
 };
 
-TEST(Model, ReadsALineInTheLatencyThatWasStated) {
-  // Of identity, a read takes its line and the record's: from two channels at the same time, or one
-  // after the other.
-  Timing timing = quiet();
+TEST(Model, ReadsALineWithTheConfiguredLatency) {
+  // A read of identity reads its line and the line of the record, in parallel from two channels or
+  // one after the other.
+  Timing timing = without_refresh();
   timing.stages = 0;
   const Workload workload({.mode = Mode::kIdentity, .workers = 1, .lines = 50});
   Latencies seen;
@@ -41,9 +41,9 @@ TEST(Model, ReadsALineInTheLatencyThatWasStated) {
   model.run();
   ASSERT_EQ(seen.latencies.size(), 100u);
   const auto reads = std::span(seen.latencies).subspan(50);
-  const Picoseconds least = *std::min_element(reads.begin(), reads.end());
-  EXPECT_GE(least, 150'000);
-  EXPECT_LE(least, 150'500);  // up to the next clock
+  const Picoseconds shortest = *std::min_element(reads.begin(), reads.end());
+  EXPECT_GE(shortest, 150'000);
+  EXPECT_LE(shortest, 150'500);  // rounded up to the next cycle
   EXPECT_LE(*std::max_element(reads.begin() + 10, reads.end()), 150'500 + 5'000);
 }
 
@@ -51,7 +51,7 @@ TEST(Model, ExposesFiveCyclesOfALoneAccess) {
   for (const Mode mode : {Mode::kIdentity, Mode::kGBinary, Mode::kGTernary}) {
     for (const double clock : {0.5, 2.0}) {
       const Workload workload({.mode = mode, .workers = 4, .lines = 100});
-      Timing timing = quiet();
+      Timing timing = without_refresh();
       timing.clock_ghz = clock;
       Model with(timing, {}, workload);
       with.run();
@@ -63,30 +63,30 @@ TEST(Model, ExposesFiveCyclesOfALoneAccess) {
   }
 }
 
-TEST(Model, SkipsNothingThatMatters) {
+TEST(Model, SkipsOnlyIdleCycles) {
   for (const Mode mode : kModes) {
     for (const std::uint32_t outstanding : {1u, 3u, 40u}) {
       const Workload workload({.mode = mode, .workers = 5, .lines = 60});
       const HostOptions host{.miss_rate = 0.7, .outstanding = outstanding};
-      Model quick({}, host, workload);
-      quick.run();
+      Model fast({}, host, workload);
+      fast.run();
       Model slow({}, host, workload);
       while (!slow.is_done()) slow.tick();
-      EXPECT_EQ(quick.cycles(), slow.cycles()) << to_string(mode) << ", " << outstanding;
+      EXPECT_EQ(fast.cycles(), slow.cycles()) << to_string(mode) << ", " << outstanding;
     }
   }
 }
 
-TEST(Model, HitsWaitForTheCacheOnly) {
+TEST(Model, CacheHitsWaitForTheCacheOnly) {
   const Workload workload({.workers = 2, .lines = 500});
-  Model model(quiet(), {.miss_rate = 0}, workload);
+  Model model(without_refresh(), {.miss_rate = 0}, workload);
   model.run();
   const double per_request =
       static_cast<double>(model.cycles()) / static_cast<double>(workload.requests());
   EXPECT_NEAR(per_request, 60, 1);
 }
 
-TEST(Model, KeepsRecordsThatAreWantedAgainSoon) {
+TEST(Model, KeepsRecordsThatAreReusedSoon) {
   RunOptions options;
   options.workload = {.workers = 8, .lines = 500};
   options.host.outstanding = 64;
@@ -99,9 +99,9 @@ TEST(Model, KeepsRecordsThatAreWantedAgainSoon) {
   EXPECT_LT(in_step->dram_bytes * 3, apart->dram_bytes);
 }
 
-TEST(Model, TakesAccumulatorTrafficToMemory) {
-  // Eight workers: four planes and a line of arrivals, read and written for every gradient line;
-  // then the result is read, record and plane.
+TEST(Model, SendsAccumulatorTrafficToMemory) {
+  // Eight workers: four planes and a line of arrivals are read and written for every gradient line;
+  // then every read of a result reads the arrivals and a plane.
   RunOptions options;
   options.workload = {.workers = 8, .lines = 200};
   options.repeats = 1;

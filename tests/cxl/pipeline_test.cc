@@ -1,4 +1,4 @@
-// When answers come: five cycles after the request, one a cycle, and never out of step.
+// The timing of answers: five cycles after the request, one per cycle, in order.
 #include "cxl/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(PipelineTest, TakesARequestEveryCycle) {
   EXPECT_EQ(answered, kLines);
 }
 
-TEST_F(PipelineTest, HoldsAllStagesWhileTheReceiverIsNotReady) {
+TEST_F(PipelineTest, StallsAllStagesWhileTheReceiverIsNotReady) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGBinary, 1, 10));
   for (std::uint64_t line = 0; line < kStages; ++line) {
     const Request request = test::write_of(config_, 0, line, {});
@@ -69,7 +69,7 @@ TEST_F(PipelineTest, HoldsAllStagesWhileTheReceiverIsNotReady) {
   EXPECT_TRUE(moved.taken && moved.answered);
 }
 
-TEST_F(PipelineTest, AnswersTheCompletingFp32LineAtOnceAndTakesNothingWhileItAdds) {
+TEST_F(PipelineTest, AnswersTheCompletingFp32WriteAtOnceAndStallsWhileItAdds) {
   for (const std::uint64_t workers : {1u, 2u, 8u, 64u}) {
     reducer_ = Reducer();
     ASSERT_NO_FATAL_FAILURE(enable(Mode::kFp32, workers, 1));
@@ -77,7 +77,7 @@ TEST_F(PipelineTest, AnswersTheCompletingFp32LineAtOnceAndTakesNothingWhileItAdd
       const Request request = test::write_of(config_, worker, 0, {});
       EXPECT_TRUE(pipeline_.tick(&request, true).taken);
     }
-    // The last one has been in stage 5 for the first time after four more cycles.
+    // The last write enters stage 5 after four more cycles.
     for (unsigned cycle = 1; cycle < kStages; ++cycle) pipeline_.tick(nullptr, true);
     const Request read = test::read_of(config_, workers, 0);
     ASSERT_TRUE(pipeline_.answer_valid());
@@ -87,7 +87,7 @@ TEST_F(PipelineTest, AnswersTheCompletingFp32LineAtOnceAndTakesNothingWhileItAdd
     for (std::uint64_t left = workers == 1 ? 0 : 2 * (workers - 1); left > 0; --left) {
       EXPECT_FALSE(pipeline_.answer_valid());
       EXPECT_FALSE(pipeline_.ready(true));
-      EXPECT_FALSE(pipeline_.tick(&read, left % 2 == 0).taken);  // ready or not: no difference
+      EXPECT_FALSE(pipeline_.tick(&read, left % 2 == 0).taken);  // independent of answer_ready
     }
     EXPECT_TRUE(pipeline_.tick(&read, false).taken);
     while (!pipeline_.is_empty()) pipeline_.tick(nullptr, true);
@@ -110,7 +110,7 @@ TEST_F(PipelineTest, AddsWhileTheReceiverIsNotReady) {
   EXPECT_TRUE(pipeline_.ready(true));
 }
 
-TEST_F(PipelineTest, CountsLinesThatFollowEachOtherClosely) {
+TEST_F(PipelineTest, CountsBackToBackWritesOfOneLine) {
   // All workers write the same line back to back, and its planes are read in the next cycles.
   constexpr std::uint64_t kWorkers = 7;
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGBinary, kWorkers, 1));

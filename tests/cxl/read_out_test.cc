@@ -29,7 +29,7 @@ Message encoded(const Codec& codec, const Slice& slice, Generator& generator, st
   return message;
 }
 
-// Through lines, planes and back: the message's codes equal the codec's own, partial lines too.
+// Converts to lines and planes and back: the codes equal the codec's own, with partial lines too.
 void expect_codes_of(Mode mode, std::size_t count, std::uint32_t workers) {
   Generator generator(11 + count + workers);
   const auto codec = make_codec(to_string(mode));
@@ -68,7 +68,7 @@ void expect_codes_of(Mode mode, std::size_t count, std::uint32_t workers) {
   EXPECT_EQ(codes, expected) << to_string(mode) << ", " << count << " values, " << workers;
 }
 
-TEST(ReadOut, GivesTheCodesOfTheCodec) {
+TEST(ReadOut, ReturnsTheCodesOfTheCodec) {
   for (const Mode mode : {Mode::kGBinary, Mode::kGTernary}) {
     for (const std::size_t count : kCounts) {
       for (const std::uint32_t workers : {1u, 2u, 3u, 4u, 7u, 8u, 15u, 16u, 32u, 63u, 64u}) {

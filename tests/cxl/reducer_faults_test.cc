@@ -1,5 +1,4 @@
-// Every request that must be refused: what is answered, what the registers say, and that nothing
-// else has changed.
+// Every kind of rejected request: the answer, the error registers, and that nothing else changes.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +12,7 @@ namespace {
 using test::Generator;
 namespace reg = region_register;
 
-class Refusals : public testing::Test {
+class RejectedRequests : public testing::Test {
  protected:
   void enable(Mode mode, std::uint64_t workers = 3) {
     config_ = test::config_of(mode, workers, 5);
@@ -24,7 +23,7 @@ class Refusals : public testing::Test {
     return reducer_.read_register(reg::at(0, offset));
   }
 
-  void expect_refused(const Request& request, Fault fault) {
+  void expect_rejected(const Request& request, Fault fault) {
     const std::uint64_t errors = region(reg::kErrors);
     const std::uint64_t completed = region(reg::kCompleted);
     reducer_.write_register(reg::at(0, reg::kError), 0);
@@ -45,28 +44,28 @@ class Refusals : public testing::Test {
   RegionConfig config_;
 };
 
-TEST_F(Refusals, ReadsBeforeEverybodyHasWritten) {
+TEST_F(RejectedRequests, ReadsBeforeAllWorkersHaveWritten) {
   for (const Mode mode : {Mode::kFp32, Mode::kGBinary, Mode::kGTernary}) {
     reducer_ = Reducer();
     ASSERT_NO_FATAL_FAILURE(enable(mode));
-    expect_refused(test::read_of(config_, 3, 1), Fault::kNotComplete);
+    expect_rejected(test::read_of(config_, 3, 1), Fault::kNotComplete);
     write(0, 1);
     write(2, 1);
-    expect_refused(test::read_of(config_, 3, 1), Fault::kNotComplete);
+    expect_rejected(test::read_of(config_, 3, 1), Fault::kNotComplete);
     write(1, 1);
     EXPECT_EQ(reducer_.handle(test::read_of(config_, 3, 1)).fault, Fault::kOk);
-    expect_refused(test::read_of(config_, 3, 0), Fault::kNotComplete);
+    expect_rejected(test::read_of(config_, 3, 0), Fault::kNotComplete);
   }
 }
 
-TEST_F(Refusals, ReadsOfIdentityBeforeItsWorkerHasWritten) {
+TEST_F(RejectedRequests, ReadsOfIdentityBeforeTheWorkerHasWritten) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kIdentity));
   write(0, 1);
-  expect_refused(test::read_of(config_, 1, 1), Fault::kNotComplete);
+  expect_rejected(test::read_of(config_, 1, 1), Fault::kNotComplete);
   EXPECT_EQ(reducer_.handle(test::read_of(config_, 0, 1)).fault, Fault::kOk);
 }
 
-TEST_F(Refusals, SecondWritesLeaveTheFirst) {
+TEST_F(RejectedRequests, SecondWritesKeepTheFirst) {
   for (const Mode mode : kModes) {
     reducer_ = Reducer();
     ASSERT_NO_FATAL_FAILURE(enable(mode, 1));
@@ -74,44 +73,44 @@ TEST_F(Refusals, SecondWritesLeaveTheFirst) {
     write(0, 2, line);
     const Request result = test::read_of(config_, mode == Mode::kIdentity ? 0 : 1, 2);
     const Line before = reducer_.handle(result).data;
-    expect_refused(test::write_of(config_, 0, 2, test::random_line(generator_, mode)),
-                   Fault::kDuplicate);
+    expect_rejected(test::write_of(config_, 0, 2, test::random_line(generator_, mode)),
+                    Fault::kDuplicate);
     EXPECT_EQ(reducer_.handle(result).data, before);
   }
 }
 
-TEST_F(Refusals, BytesThatAreNoDigits) {
+TEST_F(RejectedRequests, BytesThatDoNotEncodeDigits) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGTernary, 1));
   std::vector<std::byte> bytes(kLineBytes, std::byte{121});
   bytes[63] = std::byte{243};
-  expect_refused(test::write_of(config_, 0, 0, line_of(bytes)), Fault::kBadDigits);
+  expect_rejected(test::write_of(config_, 0, 0, line_of(bytes)), Fault::kBadDigits);
   bytes[63] = std::byte{242};
-  write(0, 0, line_of(bytes));  // the refused one was not counted as having arrived
+  write(0, 0, line_of(bytes));  // the rejected write did not count as an arrival
 }
 
-TEST_F(Refusals, AccessesThatAModeDoesNotHave) {
+TEST_F(RejectedRequests, AccessesThatTheModeDoesNotSupport) {
   for (const Mode mode : {Mode::kFp32, Mode::kGBinary, Mode::kGTernary}) {
     reducer_ = Reducer();
     ASSERT_NO_FATAL_FAILURE(enable(mode));
-    expect_refused(test::read_of(config_, 0, 0), Fault::kWrongMode);
-    expect_refused(test::write_of(config_, 3, 0, {}), Fault::kWrongMode);
+    expect_rejected(test::read_of(config_, 0, 0), Fault::kWrongMode);
+    expect_rejected(test::write_of(config_, 3, 0, {}), Fault::kWrongMode);
   }
 }
 
-TEST_F(Refusals, LinesBeyondTheLengthOfAWindow) {
+TEST_F(RejectedRequests, LinesBeyondTheLengthOfAWindow) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGBinary));
-  expect_refused(test::write_of(config_, 0, 5, {}), Fault::kOutOfRange);
-  expect_refused(test::read_of(config_, 4, 7), Fault::kOutOfRange);
+  expect_rejected(test::write_of(config_, 0, 5, {}), Fault::kOutOfRange);
+  expect_rejected(test::read_of(config_, 4, 7), Fault::kOutOfRange);
 }
 
-TEST_F(Refusals, AddressesBetweenLines) {
+TEST_F(RejectedRequests, MisalignedAddresses) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGBinary));
   Request request = test::write_of(config_, 0, 0, {});
   request.address += 8;
-  expect_refused(request, Fault::kMisaligned);
+  expect_rejected(request, Fault::kMisaligned);
 }
 
-TEST_F(Refusals, AddressesOfNoRegionGoToTheDevice) {
+TEST_F(RejectedRequests, AddressesOutsideAllRegionsAreReportedByTheDevice) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGBinary));
   const std::uint64_t end = config_.base + (5ull << config_.stride);  // three workers, two planes
   for (const std::uint64_t address : {config_.base - kLineBytes, end, std::uint64_t{0}}) {
@@ -126,7 +125,7 @@ TEST_F(Refusals, AddressesOfNoRegionGoToTheDevice) {
   EXPECT_EQ(reducer_.handle(test::read_of(config_, 3, 0)).fault, Fault::kOutOfRange);
 }
 
-TEST_F(Refusals, KeepTheFirstErrorUntilItIsCleared) {
+TEST_F(RejectedRequests, KeepTheFirstErrorUntilCleared) {
   ASSERT_NO_FATAL_FAILURE(enable(Mode::kGBinary));
   reducer_.handle(test::read_of(config_, 3, 1));
   reducer_.handle(test::write_of(config_, 0, 5, {}));

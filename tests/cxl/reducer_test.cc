@@ -1,4 +1,4 @@
-// What the reducer gives back equals the codecs, for every number of workers and in any order.
+// The results of the reducer equal those of the codecs, for every number of workers and any order.
 #include "cxl/reducer.h"
 
 #include <gtest/gtest.h>
@@ -19,12 +19,12 @@ namespace {
 
 using test::Generator;
 
-// So that all numbers of workers together write a million lines and more.
-constexpr std::uint32_t kMostWorkers = 64;
+// Chosen so that all worker counts together write more than a million lines.
+constexpr std::uint32_t kMaxWorkers = 64;
 constexpr std::uint32_t kLines = 481;
-static_assert(kLines * (kMostWorkers * (kMostWorkers + 1) / 2) >= 1'000'000);
+static_assert(kLines * (kMaxWorkers * (kMaxWorkers + 1) / 2) >= 1'000'000);
 
-// By worker, what it writes.
+// The lines that each worker writes.
 std::vector<std::vector<Line>> contributions(Generator& generator, Mode mode, std::uint32_t workers,
                                              std::uint32_t lines) {
   std::vector<std::vector<Line>> all(workers);
@@ -99,7 +99,7 @@ TEST_P(SignModes, CountLikeTheCodecForOneTo64Workers) {
   ASSERT_TRUE(codec);
   Generator generator(4);
   const std::size_t count = std::size_t{kLines} * elements_of(mode);
-  for (std::uint32_t workers = 1; workers <= kMostWorkers; ++workers) {
+  for (std::uint32_t workers = 1; workers <= kMaxWorkers; ++workers) {
     Reducer reducer;
     const RegionConfig config = test::config_of(mode, workers, kLines);
     ASSERT_EQ(reducer.enable(0, config), Fault::kOk);
@@ -116,7 +116,7 @@ TEST(Reducer, ClosedGatesAddNothing) {
   Reducer reducer;
   const RegionConfig config = test::config_of(Mode::kGTernary, workers, 1);
   ASSERT_EQ(reducer.enable(0, config), Fault::kOk);
-  // One worker has all gates open and says plus, 63 have all closed: S is 1 everywhere.
+  // One worker has all gates open with positive signs, 63 have all gates closed: S is 1 everywhere.
   const std::vector<std::byte> closed(kLineBytes, std::byte{121});
   const std::vector<std::byte> plus(kLineBytes, std::byte{242});
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
@@ -133,10 +133,10 @@ TEST(Reducer, ClosedGatesAddNothing) {
   }
 }
 
-TEST(Reducer, IdentityGivesBackEveryByte) {
+TEST(Reducer, IdentityReturnsEveryByte) {
   Generator generator(5);
   const std::uint32_t workers = 16;
-  const std::uint32_t lines = 62'500;  // a million in all
+  const std::uint32_t lines = 62'500;  // a million in total
   Reducer reducer;
   const RegionConfig config = test::config_of(Mode::kIdentity, workers, lines);
   ASSERT_EQ(reducer.enable(0, config), Fault::kOk);
@@ -153,9 +153,9 @@ TEST(Reducer, IdentityGivesBackEveryByte) {
 
 using Values = std::array<float, 16>;
 
-TEST(Reducer, AddsFp32InWorkerOrderWhateverTheOrderOfArrival) {
+TEST(Reducer, AddsFp32InWorkerOrderForAnyOrderOfArrival) {
   Generator generator(6);
-  for (std::uint32_t workers = 1; workers <= kMostWorkers; ++workers) {
+  for (std::uint32_t workers = 1; workers <= kMaxWorkers; ++workers) {
     const std::uint32_t lines = kLines;
     Reducer reducer;
     const RegionConfig config = test::config_of(Mode::kFp32, workers, lines);
@@ -175,13 +175,13 @@ TEST(Reducer, AddsFp32InWorkerOrderWhateverTheOrderOfArrival) {
   }
 }
 
-TEST(Reducer, AddsSpecialFp32ValuesAsItsPageSays) {
+TEST(Reducer, AddsSpecialFp32ValuesAsDocumented) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr float kLeast = std::numeric_limits<float>::denorm_min();
-  constexpr float kMost = std::numeric_limits<float>::max();
-  const auto odd_nan = std::bit_cast<float>(0xffc0'1234u);
-  const Values a{-0.0f, 0.0f, kInfinity, kInfinity, odd_nan, kLeast, kMost, 1};
-  const Values b{-0.0f, -0.0f, 1.0f, -kInfinity, 1.0f, kLeast, kMost, 0x1p-25f};
+  constexpr float kDenormMin = std::numeric_limits<float>::denorm_min();
+  constexpr float kMax = std::numeric_limits<float>::max();
+  const auto payload_nan = std::bit_cast<float>(0xffc0'1234u);
+  const Values a{-0.0f, 0.0f, kInfinity, kInfinity, payload_nan, kDenormMin, kMax, 1};
+  const Values b{-0.0f, -0.0f, 1.0f, -kInfinity, 1.0f, kDenormMin, kMax, 0x1p-25f};
   const Line lines[] = {std::bit_cast<Line>(a), std::bit_cast<Line>(b)};
   const Values sum = std::bit_cast<Values>(fold_fp32(lines));
   const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
@@ -190,13 +190,13 @@ TEST(Reducer, AddsSpecialFp32ValuesAsItsPageSays) {
   EXPECT_EQ(sum[2], kInfinity);
   EXPECT_EQ(bits(sum[3]), 0x7fc0'0000u);
   EXPECT_EQ(bits(sum[4]), 0x7fc0'0000u);
-  EXPECT_EQ(sum[5], 2 * kLeast);
+  EXPECT_EQ(sum[5], 2 * kDenormMin);
   EXPECT_EQ(sum[6], kInfinity);
   EXPECT_EQ(sum[7], 1.0f);
-  EXPECT_EQ(fold_fp32(std::span(lines).first(1)), lines[0]);  // of one worker: its own bytes
+  EXPECT_EQ(fold_fp32(std::span(lines).first(1)), lines[0]);  // one worker: its own bytes
 }
 
-TEST(Reducer, StartsAnewWithEveryGeneration) {
+TEST(Reducer, StartsFromZeroWithEveryGeneration) {
   Generator generator(7);
   for (const Mode mode : kModes) {
     Reducer reducer;
@@ -217,7 +217,7 @@ TEST(Reducer, StartsAnewWithEveryGeneration) {
   }
 }
 
-TEST(Reducer, KeepsRegionsApart) {
+TEST(Reducer, KeepsRegionsSeparate) {
   Generator generator(9);
   Reducer reducer;
   RegionConfig first = test::config_of(Mode::kGBinary, 4, 10);

@@ -1,4 +1,4 @@
-// What the datapath costs, simulated beside the closed formula, at 2 GHz and 150 ns.
+// The overhead of the datapath, simulated and predicted by the closed formula, at 2 GHz and 150 ns.
 #include "cxl/run.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ Expected<RunResult> run_of(Mode mode, std::uint32_t workers, std::uint32_t lines
   return run(options);
 }
 
-TEST(Run, ExposesAtMost167PercentWhereEveryAccessMisses) {
+TEST(Run, ExposesLessThanTwoPercentIfEveryAccessMisses) {
   for (const Mode mode : {Mode::kGBinary, Mode::kGTernary}) {
     const Expected<RunResult> result = run_of(mode, 8, 8'192, 1);
     ASSERT_TRUE(result);
@@ -39,8 +39,8 @@ TEST(Run, HidesTheDatapathUnderPressure) {
   }
 }
 
-// Identity has so little memory traffic that it takes more accesses to fill link and memory.
-TEST(Run, HidesTheDatapathOfIdentityWhereTheQueueIsLongEnough) {
+// Identity has so little memory traffic that more accesses are needed to keep link and memory busy.
+TEST(Run, HidesTheDatapathOfIdentityIfTheQueueIsLongEnough) {
   RunOptions options;
   options.workload = {.mode = Mode::kIdentity, .workers = 8, .lines = 4'096};
   options.host.outstanding = options.timing.queue = 256;
@@ -73,7 +73,7 @@ TEST(Run, PredictsTheTimeOfBothRegimes) {
           run_of(Mode::kGBinary, workers, 65'536 / workers, outstanding, 1);
       ASSERT_TRUE(result);
       EXPECT_NEAR(result->cycles / result->formula.cycles, 1, 0.15)
-          << workers << " workers, " << outstanding << " at a time";
+          << workers << " workers, " << outstanding << " outstanding";
     }
   }
 }

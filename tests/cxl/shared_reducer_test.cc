@@ -1,4 +1,4 @@
-// Ranks that share memory, as threads and as processes.
+// SharedReducer between threads and between processes.
 #include "neuron_fabric/shared_reducer.h"
 
 #include <gmock/gmock.h>
@@ -132,7 +132,7 @@ TEST(SharedReducer, AddsFp32InRankOrder) {
   });
 }
 
-TEST(SharedReducer, WritesDownWhatThePipelineAnswersAlike) {
+TEST(SharedReducer, RecordsATraceThatThePipelineAnswersWithoutFaults) {
   const std::string path = testing::TempDir() + unique_name() + ".trace";
   run_threads(4, [&](const SharedReducerOptions& options) {
     sum_like_the_codec("g_ternary", options, path);
@@ -154,7 +154,7 @@ TEST(SharedReducer, WritesDownWhatThePipelineAnswersAlike) {
   std::remove(path.c_str());
 }
 
-// Starts a process a rank; gives their exit codes.
+// Starts one process per rank and returns their exit codes.
 std::vector<int> run_processes(std::uint32_t ranks,
                                const std::function<int(SharedReducerOptions)>& work) {
   const std::string name = unique_name();
@@ -190,30 +190,30 @@ Status sum_zeros(SharedReducer& reducer, std::uint32_t ranks, std::uint64_t step
   return reducer.sum(**codec, std::span(&message, 1));
 }
 
-TEST(SharedReducer, TellsTheOthersThatARankIsGone) {
+TEST(SharedReducer, ReportsADeadRankToTheOthers) {
   const std::vector<int> codes = run_processes(3, [](SharedReducerOptions options) {
     const auto reducer = SharedReducer::join(options);
     if (!reducer || !sum_zeros(**reducer, 3).ok()) return 1;
-    if (options.rank == 1) _exit(7);  // without a word
+    if (options.rank == 1) _exit(7);  // without a shutdown
     const Status status = sum_zeros(**reducer, 3);
     if (status.code() != ErrorCode::kPeerLost) return 2;
     if (status.message().find("rank 1 is gone") == std::string::npos) return 3;
-    return sum_zeros(**reducer, 3).code() == ErrorCode::kPeerLost ? 0 : 4;  // and again
+    return sum_zeros(**reducer, 3).code() == ErrorCode::kPeerLost ? 0 : 4;  // the error persists
   });
   EXPECT_EQ(codes, (std::vector<int>{0, 7, 0}));
 }
 
-TEST(SharedReducer, TellsAllThatTheRecordCannotBeWritten) {
+TEST(SharedReducer, ReportsAFailedTraceWriteToAllRanks) {
   const std::string path = testing::TempDir() + unique_name() + ".trace";
   const std::vector<int> codes = run_processes(2, [&](const SharedReducerOptions& options) {
     const auto reducer = SharedReducer::join(options);
     if (!reducer || !(*reducer)->record(path, 300).ok()) return 1;
     signal(SIGXFSZ, SIG_IGN);
-    const rlimit most{.rlim_cur = 256, .rlim_max = 256};  // bytes of a file: the title fits
-    if (setrlimit(RLIMIT_FSIZE, &most) != 0) return 2;
+    const rlimit limit{.rlim_cur = 256, .rlim_max = 256};  // bytes per file: the title fits
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
     const Status status = sum_zeros(**reducer, 2);
     if (status.code() != ErrorCode::kBadConfig) return 3;
-    return status.message().find("cannot write it") != std::string::npos ? 0 : 4;
+    return status.message().find("cannot write " + path) != std::string::npos ? 0 : 4;
   });
   EXPECT_EQ(codes, (std::vector<int>{0, 0}));
   std::remove(path.c_str());
@@ -222,17 +222,17 @@ TEST(SharedReducer, TellsAllThatTheRecordCannotBeWritten) {
   EXPECT_EQ((*reducer)->record("/dev/full", 300).code(), ErrorCode::kBadConfig);
 }
 
-TEST(SharedReducer, TellsAllThatTheyWantDifferentThings) {
+TEST(SharedReducer, ReportsDifferentSlicesToAllRanks) {
   run_threads(3, [](const SharedReducerOptions& options) {
     const auto reducer = SharedReducer::join(options);
     ASSERT_TRUE(reducer) << reducer.status().message();
     const Status status = sum_zeros(**reducer, 3, options.rank == 2 ? 1 : 0);
     EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
-    EXPECT_THAT(status.message(), HasSubstr("ranks 0 and 2 were asked for different sums"));
+    EXPECT_THAT(status.message(), HasSubstr("ranks 0 and 2 sum different codecs or slices"));
   });
 }
 
-TEST(SharedReducer, TellsAllWhoMeetWithOtherOptions) {
+TEST(SharedReducer, ReportsDifferentOptionsToAllRanks) {
   run_threads(3, [](SharedReducerOptions options) {
     if (options.rank == 1) options.capacity *= 2;
     const auto begin = std::chrono::steady_clock::now();
@@ -244,17 +244,17 @@ TEST(SharedReducer, TellsAllWhoMeetWithOtherOptions) {
   });
 }
 
-TEST(SharedReducer, RefusesTwoRanksOfOneNumber) {
+TEST(SharedReducer, RejectsTwoProcessesWithTheSameRank) {
   run_threads(3, [](SharedReducerOptions options) {
     if (options.rank == 2) options.rank = 1;
     const auto reducer = SharedReducer::join(options);
     ASSERT_FALSE(reducer);
     EXPECT_EQ(reducer.status().code(), ErrorCode::kDisagreement);
-    EXPECT_THAT(reducer.status().message(), HasSubstr("two ranks say they are 1"));
+    EXPECT_THAT(reducer.status().message(), HasSubstr("two processes use rank 1"));
   });
 }
 
-TEST(SharedReducer, TellsAllOfBytesThatAreNoDigits) {
+TEST(SharedReducer, ReportsInvalidDigitsToAllRanks) {
   run_threads(2, [](const SharedReducerOptions& options) {
     const auto codec = make_codec("g_ternary");
     const auto reducer = SharedReducer::join(options);
@@ -271,20 +271,20 @@ TEST(SharedReducer, TellsAllOfBytesThatAreNoDigits) {
   });
 }
 
-TEST(SharedReducer, WaitsNoLongerThanItMay) {
+TEST(SharedReducer, TimesOut) {
   SharedReducerOptions options{.name = unique_name(), .rank = 0, .ranks = 2};
   options.timeout = std::chrono::milliseconds(50);
   const auto first = SharedReducer::join(options);
   ASSERT_FALSE(first);
   EXPECT_EQ(first.status().code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_THAT(first.status().message(), HasSubstr("1 of 2 ranks came within 50 ms"));
+  EXPECT_THAT(first.status().message(), HasSubstr("1 of 2 ranks joined within 50 ms"));
   options.rank = 1;
   const auto second = SharedReducer::join(options);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.status().code(), ErrorCode::kDeadlineExceeded);
 }
 
-TEST(SharedReducer, RefusesWhatCannotBe) {
+TEST(SharedReducer, RejectsInvalidOptionsAndCodecs) {
   const auto code = [](const SharedReducerOptions& options) {
     return SharedReducer::join(options).status().code();
   };

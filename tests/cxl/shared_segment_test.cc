@@ -1,4 +1,4 @@
-// Ranks that meet in shared memory, and what becomes of the name under which they do.
+// The rendezvous of ranks in shared memory, and the lifetime of its name.
 #include "cxl/shared_segment.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ SegmentOptions of_rank(SegmentOptions options, std::uint32_t rank) {
   return options;
 }
 
-// A rank in a thread of its own.
+// A rank in its own thread.
 class Rank {
  public:
   Rank(const SegmentOptions& options, std::uint32_t rank)
@@ -60,7 +60,7 @@ bool has_name(const std::string& name) {
   return file >= 0;
 }
 
-// Waits until so many ranks beside rank 0 have joined.
+// Waits until `joined` ranks have joined rank 0.
 void wait_for_joined(const std::string& name, std::uint32_t joined) {
   int file = -1;
   struct stat found = {};
@@ -80,7 +80,7 @@ void wait_for_joined(const std::string& name, std::uint32_t joined) {
   close(file);
 }
 
-// A process that does this and exits with what it returns.
+// Starts a process that runs `work` and exits with its result.
 pid_t start(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) _exit(work());
@@ -93,7 +93,7 @@ int exit_code(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
-// Rank 0 of a job that dies while it waits for the others. Its name stays.
+// Runs a rank 0 that dies while it waits for the others. Its name stays.
 void die_waiting(const SegmentOptions& options) {
   const pid_t child = start([&] { return SharedSegment().join(options).ok() ? 0 : 1; });
   wait_for_joined(options.name, 0);
@@ -102,7 +102,7 @@ void die_waiting(const SegmentOptions& options) {
   EXPECT_TRUE(has_name(options.name));
 }
 
-TEST(SharedSegment, TellsWhoeverWaitsThatRank0IsGone) {
+TEST(SharedSegment, ReportsADeadRank0ToWaitingRanks) {
   const SegmentOptions options = unique_options(3);
   const pid_t child = start([&] { return SharedSegment().join(options).ok() ? 0 : 1; });
   Rank one(options, 1);
@@ -116,12 +116,12 @@ TEST(SharedSegment, TellsWhoeverWaitsThatRank0IsGone) {
   shm_unlink(("/" + options.name).c_str());
 }
 
-TEST(SharedSegment, TakesTheNameOfAJobThatDied) {
+TEST(SharedSegment, ReusesTheNameOfADeadJob) {
   SegmentOptions options = unique_options(3);
   die_waiting(options);
   options.ranks = 2;
   options.bytes *= 3;
-  Rank one(options, 1);  // which may come before rank 0 has made its memory
+  Rank one(options, 1);  // may start before rank 0 has created the segment
   std::this_thread::sleep_for(milliseconds(50));
   Rank zero(options, 0);
   const Status first = zero.joined();
@@ -131,38 +131,38 @@ TEST(SharedSegment, TakesTheNameOfAJobThatDied) {
   EXPECT_FALSE(has_name(options.name));
 }
 
-TEST(SharedSegment, LeavesALivingJobItsName) {
+TEST(SharedSegment, KeepsTheNameOfALivingJob) {
   const SegmentOptions options = unique_options(2);
   Rank zero(options, 0);
   wait_for_joined(options.name, 0);
-  const Status refused = SharedSegment().join(options);
-  EXPECT_EQ(refused.code(), ErrorCode::kDisagreement);
-  EXPECT_THAT(refused.message(), HasSubstr("another job of this name"));
+  const Status rejected = SharedSegment().join(options);
+  EXPECT_EQ(rejected.code(), ErrorCode::kDisagreement);
+  EXPECT_THAT(rejected.message(), HasSubstr("another job with this name"));
   Rank one(options, 1);
   EXPECT_TRUE(zero.joined().ok());
   EXPECT_TRUE(one.joined().ok());
-  // The name is free again, while the first job goes on.
+  // The name is free again while the first job continues.
   EXPECT_TRUE(SharedSegment().join({.name = options.name, .bytes = 4096}).ok());
 }
 
-TEST(SharedSegment, LeavesNoNameWhereThereIsNoRoom) {
+TEST(SharedSegment, RemovesTheNameIfThereIsTooLittleMemory) {
   SegmentOptions options = unique_options(2);
   options.bytes = std::size_t{1} << 50;
   const Status status = SharedSegment().join(options);
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
-  EXPECT_THAT(status.message(), HasSubstr("no room"));
+  EXPECT_THAT(status.message(), HasSubstr("cannot allocate"));
   EXPECT_FALSE(has_name(options.name));
 }
 
-// Memory of which there is enough, and no addresses for it.
-TEST(SharedSegment, LeavesNoNameWhereItCannotBeMapped) {
+// There is enough memory but no address space.
+TEST(SharedSegment, RemovesTheNameIfTheSegmentCannotBeMapped) {
   SegmentOptions options = unique_options(2);
   options.bytes = std::size_t{32} << 20;
   const int code = exit_code(start([&] {
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    const rlim_t most = pages * static_cast<std::size_t>(getpagesize()) + (8 << 20);
-    const rlimit limit{.rlim_cur = most, .rlim_max = most};
+    const rlim_t bytes = pages * static_cast<std::size_t>(getpagesize()) + (8 << 20);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
     if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
     const Status status = SharedSegment().join(options);
     return status.message().find("cannot map") != std::string::npos ? 0 : 2;
@@ -171,7 +171,7 @@ TEST(SharedSegment, LeavesNoNameWhereItCannotBeMapped) {
   EXPECT_FALSE(has_name(options.name));
 }
 
-TEST(SharedSegment, TellsWhoComesLateWhyAllFailed) {
+TEST(SharedSegment, ReportsTheErrorToLateRanks) {
   const SegmentOptions options = unique_options(3);
   SegmentOptions other = options;
   other.bytes *= 2;
@@ -187,10 +187,10 @@ TEST(SharedSegment, TellsWhoComesLateWhyAllFailed) {
   EXPECT_FALSE(has_name(options.name));
 }
 
-// As a worker of a data loader does, that outlives the rank which started it.
-TEST(SharedSegment, TakesADeadRankWithALivingChildForDead) {
+// A data loader worker can outlive the rank that started it.
+TEST(SharedSegment, DetectsADeadRankWithALivingChild) {
   const SegmentOptions options = unique_options(2);
-  int until[2];  // the grandchild lives until the test has closed this
+  int until[2];  // the grandchild lives until the test closes this
   ASSERT_EQ(pipe(until), 0);
   const pid_t child = start([&] {
     SharedSegment segment;
@@ -198,7 +198,7 @@ TEST(SharedSegment, TakesADeadRankWithALivingChildForDead) {
     ::close(until[1]);
     char byte = 0;
     if (fork() == 0) _exit(read(until[0], &byte, 1) == 0 ? 0 : 1);
-    return segment.barrier().ok() ? 7 : 2;  // its own lock stays, with the child there
+    return segment.barrier().ok() ? 7 : 2;  // the child does not release the lock of its parent
   });
   Rank zero(options, 0);
   ASSERT_TRUE(zero.joined().ok());
@@ -213,12 +213,12 @@ TEST(SharedSegment, TakesADeadRankWithALivingChildForDead) {
   ::close(until[1]);
 }
 
-// The child of a rank has no file of its own at the number that its parent's has.
-TEST(SharedSegment, ClosesNoOtherFileInAChild) {
+// In the child of a rank, the file number of the segment may belong to another file.
+TEST(SharedSegment, DoesNotCloseOtherFilesInAChild) {
   SharedSegment segment;
   ASSERT_TRUE(segment.join(unique_options(1)).ok());
   const int code = exit_code(start([&] {
-    const int file = ::open("/dev/null", O_RDONLY);  // takes the number that has become free
+    const int file = ::open("/dev/null", O_RDONLY);  // reuses the free number
     segment.~SharedSegment();
     return fcntl(file, F_GETFD) >= 0 ? 0 : 1;
   }));

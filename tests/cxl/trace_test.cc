@@ -14,7 +14,7 @@ constexpr char kBegin[] = "nf_cxl_trace 1\ndevice 8 64 4 1024\n";
 
 std::string data(char digit) { return std::string(128, digit); }
 
-TEST(Trace, RunsAsItsPageSays) {
+TEST(Trace, RunsAsDocumented) {
   const std::string text = std::string(kBegin) +
                            "# two workers, one line\n"
                            "enable 0 g_binary 2 1000 1 6 0\n"
@@ -67,23 +67,25 @@ TEST(Trace, ReadsWhatItPrints) {
   }
 }
 
-TEST(Trace, NamesTheLineThatIsWrong) {
+TEST(Trace, ReportsTheInvalidLine) {
   const auto error = [](const std::string& text) {
     const Expected<Trace> trace = parse_trace(text, "file");
     EXPECT_FALSE(trace) << text;
     EXPECT_EQ(trace.status().code(), ErrorCode::kBadConfig);
     return trace.status().message();
   };
-  EXPECT_EQ(error(""), "file: no trace: the first lines are 'nf_cxl_trace 1' and 'device ...'");
+  EXPECT_EQ(error(""),
+            "file: not a trace: the first lines must be 'nf_cxl_trace 1' and 'device ...'");
   EXPECT_EQ(error("nf_cxl_trace 2\n"), "file:1: expected 'nf_cxl_trace 1'");
   EXPECT_EQ(error("nf_cxl_trace 1\ndevice 8 64 4\n"),
-            "file:2: expected 'device PLANES MOST_WORKERS REGIONS RECORDS'");
-  EXPECT_EQ(error("nf_cxl_trace 1\ndevice 8 65 4 1\n").substr(0, 22), "file:2: no such device");
+            "file:2: expected 'device PLANES MAX_WORKERS REGIONS RECORDS'");
+  EXPECT_EQ(error("nf_cxl_trace 1\ndevice 8 65 4 1\n").substr(0, 27),
+            "file:2: device out of range");
   const std::string begin(kBegin);
   EXPECT_EQ(error(begin + "ready 000\n"),
-            "file:3: expected 'ready' and a pattern of 0 and 1, of which one is 1");
+            "file:3: expected 'ready' and a pattern of 0 and 1 with at least one 1");
   EXPECT_EQ(error(begin + "\n#\nenable 0 g_trinary 2 0 1 6 0\n"),
-            "file:5: no mode 'g_trinary'; there are: identity, fp32, g_binary, g_ternary");
+            "file:5: unknown mode 'g_trinary'; expected identity, fp32, g_binary or g_ternary");
   EXPECT_EQ(error(begin + "enable 0 g_binary 2 0 1 6\n"),
             "file:3: expected 'enable REGION MODE WORKERS BASE LENGTH STRIDE STORE'");
   EXPECT_EQ(error(begin + "clear\n"), "file:3: expected 'clear REGION'");
@@ -98,17 +100,17 @@ TEST(Trace, NamesTheLineThatIsWrong) {
   EXPECT_EQ(error(begin + "w 0 0 00\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "w 0 0 " + data('g') + "\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "x 0 0\n"),
-            "file:3: no item 'x'; there are: ready, enable, clear, disable, w, r");
+            "file:3: unknown item 'x'; expected ready, enable, clear, disable, w or r");
 }
 
-TEST(Trace, BearsAnyBytes) {
+TEST(Trace, AcceptsOrRejectsArbitraryBytes) {
   nf::test::Generator generator(13);
-  const std::string sound =
+  const std::string valid =
       print_trace(random_traffic({.mode = Mode::kGTernary, .workers = 3, .lines = 6}));
   int accepted = 0;
   for (int round = 0; round < nf::test::rounds_of(500); ++round) {
-    std::string text = sound;
-    // Not in the first lines: a device of other sizes is another test.
+    std::string text = valid;
+    // Not in the first lines, which configure the device.
     for (std::uint64_t i = generator.below(4); i < 4; ++i) {
       text[60 + generator.below(text.size() - 60)] = static_cast<char>(generator.below(128));
     }
@@ -120,7 +122,7 @@ TEST(Trace, BearsAnyBytes) {
   EXPECT_GT(accepted, 10);
 }
 
-TEST(Trace, AnswersLikeTheFunctionalModelWhateverTheHandshakes) {
+TEST(Trace, AnswersDoNotDependOnTheHandshakes) {
   for (const Mode mode : kModes) {
     TrafficOptions options{.mode = mode, .workers = 9, .lines = 50, .rounds = 2};
     const std::vector<TraceAnswer> slow = run_trace(random_traffic(options));
@@ -131,14 +133,14 @@ TEST(Trace, AnswersLikeTheFunctionalModelWhateverTheHandshakes) {
     }
     const std::vector<TraceAnswer> fast = run_trace(trace);
     ASSERT_EQ(slow.size(), fast.size());
-    std::uint64_t refused = 0;
+    std::uint64_t rejected = 0;
     for (std::size_t i = 0; i < slow.size(); ++i) {
       ASSERT_EQ(slow[i].answer, fast[i].answer) << i;
       ASSERT_GE(slow[i].answered - slow[i].taken, slow[i].is_request ? 5u : 0u);
-      refused += slow[i].answer.fault != Fault::kOk ? 1 : 0;
+      rejected += slow[i].answer.fault != Fault::kOk ? 1 : 0;
     }
-    EXPECT_GT(refused, slow.size() / 50);
-    EXPECT_LT(refused, slow.size() / 5);
+    EXPECT_GT(rejected, slow.size() / 50);
+    EXPECT_LT(rejected, slow.size() / 5);
   }
 }
 

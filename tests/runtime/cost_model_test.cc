@@ -28,7 +28,7 @@ constexpr LinkFigures kLoopback = {
     .latency = 2e-5, .bytes_per_second = 4e9, .dense_latency = 1e-4, .dense_bytes_per_second = 3e9};
 
 // FP32 values at a budget of 4 bits.
-BucketWork::LowBit part_of(std::uint32_t region, std::size_t values) {
+BucketLoad::LowBit part_of(std::uint32_t region, std::size_t values) {
   return {.region = region,
           .bytes = 4 * values,
           .values = values,
@@ -37,7 +37,7 @@ BucketWork::LowBit part_of(std::uint32_t region, std::size_t values) {
           .codec = {.seconds_per_value = 4e-9}};
 }
 
-BucketWork bucket_of(double ready, std::vector<BucketWork::LowBit> parts) {
+BucketLoad bucket_of(double ready, std::vector<BucketLoad::LowBit> parts) {
   return {.ready = ready, .low_bit = std::move(parts)};
 }
 
@@ -49,7 +49,7 @@ TEST(CostModel, PricesTheEnginesAllReduceByTheBytesThatARankSends) {
 
 TEST(CostModel, PricesLowBitsByHopsBytesAndValues) {
   const CostModel model({.latency = 0.25, .bytes_per_second = 1000}, kRanks);
-  const BucketWork::LowBit part = {
+  const BucketLoad::LowBit part = {
       .values = 100, .wire_bytes = 500, .hops = 2, .codec = {.seconds_per_value = 0.001}};
   EXPECT_THAT(model.low_bit_seconds(part), DoubleEq(2 * 0.25 + 0.5 + 0.1));
 }
@@ -62,7 +62,7 @@ TEST(CostModel, TakesASpeedOfZeroForNoTime) {
 
 TEST(CostModel, SendsAllDenseValuesOfABucketInOneAllReduce) {
   const CostModel model(kSlowLink, kRanks);
-  BucketWork bucket = bucket_of(0, {part_of(0, 1000), part_of(1, 2000)});
+  BucketLoad bucket = bucket_of(0, {part_of(0, 1000), part_of(1, 2000)});
   bucket.dense_bytes = 400;
   EXPECT_THAT(model.bucket_seconds(bucket, {false, false}),
               DoubleEq(model.dense_seconds(400 + 4000 + 8000)));
@@ -76,7 +76,7 @@ TEST(CostModel, SendsAllDenseValuesOfABucketInOneAllReduce) {
 
 TEST(CostModel, CostsNothingAmongOneRank) {
   const CostModel model(kSlowLink, 1);
-  const std::vector<BucketWork> step = {bucket_of(0, {part_of(0, 1 << 20)})};
+  const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 20)})};
   EXPECT_EQ(model.exposed_seconds(step, {false}), 0);
   EXPECT_EQ(model.exposed_seconds(step, {true}), 0);
   EXPECT_THAT(model.useful(step, {true}, {false}), ElementsAre(false));
@@ -85,7 +85,7 @@ TEST(CostModel, CostsNothingAmongOneRank) {
 TEST(CostModel, ExposesWhatIsLeftAfterTheLastBucketIsReady) {
   const CostModel model({.dense_bytes_per_second = 1.5}, kRanks);  // a byte a second
   const auto dense = [](double ready, std::size_t bytes) {
-    return BucketWork{.ready = ready, .dense_bytes = bytes, .low_bit = {}};
+    return BucketLoad{.ready = ready, .dense_bytes = bytes, .low_bit = {}};
   };
   EXPECT_EQ(model.exposed_seconds({}, {}), 0);
   // The first is done at 3, before the second is ready.
@@ -99,7 +99,7 @@ TEST(CostModel, ExposesWhatIsLeftAfterTheLastBucketIsReady) {
 // measured on both links.
 TEST(CostModel, IsNearTheMeasuredTimesOfBothLinks) {
   constexpr std::size_t kValues = std::size_t{16} << 20;
-  const BucketWork::LowBit waterfill = {.bytes = 4 * kValues,
+  const BucketLoad::LowBit waterfill = {.bytes = 4 * kValues,
                                         .values = kValues,
                                         .wire_bytes = 12'589'961,
                                         .hops = 6,
@@ -111,7 +111,7 @@ TEST(CostModel, IsNearTheMeasuredTimesOfBothLinks) {
 }
 
 TEST(CostModel, FindsLowBitsUsefulOnASlowLinkAndNotOnLoopback) {
-  const std::vector<BucketWork> step = {bucket_of(0, {part_of(0, 1 << 22)}),
+  const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 22)}),
                                         bucket_of(0.05, {part_of(0, 1 << 22)})};
   EXPECT_THAT(CostModel(kSlowLink, kRanks).useful(step, {true}, {false}), ElementsAre(true));
   EXPECT_THAT(CostModel(kLoopback, kRanks).useful(step, {true}, {false}), ElementsAre(false));
@@ -120,7 +120,7 @@ TEST(CostModel, FindsLowBitsUsefulOnASlowLinkAndNotOnLoopback) {
 TEST(CostModel, FindsNothingUsefulInWhatHidesBehindBackward) {
   const CostModel model(kSlowLink, kRanks);
   // Region 0 is done long before the last bucket is ready, region 1 is that bucket.
-  const std::vector<BucketWork> step = {bucket_of(0, {part_of(0, 1 << 20)}),
+  const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 20)}),
                                         bucket_of(10, {part_of(1, 1 << 20)})};
   EXPECT_THAT(model.useful(step, {true, true}, {false, false}), ElementsAre(false, true));
   EXPECT_THAT(model.useful(step, {true, true}, {true, true}), ElementsAre(false, true));
@@ -128,7 +128,7 @@ TEST(CostModel, FindsNothingUsefulInWhatHidesBehindBackward) {
 
 TEST(CostModel, FindsOnlyCandidatesUseful) {
   const CostModel model(kSlowLink, kRanks);
-  const std::vector<BucketWork> step = {bucket_of(0, {part_of(0, 1 << 20), part_of(1, 1 << 20)})};
+  const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 20), part_of(1, 1 << 20)})};
   EXPECT_THAT(model.useful(step, {false, true}, {true, true}), ElementsAre(false, true));
   EXPECT_THAT(model.useful(step, {false, false}, {true, true}), Each(false));
 }
@@ -136,7 +136,7 @@ TEST(CostModel, FindsOnlyCandidatesUseful) {
 TEST(CostModel, AdmitsManySmallRegionsThatPayTogether) {
   const CostModel model(kSlowLink, kRanks);
   constexpr std::uint32_t kRegions = 300;
-  std::vector<BucketWork> step;
+  std::vector<BucketLoad> step;
   for (std::uint32_t r = 0; r < kRegions; ++r) step.push_back(bucket_of(0, {part_of(r, 1 << 17)}));
   const std::vector<bool> all(kRegions, true);
   EXPECT_THAT(model.useful(step, all, std::vector<bool>(kRegions)), Each(true));
@@ -144,15 +144,15 @@ TEST(CostModel, AdmitsManySmallRegionsThatPayTogether) {
 
 TEST(CostModel, DropsARegionThatOnlyCosts) {
   const CostModel model(kSlowLink, kRanks);
-  BucketWork::LowBit slow = part_of(1, 1 << 20);
+  BucketLoad::LowBit slow = part_of(1, 1 << 20);
   slow.codec.seconds_per_value = 1e-6;
-  const std::vector<BucketWork> step = {bucket_of(0, {part_of(0, 1 << 20), slow})};
+  const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 20), slow})};
   EXPECT_THAT(model.useful(step, {true, true}, {false, false}), ElementsAre(true, false));
   EXPECT_THAT(model.useful(step, {true, true}, {false, true}), ElementsAre(true, false));
 }
 
 // Dense it takes 1 s; at low bits 1 s less `gain`.
-std::vector<BucketWork> step_that_gains(double gain) {
+std::vector<BucketLoad> step_that_gains(double gain) {
   return {bucket_of(0, {{.bytes = 1000,
                          .values = 1000,
                          .wire_bytes = 0,
@@ -176,13 +176,13 @@ TEST(CostModel, NeverLengthensAStepAndStaysWithItsChoice) {
   std::uniform_real_distribution<double> uniform(0, 1);
   constexpr std::uint32_t kRegions = 5;
   for (int trial = 0; trial < 300; ++trial) {
-    std::vector<BucketWork> step;
+    std::vector<BucketLoad> step;
     for (int b = 0; b < 8; ++b) {
-      BucketWork bucket = bucket_of(0.05 * b * uniform(generator), {});
+      BucketLoad bucket = bucket_of(0.05 * b * uniform(generator), {});
       bucket.dense_bytes = static_cast<std::size_t>(1e5 * uniform(generator));
       for (std::uint32_t r = 0; r < kRegions; ++r) {
         if (uniform(generator) < 0.5) continue;
-        BucketWork::LowBit part = part_of(r, static_cast<std::size_t>(1e6 * uniform(generator)));
+        BucketLoad::LowBit part = part_of(r, static_cast<std::size_t>(1e6 * uniform(generator)));
         part.codec.seconds_per_value = 2e-7 * uniform(generator) * uniform(generator);
         bucket.low_bit.push_back(part);
       }
@@ -200,7 +200,7 @@ TEST(CostModel, NeverLengthensAStepAndStaysWithItsChoice) {
 
 TEST(CostModel, ComesNearAMachineThatIsThreeTimesSlowerThanItsFigures) {
   CostModel model(kSlowLink, kRanks);
-  const BucketWork::LowBit part = part_of(0, 1 << 20);
+  const BucketLoad::LowBit part = part_of(0, 1 << 20);
   const double first = model.low_bit_seconds(part);
   model.correct_low_bit(first, 3 * first);
   EXPECT_THAT(model.low_bit_correction(), DoubleEq(1.2));

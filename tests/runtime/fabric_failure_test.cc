@@ -100,7 +100,7 @@ TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
 }
 
 // Fails while it is told to.
-class FailingSum final : public DenseSum {
+class FailingSum final : public DenseEngine {
  public:
   Status sum(Values) override {
     return is_failing ? Status(ErrorCode::kPeerLost, "the engine is gone") : Status();

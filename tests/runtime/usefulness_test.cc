@@ -65,7 +65,8 @@ TEST(Usefulness, PricesOnlyWhatCrossesTheLinkBetweenGroups) {
                               std::vector<std::string>{"fp32", "waterfill:4"});
   };
   const Usefulness::Prediction flat = predict(kDirect);
-  const Usefulness::Prediction grouped = predict({.topology = Topology::kHierarchical, .group = 2});
+  const Usefulness::Prediction grouped =
+      predict({.topology = Topology::kHierarchical, .host_group_size = 2});
   EXPECT_GT(grouped.bytes, flat.bytes);  // FP32 inside the groups
   EXPECT_LT(grouped.exposed_seconds, flat.exposed_seconds);
 }

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "nf/command.h"
-#include "nf/helper.h"
-#include "nf/usage.h"
+#include "nf/support/command.h"
+#include "nf/support/helper.h"
+#include "nf/support/usage.h"
 
 namespace nf::cli {
 namespace {

@@ -10,11 +10,11 @@
 #include "codec/isa.h"
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/version.h"
-#include "nf/bench_nccl.h"
-#include "nf/codec_speed_cuda.h"
-#include "nf/command.h"
-#include "nf/python.h"
-#include "nf/table.h"
+#include "nf/bench/codec_speed_cuda.h"
+#include "nf/bench/nccl.h"
+#include "nf/support/command.h"
+#include "nf/support/python.h"
+#include "nf/support/table.h"
 
 namespace nf::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <new>
 
 #include "neuron_fabric/version.h"
-#include "nf/command.h"
-#include "nf/helper.h"
-#include "nf/usage.h"
+#include "nf/support/command.h"
+#include "nf/support/helper.h"
+#include "nf/support/usage.h"
 
 namespace nf::cli {
 namespace {

@@ -29,24 +29,24 @@ class RoundingDraws {
   // The next `kGroups` groups, an even number.
   template <std::size_t kGroups>
   HWY_INLINE void next(float* to) {
-    constexpr std::size_t kHalf = kGroupVectors / 2;  // vectors of words a group
+    constexpr std::size_t kHalf = kPackVectors / 2;  // vectors of words a group
     VU words[kGroups * kHalf];
     rounding_.next(words);
     if constexpr (kCorrelated) {
       VU strata[kGroups * kHalf];
       next_strata(strata);
       for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
-        float* at = to + v / kHalf * kGroup + v % kHalf * kLanes;
+        float* at = to + v / kHalf * kPack + v % kHalf * kLanes;
         const VU low = and_or(words[v], set_u(0xffffu), hn::ShiftLeft<16>(strata[v]));
         const VU high = and_or(strata[v], set_u(0xffff0000u), hn::ShiftRight<16>(words[v]));
         hn::Store(to_float(low), DF(), at);
-        hn::Store(to_float(high), DF(), at + kGroup / 2);
+        hn::Store(to_float(high), DF(), at + kPack / 2);
       }
     } else {
       for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
-        float* at = to + v / kHalf * kGroup + v % kHalf * kLanes;
+        float* at = to + v / kHalf * kPack + v % kHalf * kLanes;
         hn::Store(to_float(hn::And(words[v], set_u(0xffffu))), DF(), at);
-        hn::Store(to_float(hn::ShiftRight<16>(words[v])), DF(), at + kGroup / 2);
+        hn::Store(to_float(hn::ShiftRight<16>(words[v])), DF(), at + kPack / 2);
       }
     }
   }
@@ -63,7 +63,7 @@ class RoundingDraws {
   // The strata of two elements a lane, 16 bits each; of an even number of groups of 32.
   template <std::size_t kCount>
   HWY_INLINE void next_strata(VU (&strata)[kCount]) {
-    constexpr std::size_t kHalf = kGroupVectors / 2;  // vectors of words a group
+    constexpr std::size_t kHalf = kPackVectors / 2;  // vectors of words a group
     VU words[kCount / 2];
     shared_.next(words);
     for (std::size_t v = 0; v < kCount / 2; ++v) {

@@ -18,9 +18,9 @@ constexpr double kMostBudget = 8;
 // From the level up a super-group gets 4 bits, from 512/17 of the level up 8 bits, below it 2:
 // 8 log2(512/17) = 39.3 eighths of an octave.
 constexpr std::array<Rung, 3> kLadder = {
-    {{.width = 2, .group_bytes = group_bytes(2)},
-     {.width = 4, .group_bytes = group_bytes(4)},
-     {.width = 8, .threshold = 39, .group_bytes = group_bytes(8)}}};
+    {{.width = 2, .pack_bytes = pack_bytes(2)},
+     {.width = 4, .pack_bytes = pack_bytes(4)},
+     {.width = 8, .threshold = 39, .pack_bytes = pack_bytes(8)}}};
 
 constexpr bool is_dynamiq_width(double width) { return width == 2 || width == 4 || width == 8; }
 

@@ -14,7 +14,7 @@ namespace nf {
 namespace {
 
 constexpr std::size_t kScales = kSuperGroup / kDynamiqGroup;
-constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+constexpr std::size_t kPacks = kSuperGroup / kPack;
 
 float mean_of(const SuperGroups& groups, std::size_t i) {
   return bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
@@ -87,7 +87,7 @@ void encode_one(const DynamiqLattice& lattice, unsigned width, const SuperGroupD
   if (peak >= kPoisonBits || peak < kLeastPeakBits) {
     put_u16(peak >= kPoisonBits ? kBfloat16Nan : 0, wire.units);
     std::memset(wire.scales, 0, kScales);
-    std::memset(wire.codes, 0, kCodeGroups * group_bytes(width));
+    std::memset(wire.codes, 0, kPacks * pack_bytes(width));
     return;
   }
   const std::uint16_t unit_bits = float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToUnit);
@@ -107,8 +107,8 @@ void encode_one(const DynamiqLattice& lattice, unsigned width, const SuperGroupD
           m < 0 ? lattice.top + 1 + static_cast<std::uint32_t>(-m) : static_cast<std::uint32_t>(m);
     }
   }
-  for (std::size_t g = 0; g < kCodeGroups; ++g) {
-    pack_group(codes + g * kGroup, width, wire.codes + g * group_bytes(width));
+  for (std::size_t g = 0; g < kPacks; ++g) {
+    pack_codes(codes + g * kPack, width, wire.codes + g * pack_bytes(width));
   }
 }
 
@@ -121,8 +121,8 @@ void decode_one(const DynamiqLattice& lattice, unsigned width, float mean, Dynam
   }
   const float unit = bfloat16_to_float(unit_bits);
   std::uint32_t codes[kSuperGroup];
-  for (std::size_t g = 0; g < kCodeGroups; ++g) {
-    unpack_group(wire.codes + g * group_bytes(width), width, codes + g * kGroup);
+  for (std::size_t g = 0; g < kPacks; ++g) {
+    unpack_codes(wire.codes + g * pack_bytes(width), width, codes + g * kPack);
   }
   for (std::size_t e = 0; e < kSuperGroup; ++e) {
     const auto scale =
@@ -142,7 +142,7 @@ void for_each_super_group(const SuperGroups& groups, Wire wire, Work work) {
     work(i, width, wire);
     wire.units += 2;
     wire.scales += kScales;
-    wire.codes += kCodeGroups * group_bytes(width);
+    wire.codes += kPacks * pack_bytes(width);
   }
 }
 
@@ -184,7 +184,7 @@ void decode_add_encode(const SuperGroups& groups, const DynamiqDraws& draws, boo
                sum, out);
     out.units += 2;
     out.scales += kScales;
-    out.codes += kCodeGroups * group_bytes(width);
+    out.codes += kPacks * pack_bytes(width);
   });
 }
 

@@ -25,12 +25,12 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
 constexpr std::size_t kScales = kSuperGroup / kDynamiqGroup;
-constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+constexpr std::size_t kPacks = kSuperGroup / kPack;
 constexpr std::size_t kRowVectors = kDynamiqGroup / kLanes;  // vectors in a group of 16
 
 // Groups of 32 whose draws are made, and that are rounded, side by side.
-constexpr std::size_t kDrawGroups = kLanes == 16 ? 4 : 2;
-constexpr std::size_t kRoundGroups = kLanes == 16 ? 4 : 1;
+constexpr std::size_t kDrawPacks = kLanes == 16 ? 4 : 2;
+constexpr std::size_t kRoundPacks = kLanes == 16 ? 4 : 1;
 
 // What a super-group's peaks lead to.
 struct Scales {
@@ -94,10 +94,10 @@ HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* 
 // these long chains, loads from memory do not queue up.
 template <bool kCorrelated>
 HWY_INLINE void make_draws(RoundingDraws<kCorrelated> draws, const float* values, float* to) {
-  for (std::size_t g = 0; g < kCodeGroups; g += kDrawGroups) {
-    draws.template next<kDrawGroups>(to + g * kGroup);
-    for (std::size_t e = 0; e < kDrawGroups * kGroup; e += 16) {
-      prefetch_ahead(values + g * kGroup + e);
+  for (std::size_t g = 0; g < kPacks; g += kDrawPacks) {
+    draws.template next<kDrawPacks>(to + g * kPack);
+    for (std::size_t e = 0; e < kDrawPacks * kPack; e += 16) {
+      prefetch_ahead(values + g * kPack + e);
     }
   }
 }
@@ -106,20 +106,20 @@ template <unsigned kWidth, bool kUniform>
 HWY_INLINE void quantise(const Scales& scales, const float* draws, float slope,
                          const float* centred, std::uint8_t* codes) {
   const Rounder<kWidth, kUniform> round(dynamiq_lattice(kWidth, kUniform), slope);
-  constexpr std::size_t kVectors = kRoundGroups * kGroupVectors;
-  for (std::size_t g = 0; g < kCodeGroups; g += kRoundGroups) {
+  constexpr std::size_t kVectors = kRoundPacks * kPackVectors;
+  for (std::size_t g = 0; g < kPacks; g += kRoundPacks) {
     VF position[kVectors];
     VF draw[kVectors];
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t at = g * kGroup + v * kLanes;
+      const std::size_t at = g * kPack + v * kLanes;
       position[v] = hn::Mul(load(centred + at), set(scales.inverse[2 * g + v / kRowVectors]));
       draw[v] = hn::Load(DF(), draws + at);
     }
     VU code[kVectors];
     round(position, draw, code);
-    for (std::size_t r = 0; r < kRoundGroups; ++r) {
-      VU group[kGroupVectors];
-      for (std::size_t v = 0; v < kGroupVectors; ++v) group[v] = code[r * kGroupVectors + v];
+    for (std::size_t r = 0; r < kRoundPacks; ++r) {
+      VU group[kPackVectors];
+      for (std::size_t v = 0; v < kPackVectors; ++v) group[v] = code[r * kPackVectors + v];
       codes = pack_codes(group, kWidth, codes);
     }
   }
@@ -129,7 +129,7 @@ HWY_INLINE void quantise(const Scales& scales, const float* draws, float slope,
 template <bool kUniform>
 HWY_INLINE std::uint8_t* quantise_at(unsigned width, const Scales& scales, const float* draws,
                                      float slope, const float* centred, std::uint8_t* codes) {
-  const std::size_t bytes = kCodeGroups * group_bytes(width);
+  const std::size_t bytes = kPacks * pack_bytes(width);
   if (HWY_UNLIKELY(!scales.has_codes)) {
     std::memset(codes, 0, bytes);
     return codes + bytes;
@@ -158,10 +158,10 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
   const VF means = set(mean);
   const CodeValues<kWidth, kUniform> code_values(lattice);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire);
-  for (std::size_t g = 0; g < kCodeGroups; ++g) {
-    VF value[kGroupVectors];
+  for (std::size_t g = 0; g < kPacks; ++g) {
+    VF value[kPackVectors];
     codes = code_values.read(codes, value);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       value[v] = hn::MulAdd(value[v], set(steps[2 * g + v / kRowVectors]), means);
     }
     sink(g, value);
@@ -178,7 +178,7 @@ HWY_INLINE const std::byte* dequantise_at(unsigned width, const std::byte* unit,
     case 4: dequantise<4, kUniform>(unit, scales, codes, mean, sink); break;
     default: dequantise<8, kUniform>(unit, scales, codes, mean, sink); break;
   }
-  return codes + kCodeGroups * group_bytes(width);
+  return codes + kPacks * pack_bytes(width);
 }
 
 HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
@@ -244,9 +244,9 @@ void decode_add_encode_as(const SuperGroups& groups, const DynamiqDraws& draws, 
     const float* from = values + i * kSuperGroup;
     const float mean_out = mean_of(groups, i, total);
     const auto add_decoded = [&](auto centre) HWY_ATTR {
-      const auto sink = [=](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
-        for (std::size_t v = 0; v < kGroupVectors; ++v) {
-          const std::size_t at = g * kGroup + v * kLanes;
+      const auto sink = [=](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+        for (std::size_t v = 0; v < kPackVectors; ++v) {
+          const std::size_t at = g * kPack + v * kLanes;
           hn::Store(centre(hn::Add(load(from + at), value[v])), DF(), room + at);
         }
       };
@@ -270,9 +270,9 @@ void decode_to(const SuperGroups& groups, float contributions, DynamiqKernels::I
   const std::byte* codes = wire.codes;
   for (std::size_t i = 0; i < groups.count; ++i) {
     float* to = values + i * kSuperGroup;
-    const auto sink = [to](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
-        float* at = to + g * kGroup + v * kLanes;
+    const auto sink = [to](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
+        float* at = to + g * kPack + v * kLanes;
         if (kAdd) {
           if (v * kLanes % 16 == 0) prefetch_ahead(at);
           hn::StoreU(hn::Add(load(at), value[v]), DF(), at);

@@ -84,8 +84,8 @@ class CodeValues {
   HWY_INLINE explicit CodeValues(const DynamiqLattice& lattice)
       : values_(lattice.code_value.data()) {}
 
-  HWY_INLINE const std::uint8_t* read(const std::uint8_t* codes, VF (&value)[kGroupVectors]) const {
-    constexpr std::size_t kHalf = kGroupVectors / 2;
+  HWY_INLINE const std::uint8_t* read(const std::uint8_t* codes, VF (&value)[kPackVectors]) const {
+    constexpr std::size_t kHalf = kPackVectors / 2;
     if constexpr (kWidth == 4) {
       for (std::size_t v = 0; v < kHalf; ++v) {
         const VU both = load_bytes(codes + v * kLanes);
@@ -93,11 +93,11 @@ class CodeValues {
         value[v + kHalf] = values_[hn::ShiftRight<4>(both)];
       }
     } else {
-      VU code[kGroupVectors];
+      VU code[kPackVectors];
       unpack_codes(codes, kWidth, code);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) value[v] = values_[code[v]];
+      for (std::size_t v = 0; v < kPackVectors; ++v) value[v] = values_[code[v]];
     }
-    return codes + group_bytes(kWidth);
+    return codes + pack_bytes(kWidth);
   }
 
  private:
@@ -109,14 +109,14 @@ class CodeValues<8, kUniform> {
  public:
   HWY_INLINE explicit CodeValues(const DynamiqLattice& lattice) : levels_(lattice) {}
 
-  HWY_INLINE const std::uint8_t* read(const std::uint8_t* codes, VF (&value)[kGroupVectors]) const {
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+  HWY_INLINE const std::uint8_t* read(const std::uint8_t* codes, VF (&value)[kPackVectors]) const {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       const VU code = load_bytes(codes + v * kLanes);
       const VU sign = hn::And(hn::ShiftLeft<24>(code), set_u(0x80000000u));
       const VU r = hn::And(code, set_u(127));
       value[v] = from_bits(hn::Or(bits(levels_[r]), sign));
     }
-    return codes + group_bytes(8);
+    return codes + pack_bytes(8);
   }
 
  private:

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kMostRanks = 65535;
 
 constexpr std::size_t size_of_message(std::size_t count) {
-  return sign_codes_at(count) + groups_of(count) * group_bytes(1);
+  return sign_codes_at(count) + packs_of(count) * pack_bytes(1);
 }
 
 // Of 2^16 draws those that take the first one's bit: its share of the contributions.
@@ -49,11 +49,11 @@ class Marsit final : public Codec {
  protected:
   Status do_validate(const Slice& slice, Origin /*origin*/, const std::byte* wire) const override {
     NF_RETURN_IF_ERROR(validate_sign_scales(slice.count, wire));
-    const std::size_t held = slice.count % kGroup;
+    const std::size_t held = slice.count % kPack;
     if (held != 0) {
-      std::uint32_t group[kGroup];
-      unpack_group(wire + size_of_message(slice.count) - group_bytes(1), 1, group);
-      if (std::any_of(group + held, group + kGroup, [](std::uint32_t bit) { return bit != 0; })) {
+      std::uint32_t group[kPack];
+      unpack_codes(wire + size_of_message(slice.count) - pack_bytes(1), 1, group);
+      if (std::any_of(group + held, group + kPack, [](std::uint32_t bit) { return bit != 0; })) {
         return {ErrorCode::kCorruptFrame, "a bit after the last value is not zero"};
       }
     }
@@ -115,7 +115,7 @@ class Marsit final : public Codec {
   template <typename Byte>
   static Wire<Byte> at(const Slice& slice, std::size_t value, Byte* wire) {
     return {wire + sign_scale_bytes(value),
-            wire + sign_codes_at(slice.count) + groups_of(value) * group_bytes(1)};
+            wire + sign_codes_at(slice.count) + packs_of(value) * pack_bytes(1)};
   }
 
   void merge_blocks(const Slice& slice, Origin first, Wire<const std::byte> first_wire,
@@ -132,7 +132,7 @@ class Marsit final : public Codec {
         .threshold = threshold_of(first, second)};
     // One rank may merge several times in a step; the sum grows every time.
     choice.draws.key = mix64(choice.draws.key ^ (first.contributions + second.contributions));
-    kernels_.merge(choice, first_wire.bits, second_wire.bits, groups_of(slice.count), out.bits);
+    kernels_.merge(choice, first_wire.bits, second_wire.bits, packs_of(slice.count), out.bits);
   }
 
   const std::unique_ptr<Codec> signs_;  // g_binary

@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 namespace {
 
-constexpr std::size_t kDrawGroups = kDrawBlock / kGroup;
+constexpr std::size_t kDrawPacks = kDrawBlock / kPack;
 
 // Which lanes are below `limit`, as a number with lane 0 in its bit 0. Both are at most 2^16.
 HWY_INLINE std::uint32_t lanes_below(VU v, VU limit) {
@@ -31,7 +31,7 @@ HWY_INLINE std::uint32_t lanes_below(VU v, VU limit) {
 // The groups of one block of draws, or the first ones of it.
 HWY_INLINE void merge_block(DrawKey key, VU limit, const std::byte* first, const std::byte* second,
                             std::size_t groups, std::byte* out) {
-  constexpr std::size_t kHalf = kGroupVectors / 2;
+  constexpr std::size_t kHalf = kPackVectors / 2;
   DrawWords words(key, DrawWords::strides());
   for (std::size_t g = 0; g < groups; ++g) {
     VU word[kHalf];
@@ -43,20 +43,20 @@ HWY_INLINE void merge_block(DrawKey key, VU limit, const std::byte* first, const
     }
     std::uint32_t ours;
     std::uint32_t theirs;
-    std::memcpy(&ours, first + g * group_bytes(1), sizeof ours);
-    std::memcpy(&theirs, second + g * group_bytes(1), sizeof theirs);
+    std::memcpy(&ours, first + g * pack_bytes(1), sizeof ours);
+    std::memcpy(&theirs, second + g * pack_bytes(1), sizeof theirs);
     const std::uint32_t merged = theirs ^ ((ours ^ theirs) & chosen);
-    std::memcpy(out + g * group_bytes(1), &merged, sizeof merged);
+    std::memcpy(out + g * pack_bytes(1), &merged, sizeof merged);
   }
 }
 
 void merge(const MarsitChoice& choice, const std::byte* first, const std::byte* second,
            std::size_t groups, std::byte* out) {
   const VU limit = set_u(choice.threshold);
-  for (std::size_t g = 0; g < groups; g += kDrawGroups) {
-    const DrawKey key(choice.draws, choice.block + g / kDrawGroups);
-    const std::size_t at = g * group_bytes(1);
-    merge_block(key, limit, first + at, second + at, std::min(kDrawGroups, groups - g), out + at);
+  for (std::size_t g = 0; g < groups; g += kDrawPacks) {
+    const DrawKey key(choice.draws, choice.block + g / kDrawPacks);
+    const std::size_t at = g * pack_bytes(1);
+    merge_block(key, limit, first + at, second + at, std::min(kDrawPacks, groups - g), out + at);
   }
 }
 

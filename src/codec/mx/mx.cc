@@ -15,7 +15,7 @@
 namespace nf {
 namespace {
 
-static_assert(kMxBlock == kGroup);
+static_assert(kMxBlock == kPack);
 
 constexpr int kMostHeadroom = 16;
 constexpr int kHeadroomByRanks = -1;
@@ -84,7 +84,7 @@ class Mx final : public BlockCodec {
     const std::size_t held = slice.count % kMxBlock;
     if (held == 0) return {};
     std::uint32_t codes[kMxBlock];
-    unpack_group(wire + bytes_of(slice.count / kMxBlock), format_.width(), codes);
+    unpack_codes(wire + bytes_of(slice.count / kMxBlock), format_.width(), codes);
     for (std::size_t i = held; i < kMxBlock; ++i) {
       if (codes[i] == 0) continue;
       return {ErrorCode::kCorruptFrame,
@@ -123,7 +123,7 @@ class Mx final : public BlockCodec {
   }
 
  private:
-  std::size_t bytes_of(std::size_t blocks) const { return blocks * group_bytes(format_.width()); }
+  std::size_t bytes_of(std::size_t blocks) const { return blocks * pack_bytes(format_.width()); }
 
   // Sums of n values are at most n times as large. The eight magnitudes of E2M1 cannot afford room
   // for that; they get room for the sqrt(n) by which independent values grow.

@@ -88,7 +88,7 @@ void encode_block(const MxBlocks& blocks, std::size_t block, const float* values
       codes[i] = encode_element<kFormat>(values[i], scale);
     }
   }
-  pack_group(codes, kFormat.width(), wire);
+  pack_codes(codes, kFormat.width(), wire);
 }
 
 template <MxFormat kFormat>
@@ -101,7 +101,7 @@ void decode_block(const MxBlocks& blocks, std::size_t block, const std::byte* wi
   }
   const double scale = scale_of<kFormat>(blocks, exponent);
   std::uint32_t codes[kMxBlock];
-  unpack_group(wire, kFormat.width(), codes);
+  unpack_codes(wire, kFormat.width(), codes);
   for (std::size_t i = 0; i < kMxBlock; ++i) values[i] = decode_element<kFormat>(codes[i], scale);
 }
 
@@ -118,16 +118,14 @@ void statistics(const float* values, std::size_t blocks, std::byte* out) {
 template <MxFormat kFormat>
 void encode(MxBlocks blocks, const float* values, std::byte* wire) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    encode_block<kFormat>(blocks, b, values + b * kMxBlock,
-                          wire + b * group_bytes(kFormat.width()));
+    encode_block<kFormat>(blocks, b, values + b * kMxBlock, wire + b * pack_bytes(kFormat.width()));
   }
 }
 
 template <MxFormat kFormat>
 void decode(MxBlocks blocks, const std::byte* wire, float* values) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    decode_block<kFormat>(blocks, b, wire + b * group_bytes(kFormat.width()),
-                          values + b * kMxBlock);
+    decode_block<kFormat>(blocks, b, wire + b * pack_bytes(kFormat.width()), values + b * kMxBlock);
   }
 }
 
@@ -135,7 +133,7 @@ template <MxFormat kFormat>
 void decode_add(MxBlocks blocks, const std::byte* wire, float* values) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
     float decoded[kMxBlock];
-    decode_block<kFormat>(blocks, b, wire + b * group_bytes(kFormat.width()), decoded);
+    decode_block<kFormat>(blocks, b, wire + b * pack_bytes(kFormat.width()), decoded);
     for (std::size_t i = 0; i < kMxBlock; ++i) values[b * kMxBlock + i] += decoded[i];
   }
 }
@@ -144,7 +142,7 @@ template <MxFormat kFormat>
 void decode_add_encode(MxBlocks blocks, const std::byte* wire, const float* values,
                        std::byte* out) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const std::size_t at = b * group_bytes(kFormat.width());
+    const std::size_t at = b * pack_bytes(kFormat.width());
     float sum[kMxBlock];
     decode_block<kFormat>(blocks, b, wire + at, sum);
     for (std::size_t i = 0; i < kMxBlock; ++i) sum[i] = values[b * kMxBlock + i] + sum[i];
@@ -156,8 +154,8 @@ template <MxFormat kFormat>
 void decode_add_encode_published(MxBlocks blocks, const std::byte* wire, const float* values,
                                  std::byte* out) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const std::size_t at = b * group_bytes(kFormat.width());
-    std::byte own[group_bytes(kFormat.width())];
+    const std::size_t at = b * pack_bytes(kFormat.width());
+    std::byte own[pack_bytes(kFormat.width())];
     encode_block<kFormat>(blocks, b, values + b * kMxBlock, own);
     float sum[kMxBlock];
     decode_block<kFormat>(blocks, b, own, sum);

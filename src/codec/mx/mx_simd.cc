@@ -102,12 +102,12 @@ HWY_INLINE VF decode_elements(VU code, const DecodeScale& by) {
 
 template <MxFormat kFormat>
 HWY_INLINE void decode_block(const MxBlocks& blocks, unsigned exponent, const std::byte* wire,
-                             VF (&values)[kGroupVectors]) {
+                             VF (&values)[kPackVectors]) {
   if (HWY_LIKELY(blocks.has_codes(exponent))) {
     const auto scale = DecodeScale::of<kFormat>(blocks.scale_field(exponent, kFormat));
-    VU codes[kGroupVectors];
+    VU codes[kPackVectors];
     unpack_codes(reinterpret_cast<const std::uint8_t*>(wire), kFormat.width(), codes);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       values[v] = decode_elements<kFormat>(codes[v], scale);
     }
   } else {
@@ -118,21 +118,21 @@ HWY_INLINE void decode_block(const MxBlocks& blocks, unsigned exponent, const st
 
 template <MxFormat kFormat>
 HWY_INLINE void encode_block(const MxBlocks& blocks, unsigned exponent,
-                             const VF (&values)[kGroupVectors], std::byte* wire) {
+                             const VF (&values)[kPackVectors], std::byte* wire) {
   if (HWY_LIKELY(blocks.has_codes(exponent))) {
     const VF inverse = power_of_two(254 - blocks.scale_field(exponent, kFormat));
-    VU codes[kGroupVectors];
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    VU codes[kPackVectors];
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       codes[v] = encode_elements<kFormat>(values[v], inverse);
     }
     pack_codes(codes, kFormat.width(), reinterpret_cast<std::uint8_t*>(wire));
   } else {
-    std::memset(wire, 0, group_bytes(kFormat.width()));
+    std::memset(wire, 0, pack_bytes(kFormat.width()));
   }
 }
 
-HWY_INLINE void load_block(const float* from, VF (&values)[kGroupVectors]) {
-  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+HWY_INLINE void load_block(const float* from, VF (&values)[kPackVectors]) {
+  for (std::size_t v = 0; v < kPackVectors; ++v) {
     values[v] = load(from + v * kLanes);
     if (v * kLanes % 16 == 0) prefetch_ahead(from + v * kLanes);
   }
@@ -146,7 +146,7 @@ void statistics(const float* values, std::size_t blocks, std::byte* out) {
   for (; b + kRows <= blocks; b += kRows) {
     VU peaks[kRows][kRowVectors];
     for (std::size_t r = 0; r < kRows; ++r) {
-      VF x[kGroupVectors];
+      VF x[kPackVectors];
       load_block(values + (b + r) * kMxBlock, x);
       for (std::size_t v = 0; v < kRowVectors; ++v) {
         peaks[r][v] = hn::Max(magnitude(x[v]), magnitude(x[v + kRowVectors]));
@@ -162,26 +162,25 @@ void statistics(const float* values, std::size_t blocks, std::byte* out) {
 template <MxFormat kFormat>
 void encode(MxBlocks blocks, const float* values, std::byte* wire) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    VF x[kGroupVectors];
+    VF x[kPackVectors];
     load_block(values + b * kMxBlock, x);
-    encode_block<kFormat>(blocks, blocks.exponent_of(b), x,
-                          wire + b * group_bytes(kFormat.width()));
+    encode_block<kFormat>(blocks, blocks.exponent_of(b), x, wire + b * pack_bytes(kFormat.width()));
   }
 }
 
 template <MxFormat kFormat, bool kAdd, bool kStream>
 void decode_to(MxBlocks blocks, const std::byte* wire, float* values) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    VF decoded[kGroupVectors];
-    decode_block<kFormat>(blocks, blocks.exponent_of(b), wire + b * group_bytes(kFormat.width()),
+    VF decoded[kPackVectors];
+    decode_block<kFormat>(blocks, blocks.exponent_of(b), wire + b * pack_bytes(kFormat.width()),
                           decoded);
     float* to = values + b * kMxBlock;
     if (kAdd) {
-      VF x[kGroupVectors];
+      VF x[kPackVectors];
       load_block(to, x);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) decoded[v] = hn::Add(x[v], decoded[v]);
+      for (std::size_t v = 0; v < kPackVectors; ++v) decoded[v] = hn::Add(x[v], decoded[v]);
     }
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       if (kStream) {
         hn::Stream(decoded[v], DF(), to + v * kLanes);
       } else {
@@ -211,13 +210,13 @@ template <MxFormat kFormat>
 void decode_add_encode(MxBlocks blocks, const std::byte* wire, const float* values,
                        std::byte* out) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const std::size_t at = b * group_bytes(kFormat.width());
+    const std::size_t at = b * pack_bytes(kFormat.width());
     const unsigned exponent = blocks.exponent_of(b);
-    VF x[kGroupVectors];
+    VF x[kPackVectors];
     load_block(values + b * kMxBlock, x);
-    VF sum[kGroupVectors];
+    VF sum[kPackVectors];
     decode_block<kFormat>(blocks, exponent, wire + at, sum);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) sum[v] = hn::Add(x[v], sum[v]);
+    for (std::size_t v = 0; v < kPackVectors; ++v) sum[v] = hn::Add(x[v], sum[v]);
     encode_block<kFormat>(blocks, exponent, sum, out + at);
   }
 }

@@ -43,8 +43,8 @@ void decode_bits(const SignBlocks& blocks, SignIn wire, float* to) {
     const float factor = get_float(wire.scales + 4 * b) / contributions;
     const VF plus = set(factor * contributions);
     const VF minus = hn::Sub(hn::Zero(DF()), plus);  // of 0 too it is +0
-    for (std::size_t g = 0; g < kSignGroups; ++g, to += kGroup, codes += group_bytes(1)) {
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t g = 0; g < kSignPacks; ++g, to += kPack, codes += pack_bytes(1)) {
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
         const VF value = hn::IfThenElse(get_bits(codes, v), plus, minus);
         store_value<kStore>(value, v, to + v * kLanes);
       }
@@ -62,10 +62,10 @@ void decode_trits(const SignBlocks& blocks, SignIn wire, float* to) {
     const VF levels = hn::Load(DF(), level);
     for (std::size_t u = 0; u < kTritUnits; ++u, codes += kTritUnitBytes) {
       const Trits trits(codes);
-      for (std::size_t i = 0; i < kTritsPerByte; ++i, to += kGroup) {
-        VU digit[kGroupVectors];
+      for (std::size_t i = 0; i < kTritsPerByte; ++i, to += kPack) {
+        VU digit[kPackVectors];
         trits.group(i, digit);
-        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        for (std::size_t v = 0; v < kPackVectors; ++v) {
           const auto index = hn::IndicesFromVec(DF(), hn::BitCast(DI(), digit[v]));
           store_value<kStore>(hn::TableLookupLanes(levels, index), v, to + v * kLanes);
         }
@@ -82,22 +82,22 @@ HWY_INLINE void decode_counts(const SignBlocks& blocks, SignIn wire, Reader read
   const VF none = set(-contributions);
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const VF factor = set(get_float(wire.scales + 4 * b) / contributions);
-    for (std::size_t g = 0; g < kSignGroups; ++g, to += kGroup) {
-      VU code[kGroupVectors];
+    for (std::size_t g = 0; g < kSignPacks; ++g, to += kPack) {
+      VU code[kPackVectors];
       reader.read(g, code);
-      VF level[kGroupVectors];
+      VF level[kPackVectors];
       if (blocks.majority) {
         Masks positive;
         majority_of(blocks, b, g, wire.format.contributions, code, positive);
-        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        for (std::size_t v = 0; v < kPackVectors; ++v) {
           level[v] = hn::IfThenElse(positive[v], all, none);
         }
       } else {
-        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        for (std::size_t v = 0; v < kPackVectors; ++v) {
           level[v] = hn::MulAdd(to_float(code[v]), step, none);
         }
       }
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
         // Adding zero turns -0 into +0.
         const VF value = hn::MulAdd(factor, level[v], hn::Zero(DF()));
         store_value<kStore>(value, v, to + v * kLanes);
@@ -142,11 +142,11 @@ void decode_add(const SignBlocks& blocks, SignIn wire, float* values) {
 template <class First, class Second, class Writer>
 HWY_INLINE void add_codes(std::size_t groups, First first, Second second, Writer writer) {
   for (std::size_t g = 0; g < groups; ++g) {
-    VU code[kGroupVectors];
-    VU other[kGroupVectors];
+    VU code[kPackVectors];
+    VU other[kPackVectors];
     first.read(g, code);
     second.read(g, other);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) code[v] = hn::Add(code[v], other[v]);
+    for (std::size_t v = 0; v < kPackVectors; ++v) code[v] = hn::Add(code[v], other[v]);
     writer.write(g, code);
   }
 }
@@ -163,7 +163,7 @@ void merge(const SignBlocks& blocks, SignIn first, SignIn second, SignOut out) {
   }
   if (second.format.has_trits()) std::swap(first, second);
   // The widths of three messages have too many combinations for a form each.
-  const std::size_t groups = blocks.count * kSignGroups;
+  const std::size_t groups = blocks.count * kSignPacks;
   const CountReader first_counts(first.codes, first.format.width());
   const CountReader second_counts(second.codes, second.format.width());
   const CountWriter sums(out.codes, out.format.width());
@@ -184,7 +184,7 @@ bool trits_are_valid(const std::byte* bytes, std::size_t size) {
   const auto* from = reinterpret_cast<const std::uint8_t*>(bytes);
   auto most = hn::Zero(d);
   for (std::size_t i = 0; i < size; i += hn::Lanes(d)) most = hn::Max(most, hn::LoadU(d, from + i));
-  const auto limit = hn::Set(d, std::uint8_t{kMostTritByte});
+  const auto limit = hn::Set(d, std::uint8_t{kMaxTritByte});
   return hn::AllTrue(d, hn::Eq(hn::Max(most, limit), limit));
 }
 
@@ -195,10 +195,10 @@ bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) 
   VU most = hn::Zero(DU());
   with_width(format.width(), [&most, codes, count](auto width) HWY_ATTR {
     CountReader reader(codes, width);
-    for (std::size_t g = 0; g < groups_of(count); ++g) {
-      VU code[kGroupVectors];
+    for (std::size_t g = 0; g < packs_of(count); ++g) {
+      VU code[kPackVectors];
       reader.read(g, code);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) most = hn::Max(most, code[v]);
+      for (std::size_t v = 0; v < kPackVectors; ++v) most = hn::Max(most, code[v]);
     }
   });
   const VU limit = set_u(static_cast<std::uint32_t>(format.most_code()));

@@ -57,14 +57,14 @@ class RunningSums {
   VF sums_[kSumVectors];
 };
 
-using Masks = hn::Mask<DF>[kGroupVectors];
+using Masks = hn::Mask<DF>[kPackVectors];
 
 // Decides signs by the lowest bit of each element's draw, for group `g` of block `block` of a
 // parameter: positive |= drawn, where undecided.
 HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::size_t g,
                            const Masks& undecided, Masks& positive) {
-  constexpr std::size_t kGroups = kDrawBlock / kGroup;
-  constexpr std::size_t kHalf = kGroupVectors / 2;
+  constexpr std::size_t kGroups = kDrawBlock / kPack;
+  constexpr std::size_t kHalf = kPackVectors / 2;
   DrawKey key(draws, block * (kSignBlock / kDrawBlock) + g / kGroups);
   key.start += static_cast<std::uint32_t>(g % kGroups * 16) * kWordStride;
   DrawWords words(key, DrawWords::strides());
@@ -80,11 +80,11 @@ HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::si
 // Which of the elements of group `g` of block `b` most of the contributions to `code` call
 // positive; ties are drawn.
 HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t g,
-                            std::uint32_t contributions, const VU (&code)[kGroupVectors],
+                            std::uint32_t contributions, const VU (&code)[kPackVectors],
                             Masks& positive) {
   const VI half = hn::Set(DI(), static_cast<std::int32_t>(contributions / 2));
   Masks tie;
-  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+  for (std::size_t v = 0; v < kPackVectors; ++v) {
     const VI count = hn::BitCast(DI(), code[v]);
     positive[v] = hn::RebindMask(DF(), hn::Gt(count, half));
     tie[v] = hn::RebindMask(DF(), hn::Eq(count, half));
@@ -94,7 +94,7 @@ HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t
 
 // One bit an element; returns the end of what it wrote. A vector of NEON has less than a byte.
 HWY_INLINE std::uint8_t* put_bits(const Masks& positive, std::uint8_t* to) {
-  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+  for (std::size_t v = 0; v < kPackVectors; ++v) {
     if constexpr (kLanes >= 8) {
       hn::StoreMaskBits(DF(), positive[v], to + v * kLanes / 8);
     } else {
@@ -105,7 +105,7 @@ HWY_INLINE std::uint8_t* put_bits(const Masks& positive, std::uint8_t* to) {
       byte = static_cast<std::uint8_t>((shift == 0 ? 0 : byte) | bits[0] << shift);
     }
   }
-  return to + group_bytes(1);
+  return to + pack_bytes(1);
 }
 
 // Those of vector `v` of a group that put_bits() wrote to `from`.
@@ -127,7 +127,7 @@ constexpr std::uint32_t trit_reciprocal(std::size_t i) {
 }
 
 constexpr bool trit_reciprocals_are_exact() {
-  for (std::uint32_t byte = 0; byte <= kMostTritByte; ++byte) {
+  for (std::uint32_t byte = 0; byte <= kMaxTritByte; ++byte) {
     for (std::size_t i = 0; i < kTritsPerByte; ++i) {
       const std::uint32_t fraction = byte * trit_reciprocal(i) & 0xffff;
       if (fraction * 3 >> 16 != byte / kPowersOf3[i] % 3) return false;
@@ -148,7 +148,7 @@ class Trits {
   }
 
   // The digits of group `i` of the unit.
-  HWY_INLINE void group(std::size_t i, VU (&digits)[kGroupVectors]) const {
+  HWY_INLINE void group(std::size_t i, VU (&digits)[kPackVectors]) const {
     const hn::Repartition<std::uint16_t, DU> d16;
     const auto reciprocal = hn::Set(d16, static_cast<std::uint16_t>(trit_reciprocal(i)));
     const auto three = hn::Set(d16, std::uint16_t{3});
@@ -161,7 +161,7 @@ class Trits {
   }
 
  private:
-  static constexpr std::size_t kPairs = kGroupVectors / 2;
+  static constexpr std::size_t kPairs = kPackVectors / 2;
 
   VU pairs_[kPairs];
 };
@@ -174,7 +174,7 @@ class CountReader {
   HWY_INLINE CountReader(const std::byte* codes, Width width)
       : codes_(reinterpret_cast<const std::uint8_t*>(codes)), width_(width) {}
 
-  HWY_INLINE void read(std::size_t /*g*/, VU (&code)[kGroupVectors]) {
+  HWY_INLINE void read(std::size_t /*g*/, VU (&code)[kPackVectors]) {
     codes_ = unpack_codes(codes_, width_, code);
   }
 
@@ -188,7 +188,7 @@ class TritReader {
   HWY_INLINE explicit TritReader(const std::byte* codes)
       : codes_(reinterpret_cast<const std::uint8_t*>(codes)) {}
 
-  HWY_INLINE void read(std::size_t g, VU (&code)[kGroupVectors]) {
+  HWY_INLINE void read(std::size_t g, VU (&code)[kPackVectors]) {
     Trits(codes_ + g / kTritsPerByte * kTritUnitBytes).group(g % kTritsPerByte, code);
   }
 
@@ -203,7 +203,7 @@ class CountWriter {
   HWY_INLINE CountWriter(std::byte* codes, Width width)
       : to_(reinterpret_cast<std::uint8_t*>(codes)), width_(width) {}
 
-  HWY_INLINE void write(std::size_t /*g*/, const VU (&code)[kGroupVectors]) {
+  HWY_INLINE void write(std::size_t /*g*/, const VU (&code)[kPackVectors]) {
     to_ = pack_codes(code, width_, to_);
   }
 
@@ -220,9 +220,9 @@ class VoteWriter {
         contributions_(out.format.contributions),
         to_(reinterpret_cast<std::uint8_t*>(out.codes)) {}
 
-  HWY_INLINE void write(std::size_t g, const VU (&code)[kGroupVectors]) {
+  HWY_INLINE void write(std::size_t g, const VU (&code)[kPackVectors]) {
     Masks positive;
-    majority_of(blocks_, g / kSignGroups, g % kSignGroups, contributions_, code, positive);
+    majority_of(blocks_, g / kSignPacks, g % kSignPacks, contributions_, code, positive);
     to_ = put_bits(positive, to_);
   }
 

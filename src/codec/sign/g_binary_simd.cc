@@ -25,10 +25,10 @@ template <class Sink>
 HWY_INLINE float binary_digits(const SignBlocks& blocks, std::size_t b, const float* values,
                                Sink sink) {
   RunningSums sums;
-  for (std::size_t g = 0; g < kSignGroups; ++g, values += kGroup) {
+  for (std::size_t g = 0; g < kSignPacks; ++g, values += kPack) {
     Masks positive;
     VU least = set_u(kMagnitudeMask);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       if (v * kLanes % 16 == 0) prefetch_ahead(values + v * kLanes);
       const VF x = load(values + v * kLanes);
       const VF size = hn::Abs(x);
@@ -38,7 +38,7 @@ HWY_INLINE float binary_digits(const SignBlocks& blocks, std::size_t b, const fl
     }
     if (HWY_UNLIKELY(!hn::AllFalse(DU(), hn::Eq(least, hn::Zero(DU()))))) {
       Masks zero;
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
         zero[v] = hn::Eq(load(values + v * kLanes), hn::Zero(DF()));
       }
       draw_signs(blocks.zeros, blocks.first + b, g, zero, positive);
@@ -62,13 +62,13 @@ HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* val
                          Reader reader, Writer writer) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const auto add = [&](std::size_t g, const Masks& positive) HWY_ATTR {
-      VU code[kGroupVectors];
-      reader.read(b * kSignGroups + g, code);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      VU code[kPackVectors];
+      reader.read(b * kSignPacks + g, code);
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
         // A true lane is -1.
         code[v] = hn::Sub(code[v], bits(hn::VecFromMask(DF(), positive[v])));
       }
-      writer.write(b * kSignGroups + g, code);
+      writer.write(b * kSignPacks + g, code);
     };
     const float own = binary_digits(blocks, b, values + b * kSignBlock, add);
     put_float(poison_unless_finite(own + get_float(wire.scales + 4 * b)), out.scales + 4 * b);

@@ -33,8 +33,8 @@ HWY_INLINE VF add_where(hn::Mask<DF> where, VF a, VF b) {
 
 HWY_INLINE float mean_magnitude(const float* values, std::size_t held) {
   RunningSums sums;
-  for (std::size_t g = 0; g < kSignGroups; ++g) {
-    for (std::size_t v = 0; v < kGroupVectors; ++v, values += kLanes) {
+  for (std::size_t g = 0; g < kSignPacks; ++g) {
+    for (std::size_t v = 0; v < kPackVectors; ++v, values += kLanes) {
       sums.at(v) = hn::Add(sums.at(v), hn::Abs(load(values)));
     }
   }
@@ -80,17 +80,17 @@ void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
     const float* from = values + b * kSignBlock;
     Gates gates(blocks, from);
     for (std::size_t u = 0; u < kTritUnits; ++u, to += kTritUnitBytes) {
-      VF byte[kGroupVectors];
+      VF byte[kPackVectors];
       for (VF& lanes : byte) lanes = set(kAllClosed);
-      for (std::size_t i = 0; i < kTritsPerByte; ++i, from += kGroup) {
+      for (std::size_t i = 0; i < kTritsPerByte; ++i, from += kPack) {
         prefetch_next_block(from);
         const VF power = set(static_cast<float>(kPowersOf3[i]));
-        for (std::size_t v = 0; v < kGroupVectors; ++v) {
+        for (std::size_t v = 0; v < kPackVectors; ++v) {
           const VF x = load(from + v * kLanes);
           byte[v] = add_where(gates.pass(v, x), byte[v], hn::CopySignToAbs(power, x));
         }
       }
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
         store_low_bytes(bits(byte[v]), to + v * kLanes);
       }
     }
@@ -104,18 +104,18 @@ HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* val
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const float* from = values + b * kSignBlock;
     Gates gates(blocks, from);
-    for (std::size_t g = 0; g < kSignGroups; ++g, from += kGroup) {
+    for (std::size_t g = 0; g < kSignPacks; ++g, from += kPack) {
       prefetch_next_block(from);
-      VU code[kGroupVectors];
-      reader.read(b * kSignGroups + g, code);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) {
+      VU code[kPackVectors];
+      reader.read(b * kSignPacks + g, code);
+      for (std::size_t v = 0; v < kPackVectors; ++v) {
         const VF x = load(from + v * kLanes);
         const VU negative = hn::ShiftRight<31>(bits(x));
         const VU sign = hn::Sub(set_u(2), hn::Add(negative, negative));
         const auto open = hn::RebindMask(DU(), gates.pass(v, x));
         code[v] = hn::Add(code[v], hn::IfThenElse(open, sign, set_u(kClosedTrit)));
       }
-      writer.write(b * kSignGroups + g, code);
+      writer.write(b * kSignPacks + g, code);
     }
     const float scale = gates.scale() + get_float(wire.scales + 4 * b);
     put_float(poison_unless_finite(scale), out.scales + 4 * b);

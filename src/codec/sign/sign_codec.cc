@@ -14,15 +14,15 @@ namespace nf {
 namespace {
 
 struct Settings {
-  std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
+  std::uint32_t max_digit = 1;  // g_binary 1, g_ternary 2
   float tau = 0;
   bool majority = false;
   bool feedback = false;
 };
 
-const SignKernels& sign_kernels(std::uint32_t most_digit, Isa isa) {
-  if (isa == Isa::kScalar) return most_digit == 1 ? g_binary_reference() : g_ternary_reference();
-  return most_digit == 1 ? g_binary_simd(isa) : g_ternary_simd(isa);
+const SignKernels& sign_kernels(std::uint32_t max_digit, Isa isa) {
+  if (isa == Isa::kScalar) return max_digit == 1 ? g_binary_reference() : g_ternary_reference();
+  return max_digit == 1 ? g_binary_simd(isa) : g_ternary_simd(isa);
 }
 
 class SignCodec final : public BlockCodec {
@@ -30,13 +30,13 @@ class SignCodec final : public BlockCodec {
   SignCodec(const CodecSpec& spec, Settings settings, Isa isa)
       : BlockCodec(spec, kSignBlock, isa),
         settings_(settings),
-        kernels_(sign_kernels(settings.most_digit, isa)),
+        kernels_(sign_kernels(settings.max_digit, isa)),
         counts_(isa == Isa::kScalar ? count_reference() : count_simd(isa)) {}
 
   CodecKind kind() const override { return CodecKind::kCounting; }
 
   std::uint32_t most_ranks() const override {
-    return ((1u << kGreatestWidth) - 1) / settings_.most_digit;
+    return ((1u << kGreatestWidth) - 1) / settings_.max_digit;
   }
 
   bool keeps_residual() const override { return settings_.feedback; }
@@ -121,7 +121,7 @@ class SignCodec final : public BlockCodec {
 
  private:
   SignFormat format(const Slice& slice, std::uint32_t contributions) const {
-    return {.most_digit = settings_.most_digit,
+    return {.max_digit = settings_.max_digit,
             .contributions = contributions,
             .voted = settings_.majority && contributions == slice.ranks};
   }
@@ -147,13 +147,13 @@ class SignCodec final : public BlockCodec {
   // Whether the elements after the last one have the codes that encoders give them: closed gates
   // among trits, else zero.
   static bool is_padded(const SignFormat& in, std::size_t count, const std::byte* codes) {
-    const std::size_t unit = in.has_trits() ? kTritUnit : kGroup;
+    const std::size_t unit = in.has_trits() ? kTritUnit : kPack;
     const std::size_t held = count % unit;
     if (held == 0) return true;
     if (!in.has_trits()) {
-      std::uint32_t group[kGroup];
-      unpack_group(codes + count / kGroup * group_bytes(in.width()), in.width(), group);
-      return std::all_of(group + held, group + kGroup, [](std::uint32_t c) { return c == 0; });
+      std::uint32_t group[kPack];
+      unpack_codes(codes + count / kPack * pack_bytes(in.width()), in.width(), group);
+      return std::all_of(group + held, group + kPack, [](std::uint32_t c) { return c == 0; });
     }
     const std::byte* last = codes + count / kTritUnit * kTritUnitBytes;
     for (std::size_t e = held; e < kTritUnit; ++e) {
@@ -166,12 +166,12 @@ class SignCodec final : public BlockCodec {
   // Kernels see zeros after a slice's last value. Their digits already are those of closed gates
   // among trits; other codes become zero.
   static void clear_padding(const SignFormat& in, std::size_t held, std::byte* codes) {
-    if (in.has_trits() || held % kGroup == 0) return;
-    std::byte* last = codes + held / kGroup * group_bytes(in.width());
-    std::uint32_t group[kGroup];
-    unpack_group(last, in.width(), group);
-    std::fill(group + held % kGroup, group + kGroup, 0u);
-    pack_group(group, in.width(), last);
+    if (in.has_trits() || held % kPack == 0) return;
+    std::byte* last = codes + held / kPack * pack_bytes(in.width());
+    std::uint32_t group[kPack];
+    unpack_codes(last, in.width(), group);
+    std::fill(group + held % kPack, group + kPack, 0u);
+    pack_codes(group, in.width(), last);
   }
 
   // Calls work(place of the run's blocks); a partial block is worked on in a whole one of its own.
@@ -185,7 +185,7 @@ class SignCodec final : public BlockCodec {
       return;
     }
     const std::size_t size = in.code_bytes(run.values);
-    std::array<std::byte, kSignGroups * group_bytes(kGreatestWidth)> whole;
+    std::array<std::byte, kSignPacks * pack_bytes(kGreatestWidth)> whole;
     if constexpr (std::is_const_v<Byte>) {
       std::memcpy(whole.data(), codes, size);
       std::memset(whole.data() + size, 0, in.code_bytes(kSignBlock) - size);
@@ -217,7 +217,7 @@ CodecResult make_g_binary(const CodecSpec& spec) {
   if (!majority) return majority.status();
   const Expected<bool> feedback = spec.flag("ef");
   if (!feedback) return feedback.status();
-  return make_sign_codec(spec, {.most_digit = 1, .majority = *majority, .feedback = *feedback});
+  return make_sign_codec(spec, {.max_digit = 1, .majority = *majority, .feedback = *feedback});
 }
 
 CodecResult make_g_ternary(const CodecSpec& spec) {
@@ -228,7 +228,7 @@ CodecResult make_g_ternary(const CodecSpec& spec) {
   const Expected<bool> feedback = spec.flag("ef");
   if (!feedback) return feedback.status();
   return make_sign_codec(spec,
-                         {.most_digit = 2, .tau = static_cast<float>(*tau), .feedback = *feedback});
+                         {.max_digit = 2, .tau = static_cast<float>(*tau), .feedback = *feedback});
 }
 
 }  // namespace nf

@@ -24,13 +24,13 @@ inline constexpr std::size_t kTritsPerByte = 5;
 inline constexpr std::size_t kTritUnitBytes = 32;
 inline constexpr std::size_t kTritUnit = kTritsPerByte * kTritUnitBytes;
 inline constexpr std::uint32_t kPowersOf3[kTritsPerByte] = {1, 3, 9, 27, 81};
-inline constexpr std::uint32_t kMostTritByte = 242;  // 3^5 - 1
+inline constexpr std::uint32_t kMaxTritByte = 242;  // 3^5 - 1
 inline constexpr std::uint32_t kClosedTrit = 1;
 
 static_assert(kSignBlock % kTritUnit == 0 && kSignBlock % kDrawBlock == 0);
-static_assert(kSignBlock % kGroup == 0 && kTritUnitBytes == kGroup);
+static_assert(kSignBlock % kPack == 0 && kTritUnitBytes == kPack);
 
-inline constexpr std::size_t kSignGroups = kSignBlock / kGroup;
+inline constexpr std::size_t kSignPacks = kSignBlock / kPack;
 inline constexpr std::size_t kTritUnits = kSignBlock / kTritUnit;
 
 // A message of `count` values: 4 bytes of scale a block, zeros up to a multiple of 16 bytes, codes.
@@ -52,12 +52,12 @@ inline float poison_unless_finite(float scale) {
 // How the codes of a message of `contributions` are laid out and what they say: an element with
 // code c is worth (step() * c - contributions) times the mean scale.
 struct SignFormat {
-  std::uint32_t most_digit = 1;  // g_binary 1, g_ternary 2
+  std::uint32_t max_digit = 1;  // g_binary 1, g_ternary 2
   std::uint32_t contributions = 1;
   bool voted = false;  // all ranks of g_binary+majority are in: a code is the digit of most of them
 
   constexpr std::uint64_t most_code() const {
-    return voted ? 1 : std::uint64_t{most_digit} * contributions;
+    return voted ? 1 : std::uint64_t{max_digit} * contributions;
   }
   // Not std::bit_width, of which nvcc makes 0 for 64 bits on a device.
   constexpr unsigned width() const {
@@ -65,15 +65,15 @@ struct SignFormat {
     for (std::uint64_t rest = most_code(); rest != 0; rest /= 2) ++bits;
     return bits;
   }
-  constexpr bool has_trits() const { return most_digit == 2 && contributions == 1; }
+  constexpr bool has_trits() const { return max_digit == 2 && contributions == 1; }
   constexpr float step() const {
     if (voted) return 2.0f * static_cast<float>(contributions);
-    return most_digit == 1 ? 2.0f : 1.0f;
+    return max_digit == 1 ? 2.0f : 1.0f;
   }
 
   constexpr std::size_t code_bytes(std::size_t count) const {
     if (has_trits()) return (count + kTritUnit - 1) / kTritUnit * kTritUnitBytes;
-    return groups_of(count) * group_bytes(width());
+    return packs_of(count) * pack_bytes(width());
   }
 };
 

@@ -70,8 +70,8 @@ float ternary_digits(const SignBlocks& blocks, std::size_t /*b*/, const float* v
 
 void put_codes(const SignFormat& format, const Codes& codes, std::byte* to) {
   if (!format.has_trits()) {
-    for (std::size_t g = 0; g < kSignGroups; ++g) {
-      pack_group(codes + g * kGroup, format.width(), to + g * group_bytes(format.width()));
+    for (std::size_t g = 0; g < kSignPacks; ++g) {
+      pack_codes(codes + g * kPack, format.width(), to + g * pack_bytes(format.width()));
     }
     return;
   }
@@ -88,8 +88,8 @@ void put_codes(const SignFormat& format, const Codes& codes, std::byte* to) {
 
 void get_codes(const SignFormat& format, const std::byte* from, Codes& codes) {
   if (!format.has_trits()) {
-    for (std::size_t g = 0; g < kSignGroups; ++g) {
-      unpack_group(from + g * group_bytes(format.width()), format.width(), codes + g * kGroup);
+    for (std::size_t g = 0; g < kSignPacks; ++g) {
+      unpack_codes(from + g * pack_bytes(format.width()), format.width(), codes + g * kPack);
     }
     return;
   }
@@ -183,13 +183,13 @@ void decode_add(const SignBlocks& blocks, SignIn wire, float* values) {
 bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) {
   if (format.has_trits()) {
     return std::all_of(codes, codes + format.code_bytes(count), [](std::byte byte) {
-      return std::to_integer<std::uint32_t>(byte) <= kMostTritByte;
+      return std::to_integer<std::uint32_t>(byte) <= kMaxTritByte;
     });
   }
-  for (std::size_t g = 0; g < groups_of(count); ++g) {
-    std::uint32_t group[kGroup];
-    unpack_group(codes + g * group_bytes(format.width()), format.width(), group);
-    if (*std::max_element(group, group + kGroup) > format.most_code()) return false;
+  for (std::size_t g = 0; g < packs_of(count); ++g) {
+    std::uint32_t group[kPack];
+    unpack_codes(codes + g * pack_bytes(format.width()), format.width(), group);
+    if (*std::max_element(group, group + kPack) > format.most_code()) return false;
   }
   return true;
 }

@@ -21,13 +21,12 @@ namespace HWY_NAMESPACE {
 
 // Packs 32 codes of `width` bits as codec/codes.h says; lanes may hold rubbish from bit 18 on.
 // Returns the end of what it wrote.
-HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width,
-                                    std::uint8_t* to) {
-  constexpr std::size_t kHalf = kGroupVectors / 2;
-  VU rest[kGroupVectors];
-  for (std::size_t v = 0; v < kGroupVectors; ++v) rest[v] = c[v];
+HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kPackVectors], unsigned width, std::uint8_t* to) {
+  constexpr std::size_t kHalf = kPackVectors / 2;
+  VU rest[kPackVectors];
+  for (std::size_t v = 0; v < kPackVectors; ++v) rest[v] = c[v];
   if ((width & 8) != 0) {
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       store_low_bytes(rest[v], to + v * kLanes);
       rest[v] = hn::ShiftRight<8>(rest[v]);
     }
@@ -42,7 +41,7 @@ HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width
     }
     to += 16;
     if ((width & 3) != 0) {
-      for (std::size_t v = 0; v < kGroupVectors; ++v) rest[v] = hn::ShiftRight<4>(rest[v]);
+      for (std::size_t v = 0; v < kPackVectors; ++v) rest[v] = hn::ShiftRight<4>(rest[v]);
     }
   }
   if ((width & 2) != 0) {
@@ -56,7 +55,7 @@ HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width
       const std::uint64_t merged = halves[0] | halves[1] << 2;
       std::memcpy(to, &merged, sizeof merged);
     } else {
-      constexpr std::size_t kQuarter = kGroupVectors / 4;
+      constexpr std::size_t kQuarter = kPackVectors / 4;
       for (std::size_t v = 0; v < kQuarter; ++v) {
         const VU a = hn::And(rest[v], low);
         const VU b = hn::ShiftLeft<2>(hn::And(rest[v + kQuarter], low));
@@ -67,12 +66,12 @@ HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width
     }
     to += 8;
     if ((width & 1) != 0) {
-      for (std::size_t v = 0; v < kGroupVectors; ++v) rest[v] = hn::ShiftRight<2>(rest[v]);
+      for (std::size_t v = 0; v < kPackVectors; ++v) rest[v] = hn::ShiftRight<2>(rest[v]);
     }
   }
   if ((width & 1) != 0) {
     std::uint32_t word = 0;
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       word |= bit_of_lanes(rest[v], set_u(1)) << (v * kLanes);
     }
     std::memcpy(to, &word, sizeof word);
@@ -83,12 +82,12 @@ HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kGroupVectors], unsigned width
 
 // The reverse; returns the end of what it read.
 HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned width,
-                                            VU (&c)[kGroupVectors]) {
-  constexpr std::size_t kHalf = kGroupVectors / 2;
+                                            VU (&c)[kPackVectors]) {
+  constexpr std::size_t kHalf = kPackVectors / 2;
   unsigned shift = 0;
-  for (std::size_t v = 0; v < kGroupVectors; ++v) c[v] = hn::Zero(DU());
+  for (std::size_t v = 0; v < kPackVectors; ++v) c[v] = hn::Zero(DU());
   if ((width & 8) != 0) {
-    for (std::size_t v = 0; v < kGroupVectors; ++v) c[v] = load_bytes(from + v * kLanes);
+    for (std::size_t v = 0; v < kPackVectors; ++v) c[v] = load_bytes(from + v * kLanes);
     from += 32;
     shift = 8;
   }
@@ -115,7 +114,7 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
       c[1] = hn::Or(
           c[1], hn::ShiftLeftSame(hn::And(hn::ShiftRight<4>(both), low), static_cast<int>(shift)));
     } else {
-      constexpr std::size_t kQuarter = kGroupVectors / 4;
+      constexpr std::size_t kQuarter = kPackVectors / 4;
       for (std::size_t v = 0; v < kQuarter; ++v) {
         const VU all = load_bytes(from + v * kLanes);
         const VU parts[4] = {hn::And(all, low), hn::And(hn::ShiftRight<2>(all), low),
@@ -132,7 +131,7 @@ HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned w
   if ((width & 1) != 0) {
     std::uint32_t word;
     std::memcpy(&word, from, sizeof word);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       c[v] = add_where(c[v], word >> (v * kLanes), set_u(1u << shift));
     }
     from += 4;

@@ -27,8 +27,8 @@ using VU = hn::Vec<DU>;
 using VI = hn::Vec<DI>;
 
 inline constexpr std::size_t kLanes = hn::MaxLanes(DF());
-inline constexpr std::size_t kGroupVectors = 32 / kLanes;  // vectors in a group of 32 values
-using D8 = hn::Rebind<std::uint8_t, DU>;                   // as many bytes as DU has lanes
+inline constexpr std::size_t kPackVectors = 32 / kLanes;  // vectors in a group of 32 values
+using D8 = hn::Rebind<std::uint8_t, DU>;                  // as many bytes as DU has lanes
 
 HWY_INLINE VF load(const float* p) { return hn::LoadU(DF(), p); }
 HWY_INLINE VF set(float x) { return hn::Set(DF(), x); }

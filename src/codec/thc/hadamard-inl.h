@@ -51,7 +51,7 @@ struct LaneSigns {
 };
 
 // The stages 1 to 16 of a group of 32.
-HWY_INLINE void transform_group(const LaneSigns& signs, VF (&x)[kGroupVectors]) {
+HWY_INLINE void transform_group(const LaneSigns& signs, VF (&x)[kPackVectors]) {
   for (VF& v : x) {
     v = butterfly(v, hn::Shuffle2301(v), signs.by1);
     v = butterfly(v, hn::Shuffle1032(v), signs.by2);

@@ -42,7 +42,7 @@ class Thc final : public BlockCodec {
   std::size_t statistics_size(std::size_t count) const override { return 2 * blocks_of(count); }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
-    return wire_groups(slice.count) * group_bytes(codes(contributions).width());
+    return wire_groups(slice.count) * pack_bytes(codes(contributions).width());
   }
 
  protected:
@@ -125,18 +125,18 @@ class Thc final : public BlockCodec {
   }
 
   // The last block of a slice is as large as it needs to be.
-  static std::size_t padded(std::size_t held) { return std::max(kGroup, std::bit_ceil(held)); }
+  static std::size_t padded(std::size_t held) { return std::max(kPack, std::bit_ceil(held)); }
 
   std::size_t wire_groups(std::size_t count) const {
     const std::size_t rest = count % block();
-    return (count - rest + (rest == 0 ? 0 : padded(rest))) / kGroup;
+    return (count - rest + (rest == 0 ? 0 : padded(rest))) / kPack;
   }
 
   // The part of a message that holds a run.
   template <typename Byte>
   ThcWire<Byte> at(Run run, Origin origin, Byte* wire) const {
     const ThcCodes sum = codes(origin.contributions);
-    return {sum, wire + run.block * block() / kGroup * group_bytes(sum.width())};
+    return {sum, wire + run.block * block() / kPack * pack_bytes(sum.width())};
   }
 
   ThcBlocks thc_blocks(const Slice& slice, Run run) const {

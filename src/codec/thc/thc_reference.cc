@@ -77,19 +77,19 @@ std::vector<std::uint32_t> codes_of(const ThcBlocks& blocks, std::size_t b,
 }
 
 std::size_t block_bytes(const ThcBlocks& blocks, unsigned width) {
-  return blocks.groups() * group_bytes(width);
+  return blocks.groups() * pack_bytes(width);
 }
 
 void put_codes(const std::vector<std::uint32_t>& codes, unsigned width, std::byte* wire) {
-  for (std::size_t i = 0; i < codes.size(); i += kGroup) {
-    pack_group(&codes[i], width, wire + i / kGroup * group_bytes(width));
+  for (std::size_t i = 0; i < codes.size(); i += kPack) {
+    pack_codes(&codes[i], width, wire + i / kPack * pack_bytes(width));
   }
 }
 
 std::vector<std::uint32_t> get_codes(const std::byte* wire, unsigned width, std::size_t count) {
   std::vector<std::uint32_t> codes(count);
-  for (std::size_t i = 0; i < count; i += kGroup) {
-    unpack_group(wire + i / kGroup * group_bytes(width), width, &codes[i]);
+  for (std::size_t i = 0; i < count; i += kPack) {
+    unpack_codes(wire + i / kPack * pack_bytes(width), width, &codes[i]);
   }
   return codes;
 }
@@ -103,7 +103,7 @@ void encode(const ThcBlocks& blocks, const DrawStream& rounding, const float* va
 }
 
 std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned width) {
-  const std::vector<std::uint32_t> codes = get_codes(wire, width, groups * kGroup);
+  const std::vector<std::uint32_t> codes = get_codes(wire, width, groups * kPack);
   return codes.empty() ? 0 : *std::max_element(codes.begin(), codes.end());
 }
 
@@ -164,8 +164,8 @@ void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcI
 }
 
 void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
-  auto codes = get_codes(first.bytes, first.codes.width(), groups * kGroup);
-  const auto others = get_codes(second.bytes, second.codes.width(), groups * kGroup);
+  auto codes = get_codes(first.bytes, first.codes.width(), groups * kPack);
+  const auto others = get_codes(second.bytes, second.codes.width(), groups * kPack);
   add_codes(thc_excess(first.codes, second.codes, out.codes), out.codes.top, others, codes);
   put_codes(codes, out.codes.width(), out.bytes);
 }

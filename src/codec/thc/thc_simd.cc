@@ -27,7 +27,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 constexpr std::size_t kMostSize = 8192;
-constexpr std::size_t kHalfVectors = kGroupVectors / 2;
+constexpr std::size_t kHalfVectors = kPackVectors / 2;
 constexpr std::uint32_t kSignBit = 0x80000000u;
 
 HWY_INLINE VF flushed(VF x) {
@@ -46,12 +46,12 @@ HWY_INLINE void for_each_group(const DrawStream& stream, std::uint64_t first, st
     key.start += static_cast<std::uint32_t>(within / 2) * kWordStride;
     DrawWords words(key, strides);
     const std::size_t end = std::min(size, i + kDrawBlock - within);
-    for (; i < end; i += kGroup) work(i, words);
+    for (; i < end; i += kPack) work(i, words);
   }
 }
 
 // The sign bits of a group's rotation.
-HWY_INLINE void signs_of(DrawWords& words, VU (&signs)[kGroupVectors]) {
+HWY_INLINE void signs_of(DrawWords& words, VU (&signs)[kPackVectors]) {
   for (std::size_t v = 0; v < kHalfVectors; ++v) {
     const VU word = words.next();
     signs[v] = hn::And(hn::ShiftLeft<16>(word), set_u(kSignBit));
@@ -60,26 +60,26 @@ HWY_INLINE void signs_of(DrawWords& words, VU (&signs)[kGroupVectors]) {
 }
 
 HWY_INLINE const std::byte* get_codes(const std::byte* from, unsigned width,
-                                      VU (&codes)[kGroupVectors]) {
+                                      VU (&codes)[kPackVectors]) {
   if (width == kGreatestWidth) {
-    std::uint32_t lanes[kGroup];
-    unpack_group(from, width, lanes);
-    for (std::size_t v = 0; v < kGroupVectors; ++v) codes[v] = hn::LoadU(DU(), lanes + v * kLanes);
+    std::uint32_t lanes[kPack];
+    nf::unpack_codes(from, width, lanes);
+    for (std::size_t v = 0; v < kPackVectors; ++v) codes[v] = hn::LoadU(DU(), lanes + v * kLanes);
   } else {
     unpack_codes(reinterpret_cast<const std::uint8_t*>(from), width, codes);
   }
-  return from + group_bytes(width);
+  return from + pack_bytes(width);
 }
 
-HWY_INLINE std::byte* put_codes(const VU (&codes)[kGroupVectors], unsigned width, std::byte* to) {
+HWY_INLINE std::byte* put_codes(const VU (&codes)[kPackVectors], unsigned width, std::byte* to) {
   if (width == kGreatestWidth) {
-    std::uint32_t lanes[kGroup];
-    for (std::size_t v = 0; v < kGroupVectors; ++v) hn::StoreU(codes[v], DU(), lanes + v * kLanes);
-    pack_group(lanes, width, to);
+    std::uint32_t lanes[kPack];
+    for (std::size_t v = 0; v < kPackVectors; ++v) hn::StoreU(codes[v], DU(), lanes + v * kLanes);
+    nf::pack_codes(lanes, width, to);
   } else {
     pack_codes(codes, width, reinterpret_cast<std::uint8_t*>(to));
   }
-  return to + group_bytes(width);
+  return to + pack_bytes(width);
 }
 
 void norms(const float* values, std::size_t blocks, std::size_t size, std::byte* out) {
@@ -110,7 +110,7 @@ template <typename Sink>
 HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStream& rounding,
                          const float* values, Sink sink) {
   const std::uint16_t norm = get_u16(blocks.norms + 2 * b);
-  VU code[kGroupVectors];
+  VU code[kPackVectors];
   if (!thc_has_codes(norm)) {
     for (VU& v : code) v = hn::Zero(DU());
     for (std::size_t g = 0; g < blocks.groups(); ++g) sink(code);
@@ -122,16 +122,16 @@ HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStrea
   const float* from = values + b * blocks.size;
   for_each_group(blocks.rotation, first, blocks.size,
                  [&](std::size_t i, DrawWords& words) HWY_ATTR {
-                   VU signs[kGroupVectors];
+                   VU signs[kPackVectors];
                    signs_of(words, signs);
-                   VF x[kGroupVectors];
-                   for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                   VF x[kPackVectors];
+                   for (std::size_t v = 0; v < kPackVectors; ++v) {
                      if (v * kLanes % 16 == 0) prefetch_ahead(from + i + v * kLanes);
                      x[v] = flushed(load(from + i + v * kLanes));
                      x[v] = from_bits(hn::Xor(bits(x[v]), signs[v]));
                    }
                    transform_group(lane_signs, x);
-                   for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                   for (std::size_t v = 0; v < kPackVectors; ++v) {
                      hn::Store(x[v], DF(), h + i + v * kLanes);
                    }
                  });
@@ -142,7 +142,7 @@ HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStrea
   const VF most = set(static_cast<float>(kThcTop) - kThcBelow);
   const VF magic = set(0x1p23f + kThcBelow);  // adding it leaves the nearest code in the low bits
   for_each_group(rounding, first, blocks.size, [&](std::size_t i, DrawWords& words) HWY_ATTR {
-    VF dither[kGroupVectors];
+    VF dither[kPackVectors];
     for (std::size_t v = 0; v < kHalfVectors; ++v) {
       const VU word = words.next();
       const VU draw = set_u(0xffffu << 7);
@@ -150,7 +150,7 @@ HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStrea
       dither[v] = from_bits(and_or(hn::ShiftLeft<7>(word), draw, rest));
       dither[v + kHalfVectors] = from_bits(and_or(hn::ShiftRight<9>(word), draw, rest));
     }
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       const VF position = hn::MulAdd(hn::Load(DF(), h + i + v * kLanes), to_codes, dither[v]);
       // A NaN, which no honest statistics let through, becomes the least code.
       const VF raised = hn::IfThenElse(hn::Gt(position, least), position, least);
@@ -164,7 +164,7 @@ HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStrea
 void encode(const ThcBlocks& blocks, const DrawStream& rounding, const float* values,
             std::byte* wire) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    quantise(blocks, b, rounding, values, [&](const VU(&code)[kGroupVectors]) HWY_ATTR {
+    quantise(blocks, b, rounding, values, [&](const VU(&code)[kPackVectors]) HWY_ATTR {
       wire = put_codes(code, kThcWidth, wire);
     });
   }
@@ -180,10 +180,10 @@ class CodeSum {
         width_(sum.width()) {}
 
   // Adds a group and returns the end of what it wrote. `code` may hold rubbish from bit 18 on.
-  HWY_INLINE std::byte* put(const VU (&code)[kGroupVectors], const VU (&other)[kGroupVectors],
+  HWY_INLINE std::byte* put(const VU (&code)[kPackVectors], const VU (&other)[kPackVectors],
                             std::byte* to) const {
-    VU sum[kGroupVectors];
-    for (std::size_t v = 0; v < kGroupVectors; ++v) sum[v] = hn::Add(code[v], other[v]);
+    VU sum[kPackVectors];
+    for (std::size_t v = 0; v < kPackVectors; ++v) sum[v] = hn::Add(code[v], other[v]);
     if (saturates_) {
       for (VU& v : sum) {
         const VI clean = hn::BitCast(DI(), hn::And(v, set_u((1u << 18) - 1)));
@@ -206,8 +206,8 @@ void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcI
   const unsigned width = wire.codes.width();
   const CodeSum sum(wire.codes, {.top = kThcTop}, out.codes);
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    quantise(blocks, b, rounding, values, [&](const VU(&code)[kGroupVectors]) HWY_ATTR {
-      VU other[kGroupVectors];
+    quantise(blocks, b, rounding, values, [&](const VU(&code)[kPackVectors]) HWY_ATTR {
+      VU other[kPackVectors];
       wire.bytes = get_codes(wire.bytes, width, other);
       out.bytes = sum.put(code, other, out.bytes);
     });
@@ -217,8 +217,8 @@ void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcI
 void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
   const CodeSum sum(first.codes, second.codes, out.codes);
   for (std::size_t g = 0; g < groups; ++g) {
-    VU code[kGroupVectors];
-    VU other[kGroupVectors];
+    VU code[kPackVectors];
+    VU other[kPackVectors];
     first.bytes = get_codes(first.bytes, first.codes.width(), code);
     second.bytes = get_codes(second.bytes, second.codes.width(), other);
     out.bytes = sum.put(code, other, out.bytes);
@@ -228,7 +228,7 @@ void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
 std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned width) {
   VU greatest = hn::Zero(DU());
   for (std::size_t g = 0; g < groups; ++g) {
-    VU codes[kGroupVectors];
+    VU codes[kPackVectors];
     wire = get_codes(wire, width, codes);
     for (const VU code : codes) greatest = hn::Max(greatest, code);
   }
@@ -236,8 +236,8 @@ std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned 
 }
 
 template <bool kAdd, bool kStream>
-HWY_INLINE void put_values(const VF (&x)[kGroupVectors], float* to) {
-  for (std::size_t v = 0; v < kGroupVectors; ++v) {
+HWY_INLINE void put_values(const VF (&x)[kPackVectors], float* to) {
+  for (std::size_t v = 0; v < kPackVectors; ++v) {
     float* at = to + v * kLanes;
     if (kAdd) {
       if (v * kLanes % 16 == 0) prefetch_ahead(at);
@@ -257,30 +257,29 @@ void decode_to(const ThcBlocks& blocks, ThcIn wire, float* values) {
   const LaneSigns lane_signs;
   alignas(64) float h[kMostSize];
   for (std::size_t b = 0; b < blocks.count; ++b, values += blocks.size) {
-    VF x[kGroupVectors];
+    VF x[kPackVectors];
     const std::uint16_t norm = get_u16(blocks.norms + 2 * b);
     if (!thc_has_codes(norm)) {
       for (VF& v : x) v = from_bits(set_u(thc_is_poisoned(norm) ? 0x7fc00000u : 0));
-      for (std::size_t i = 0; i < blocks.size; i += kGroup)
-        put_values<kAdd, kStream>(x, values + i);
-      wire.bytes += blocks.groups() * group_bytes(width);
+      for (std::size_t i = 0; i < blocks.size; i += kPack) put_values<kAdd, kStream>(x, values + i);
+      wire.bytes += blocks.groups() * pack_bytes(width);
       continue;
     }
-    for (std::size_t i = 0; i < blocks.size; i += kGroup) {
-      VU codes[kGroupVectors];
+    for (std::size_t i = 0; i < blocks.size; i += kPack) {
+      VU codes[kPackVectors];
       wire.bytes = get_codes(wire.bytes, width, codes);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) x[v] = hn::Sub(to_float(codes[v]), centre);
+      for (std::size_t v = 0; v < kPackVectors; ++v) x[v] = hn::Sub(to_float(codes[v]), centre);
       transform_group(lane_signs, x);
-      for (std::size_t v = 0; v < kGroupVectors; ++v) hn::Store(x[v], DF(), h + i + v * kLanes);
+      for (std::size_t v = 0; v < kPackVectors; ++v) hn::Store(x[v], DF(), h + i + v * kLanes);
     }
     transform_block(h, blocks.size);
 
     const VF step = set(blocks.step(bfloat16_to_float(norm)));
     for_each_group(blocks.rotation, blocks.first + b * blocks.size, blocks.size,
                    [&](std::size_t i, DrawWords& words) HWY_ATTR {
-                     VU signs[kGroupVectors];
+                     VU signs[kPackVectors];
                      signs_of(words, signs);
-                     for (std::size_t v = 0; v < kGroupVectors; ++v) {
+                     for (std::size_t v = 0; v < kPackVectors; ++v) {
                        const VF scaled = hn::Mul(hn::Load(DF(), h + i + v * kLanes), step);
                        x[v] = from_bits(hn::Xor(bits(scaled), signs[v]));
                      }

@@ -24,8 +24,8 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-constexpr std::size_t kGroups = kSuperGroup / kGroup;
-constexpr std::size_t kHalfVectors = kGroupVectors / 2;  // of the values that share a scale
+constexpr std::size_t kGroups = kSuperGroup / kPack;
+constexpr std::size_t kHalfVectors = kPackVectors / 2;  // of the values that share a scale
 constexpr std::size_t kScales = kSuperGroup / kWaterfillGroup;
 constexpr std::size_t kScaleBytes = kScales / 2;
 
@@ -50,7 +50,7 @@ struct Peaks {
   // GCC compiles one that is not written here without the target's instructions.
   HWY_INLINE Peaks() {}
 
-  HWY_INLINE void set(std::size_t g, const VF (&x)[kGroupVectors]) {
+  HWY_INLINE void set(std::size_t g, const VF (&x)[kPackVectors]) {
     for (std::size_t v = 0; v < kHalfVectors; ++v) {
       rows[2 * g][v] = magnitude(x[v]);
       rows[2 * g + 1][v] = magnitude(x[v + kHalfVectors]);

@@ -14,7 +14,7 @@ namespace nf {
 namespace {
 
 constexpr std::size_t kScalesPerSuperGroup = kSuperGroup / kWaterfillGroup;
-constexpr std::size_t kCodeGroups = kSuperGroup / kGroup;
+constexpr std::size_t kPacks = kSuperGroup / kPack;
 constexpr std::size_t kScaleBytes = kScalesPerSuperGroup / 2;
 
 // The dither of one element, 1 + (draw + 1/2) / 65536.
@@ -53,14 +53,14 @@ void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
   std::memset(scales, 0, kScaleBytes);
   if (peak >= kPoisonBits || peak < kLeastPeakBits) {
     put_u16(peak >= kPoisonBits ? kBfloat16Nan : 0, unit_at);
-    std::memset(codes, 0, kCodeGroups * group_bytes(width));
+    std::memset(codes, 0, kPacks * pack_bytes(width));
     return;
   }
   const std::uint16_t unit_bits =
       float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToScaleUnit);
   const float unit = bfloat16_to_float(unit_bits);
   put_u16(unit_bits, unit_at);
-  std::uint32_t group_codes[kGroup];
+  std::uint32_t group_codes[kPack];
   for (std::size_t g = 0; g < kScalesPerSuperGroup; ++g) {
     const unsigned scale = scale_of(std::bit_cast<float>(peaks[g]), unit);
     scales[g / 2] |= static_cast<std::byte>(scale_to_code(scale) << (g % 2 * 4));
@@ -68,9 +68,9 @@ void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     const float inverse = scale == 0 ? 0.0f : 1.0f / step;
     for (std::size_t e = g * kWaterfillGroup; e < (g + 1) * kWaterfillGroup; ++e) {
       const float position = std::fma(centred[e], inverse, dither_of(key, e));
-      group_codes[e % kGroup] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
+      group_codes[e % kPack] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
     }
-    if (g % 2 == 1) pack_group(group_codes, width, codes + g / 2 * group_bytes(width));
+    if (g % 2 == 1) pack_codes(group_codes, width, codes + g / 2 * pack_bytes(width));
   }
 }
 
@@ -91,13 +91,13 @@ void decode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     return;
   }
   const float unit = bfloat16_to_float(unit_bits);
-  std::uint32_t group_codes[kGroup];
+  std::uint32_t group_codes[kPack];
   for (std::size_t e = 0; e < kSuperGroup; ++e) {
-    if (e % kGroup == 0) unpack_group(codes + e / kGroup * group_bytes(width), width, group_codes);
+    if (e % kPack == 0) unpack_codes(codes + e / kPack * pack_bytes(width), width, group_codes);
     const auto scale = static_cast<float>(get_scale(scales, e / kWaterfillGroup));
     const float step = scale * unit * grid.step;
     const float base = std::fma(-grid.centre, step, mean);
-    const float level = static_cast<float>(group_codes[e % kGroup]) - dither_of(key, e);
+    const float level = static_cast<float>(group_codes[e % kPack]) - dither_of(key, e);
     values[e] = std::fma(level, step, base);
   }
 }
@@ -111,7 +111,7 @@ void for_each_super_group(const SuperGroups& groups, Wire wire, Work work) {
     if (width == 0) continue;
     wire.units += 2;
     wire.scales += kScaleBytes;
-    wire.codes += kCodeGroups * group_bytes(width);
+    wire.codes += kPacks * pack_bytes(width);
   }
 }
 
@@ -166,7 +166,7 @@ void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
                out.units, out.scales, out.codes);
     out.units += 2;
     out.scales += kScaleBytes;
-    out.codes += kCodeGroups * group_bytes(width);
+    out.codes += kPacks * pack_bytes(width);
   });
 }
 

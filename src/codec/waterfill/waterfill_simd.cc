@@ -25,7 +25,7 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
 // The dithers of the 32 elements of a group.
-HWY_INLINE void dithers_of(DrawWords& words, VF (&dither)[kGroupVectors]) {
+HWY_INLINE void dithers_of(DrawWords& words, VF (&dither)[kPackVectors]) {
   const VU draw = set_u(0x007fff80u);
   const VU rest = set_u(kDitherBits);
   for (std::size_t v = 0; v < kHalfVectors; ++v) {
@@ -45,7 +45,7 @@ template <unsigned kWidth, bool kCentre>
 HWY_INLINE void quantise(const Scales& scales, DrawWords words, VF mean, const float* values,
                          std::uint8_t* codes) {
   if (HWY_UNLIKELY(!scales.has_codes)) {
-    std::memset(codes, 0, kGroups * group_bytes(kWidth));
+    std::memset(codes, 0, kGroups * pack_bytes(kWidth));
     return;
   }
   // Adding it rounds to the nearest integer and leaves that, counted from the centre, in the low
@@ -53,11 +53,11 @@ HWY_INLINE void quantise(const Scales& scales, DrawWords words, VF mean, const f
   const VF magic = set(0x1.8p23f + WaterfillGrid(kWidth).centre);
   for (std::size_t g = 0; g < kGroups; ++g) {
     const VF inverse[2] = {set(scales.inverse[2 * g]), set(scales.inverse[2 * g + 1])};
-    VF dither[kGroupVectors];
+    VF dither[kPackVectors];
     dithers_of(words, dither);
-    VU code[kGroupVectors];
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      const VF centred = centre<kCentre>(load(values + g * kGroup + v * kLanes), mean);
+    VU code[kPackVectors];
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
+      const VF centred = centre<kCentre>(load(values + g * kPack + v * kLanes), mean);
       code[v] = bits(hn::Add(hn::MulAdd(centred, inverse[v / kHalfVectors], dither[v]), magic));
     }
     codes = pack_codes(code, kWidth, codes);
@@ -88,12 +88,12 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
   for (std::size_t g = 0; g < kGroups; ++g) {
     const VF step[2] = {set(steps[2 * g]), set(steps[2 * g + 1])};
     const VF base[2] = {set(bases[2 * g]), set(bases[2 * g + 1])};
-    VU code[kGroupVectors];
+    VU code[kPackVectors];
     codes = unpack_codes(codes, kWidth, code);
-    VF dither[kGroupVectors];
+    VF dither[kPackVectors];
     dithers_of(words, dither);
-    VF value[kGroupVectors];
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
+    VF value[kPackVectors];
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
       const std::size_t half = v / kHalfVectors;
       value[v] = hn::MulAdd(hn::Sub(to_float(code[v]), dither[v]), step[half], base[half]);
     }
@@ -108,10 +108,10 @@ HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contrib
 template <bool kCentre>
 HWY_INLINE void find_peaks(const float* values, VF mean, Peaks& peaks) {
   for (std::size_t g = 0; g < kGroups; ++g) {
-    VF x[kGroupVectors];
-    for (std::size_t v = 0; v < kGroupVectors; ++v) {
-      x[v] = centre<kCentre>(load(values + g * kGroup + v * kLanes), mean);
-      if (v * kLanes % 16 == 0) prefetch_ahead(values + g * kGroup + v * kLanes);
+    VF x[kPackVectors];
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
+      x[v] = centre<kCentre>(load(values + g * kPack + v * kLanes), mean);
+      if (v * kLanes % 16 == 0) prefetch_ahead(values + g * kPack + v * kLanes);
     }
     peaks.set(g, x);
   }
@@ -150,7 +150,7 @@ void encode_run(const SuperGroups& groups, const DrawStream& draws, float contri
     } else {
       quantise<kWidth, false>(current, words, set(mean), from, codes);
     }
-    codes += kGroups * group_bytes(kWidth);
+    codes += kGroups * pack_bytes(kWidth);
   }
 }
 
@@ -164,11 +164,11 @@ void decode_run(const SuperGroups& groups, const DrawStream& draws, float contri
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
     float* to = values + i * kSuperGroup;
     dequantise<kWidth>(wire.units + 2 * i, wire.scales + kScaleBytes * i,
-                       wire.codes + kGroups * group_bytes(kWidth) * i, words,
+                       wire.codes + kGroups * pack_bytes(kWidth) * i, words,
                        mean_of(groups, i, contributions),
-                       [to](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
-                         for (std::size_t v = 0; v < kGroupVectors; ++v) {
-                           float* at = to + g * kGroup + v * kLanes;
+                       [to](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+                         for (std::size_t v = 0; v < kPackVectors; ++v) {
+                           float* at = to + g * kPack + v * kLanes;
                            if (kSink == Sink::kAdd) {
                              if (v * kLanes % 16 == 0) prefetch_ahead(at);
                              hn::StoreU(hn::Add(load(at), value[v]), DF(), at);
@@ -191,13 +191,13 @@ HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float
   const float* from = values + i * kSuperGroup;
   Peaks peaks;
   dequantise<kWidth>(wire.units + 2 * i, wire.scales + kScaleBytes * i,
-                     wire.codes + kGroups * group_bytes(kWidth) * i,
+                     wire.codes + kGroups * pack_bytes(kWidth) * i,
                      DrawWords(DrawKey(draws, groups.first + i), strides),
                      mean_of(groups, i, contributions),
-                     [&](std::size_t g, const VF(&value)[kGroupVectors]) HWY_ATTR {
-                       VF centred[kGroupVectors];
-                       for (std::size_t v = 0; v < kGroupVectors; ++v) {
-                         const std::size_t at = g * kGroup + v * kLanes;
+                     [&](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+                       VF centred[kPackVectors];
+                       for (std::size_t v = 0; v < kPackVectors; ++v) {
+                         const std::size_t at = g * kPack + v * kLanes;
                          if (v * kLanes % 16 == 0) prefetch_ahead(from + at);
                          centred[v] = centre<kCentre>(hn::Add(load(from + at), value[v]), mean_out);
                          hn::Store(centred[v], DF(), sum + at);
@@ -229,8 +229,7 @@ void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const Draw
     put_scales(scales[i % 2], out.units + 2 * i, out.scales + kScaleBytes * i);
     quantise<kWidth, false>(
         scales[i % 2], DrawWords(DrawKey(draws_out, groups.first + i), strides), hn::Zero(DF()),
-        sums[i % 2],
-        reinterpret_cast<std::uint8_t*>(out.codes) + kGroups * group_bytes(kWidth) * i);
+        sums[i % 2], reinterpret_cast<std::uint8_t*>(out.codes) + kGroups * pack_bytes(kWidth) * i);
   }
 }
 
@@ -254,7 +253,7 @@ HWY_INLINE void advance(SuperGroupWire<Byte>& wire, const SuperGroups& run) {
   if (run.width == 0) return;
   wire.units += 2 * run.count;
   wire.scales += kScaleBytes * run.count;
-  wire.codes += kGroups * group_bytes(run.width) * run.count;
+  wire.codes += kGroups * pack_bytes(run.width) * run.count;
 }
 
 // A function for every width, by its number.

@@ -26,7 +26,7 @@ constexpr auto make_ladder(const Thresholds& thresholds) {
     Rung& rung = ladder[i + (kZero ? 1 : 0)];
     rung.width = width;
     rung.threshold = thresholds[i];
-    rung.group_bytes = static_cast<std::uint8_t>(4 * width + (kZero ? 1 : 0));
+    rung.pack_bytes = static_cast<std::uint8_t>(4 * width + (kZero ? 1 : 0));
     rung.bytes = kZero ? 2 : 0;
   }
   return ladder;

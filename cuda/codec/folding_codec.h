@@ -1,0 +1,59 @@
+// What device codecs share in which encode, decode_add_encode and fold_encode are one kernel that
+// adds no, one or many messages to the values, and decode and decode_add another.
+#pragma once
+
+#include "cuda/base/launch.h"
+#include "cuda/device/tiles.cuh"
+
+namespace nf::cuda {
+
+class FoldingCodec : public DeviceCodec {
+ public:
+  Status statistics(const Batch& /*batch*/, std::byte* /*out*/, std::byte* /*room*/,
+                    cudaStream_t /*stream*/) const override {
+    return {};
+  }
+  Status combine_statistics(const Batch& /*batch*/, std::uint32_t /*ranks*/,
+                            const std::byte* /*by_rank*/, std::size_t /*size*/,
+                            std::byte* /*combined*/, cudaStream_t /*stream*/) const override {
+    return {};
+  }
+
+  Status encode(const Batch& batch, const DeviceMessage& out, cudaStream_t stream) const override {
+    return fold_encode(batch, {}, out, stream);
+  }
+  Status decode_add_encode(const Batch& batch, const ConstDeviceMessage& in,
+                           const DeviceMessage& out, cudaStream_t stream) const override {
+    return fold_encode(batch, {&in, 1}, out, stream);
+  }
+  Status fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                     const DeviceMessage& out, cudaStream_t stream) const override {
+    if (in.size() > kMostFolded) {
+      return {ErrorCode::kInvalidArgument, "more messages than can be added at once"};
+    }
+    if (batch.piece_count == 0) return clear(out, stream);
+    return write(batch, device::incoming(in), out, stream);
+  }
+
+  Status decode(const Batch& batch, const ConstDeviceMessage& in,
+                cudaStream_t stream) const override {
+    return batch.piece_count == 0 ? Status() : read(batch, in, false, stream);
+  }
+  Status decode_add(const Batch& batch, const ConstDeviceMessage& in,
+                    cudaStream_t stream) const override {
+    return batch.piece_count == 0 ? Status() : read(batch, in, true, stream);
+  }
+
+ protected:
+  // What a codec implements. There is at least one piece.
+  virtual Status write(const Batch& batch, const device::Incoming& in, const DeviceMessage& out,
+                       cudaStream_t stream) const = 0;
+  virtual Status read(const Batch& batch, const ConstDeviceMessage& in, bool adds,
+                      cudaStream_t stream) const = 0;
+
+  static Status clear(const DeviceMessage& message, cudaStream_t stream) {
+    return to_status(cudaMemsetAsync(message.bytes, 0, message.size, stream), "cudaMemsetAsync");
+  }
+};
+
+}  // namespace nf::cuda

@@ -1,0 +1,83 @@
+// Sums gradients in device memory at full precision inside groups of ranks, and compressed between
+// the groups: the hierarchical sum of CodecAllReduce on streams, with its bits. Where a group
+// shares a machine, its ranks talk over what joins their devices, and only the sum of each group
+// crosses the network:
+//
+//   reduce inside   every member gets the group's FP32 sum of its part of the values
+//   sum between     members of one place in all groups sum that part, over a ring
+//   gather inside   every member gives its part to the others, in FP32
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/collective/device_all_reduce.h"
+#include "cuda/collective/layout_cache.h"
+#include "cuda/collective/value_copies.h"
+#include "cuda/transport/stream_subset.h"
+
+namespace nf::cuda {
+
+class DeviceHierarchy final : public DeviceCollective {
+ public:
+  // kBadConfig where groups do not divide the ranks; kUnsupported for error feedback, and as
+  // DeviceAllReduce::check().
+  static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
+  // Borrows the transport. Fails as check() does.
+  static Expected<std::unique_ptr<DeviceCollective>> create(StreamTransport& transport,
+                                                            const DeviceAllReduceOptions& options);
+
+  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
+  Traffic traffic() const override;
+  std::size_t memory() const override;
+
+ private:
+  // Of one set of gradients.
+  struct Layout {
+    explicit Layout(DeviceAllocator& allocator) : values(allocator) {}
+
+    ValueCopies values;                   // FP32
+    std::unique_ptr<DevicePlan> parts;    // chunk i is member i's
+    std::vector<std::size_t> part_bytes;  // by member
+    std::vector<Gradient> domain;         // this rank's part
+    std::vector<std::uint64_t> firsts;    // where its values lie in their parameters
+    std::vector<std::size_t> message_at;  // by member; the last one is behind all of them
+  };
+
+  DeviceHierarchy(StreamTransport& transport, const DeviceAllReduceOptions& options,
+                  std::unique_ptr<Codec> dense, std::unique_ptr<DeviceCodec> device_dense);
+
+  Expected<Layout*> layout_of(const AllReduceCall& call, cudaStream_t stream);
+  Status prepare(Layout& layout, std::span<const Gradient> gradients, cudaStream_t stream);
+  Status reduce_inside(const Layout& layout, cudaStream_t stream);
+  Status gather_inside(const Layout& layout, cudaStream_t stream);
+  // One operation of the dense codec over a member's part, tile by tile.
+  template <typename Work>
+  Status for_each_tile(const Layout& layout, std::uint32_t member, Work work) const;
+  Status encode(const Layout& layout, std::uint32_t member, std::byte* message,
+                cudaStream_t stream) const;
+
+  // Constant after construction.
+  StreamTransport& transport_;
+  const DeviceAllReduceOptions options_;
+  DeviceAllocator& allocator_;
+  const std::unique_ptr<Codec> dense_;
+  const std::unique_ptr<DeviceCodec> device_dense_;
+  StreamSubset inner_;                        // the rank's group
+  StreamSubset outer_;                        // the ranks with its place in the other groups
+  std::vector<std::uint32_t> added_;          // the members in the order in which they are added
+  std::unique_ptr<DeviceAllReduce> between_;  // sums over outer_
+
+  LayoutCache<Layout> layouts_;
+  DeviceBuffer sent_;
+  DeviceBuffer received_;
+  Traffic traffic_;  // inside
+  std::vector<StreamTransfer> sends_;
+  std::vector<StreamTransfer> receives_;
+};
+
+}  // namespace nf::cuda

@@ -1,0 +1,68 @@
+#include "cuda/collective/device_layout.h"
+
+#include <algorithm>
+
+namespace nf::cuda {
+
+Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& request,
+                                                             DeviceAllocator& allocator,
+                                                             cudaStream_t stream) {
+  std::unique_ptr<DeviceLayout> layout(new DeviceLayout(allocator));
+  NF_RETURN_IF_ERROR(layout->values_.make(request.gradients, request.adds_to_values, stream));
+  Expected<std::unique_ptr<DevicePlan>> plan =
+      DevicePlan::create({.codec = request.codec,
+                          .order = request.order,
+                          .gradients = layout->values_.taken(),
+                          .firsts = request.firsts,
+                          .chunks = request.schedule.chunks,
+                          .tile_bytes = request.tile_bytes,
+                          .contributions = request.contributions},
+                         allocator, stream);
+  if (!plan) return plan.status();
+  layout->plan_ = std::move(*plan);
+  layout->place_messages(request);
+  return layout;
+}
+
+void DeviceLayout::place_messages(const Request& request) {
+  const Schedule& schedule = request.schedule;
+  const std::uint32_t tiles = plan_->tiles_per_chunk();
+  const auto largest = [&](std::uint32_t chunk, std::uint32_t contributions) {
+    std::size_t most = 0;
+    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+      most = std::max(most, aligned(plan_->message_size(chunk, tile, contributions)));
+    }
+    return most;
+  };
+  const auto slot = [&](std::uint32_t chunk, std::uint32_t contributions) {
+    const MessageSlot made{.at = message_bytes_, .stride = largest(chunk, contributions)};
+    message_bytes_ += made.stride * tiles;
+    return made;
+  };
+  partial_.resize(schedule.chunks);
+  incoming_.resize(schedule.chunks);
+  for (const Step& step : schedule.steps) {
+    if (step.kind == StepKind::kReduceSend) {
+      partial_[step.chunk] = slot(step.chunk, step.contributions);
+    } else if (step.kind == StepKind::kReduceReceive) {
+      incoming_[step.chunk].push_back(slot(step.chunk, step.contributions));
+    }
+  }
+  for (std::uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
+    finished_.push_back(slot(chunk, schedule.ranks));
+  }
+  std::size_t most = 0;
+  for (std::uint32_t chunk = 0; chunk < schedule.chunks && request.merges_in_turn; ++chunk) {
+    for (const std::uint32_t contributions : request.contributions) {
+      most = std::max(most, largest(chunk, contributions));
+    }
+  }
+  for (std::size_t& at : growing_) {
+    at = message_bytes_;
+    message_bytes_ += most;
+  }
+  statistics_bytes_ =
+      aligned(plan_->statistics_size()) + schedule.ranks * plan_->part(schedule.rank).size;
+}
+
+}  // namespace nf::cuda

@@ -1,0 +1,166 @@
+#include "cuda/collective/low_rank_plan.h"
+
+#include <algorithm>
+
+#include "cuda/codec/device_tables.h"
+
+namespace nf::cuda {
+namespace {
+
+bool is_same(const Gradient& a, const Gradient& b) {
+  return a.parameter == b.parameter && a.values.data == b.values.data &&
+         a.values.count == b.values.count && a.values.type == b.values.type && a.rows == b.rows;
+}
+
+// Gives out places in a row, each aligned.
+class Places {
+ public:
+  explicit Places(std::byte* base) : base_(base) {}
+
+  template <typename T>
+  T* take(std::size_t count) {
+    auto* place = reinterpret_cast<T*>(base_ + at_);
+    at_ += aligned(count * sizeof(T));
+    return place;
+  }
+  std::size_t taken() const { return at_; }
+
+ private:
+  std::byte* const base_;
+  std::size_t at_ = 0;
+};
+
+// One gradient's factors; its values in FP32 where it travels as it is.
+LowRankMatrix place_one(Places& places, const Gradient& gradient, const LowRankMemory::State* state,
+                        std::uint32_t terms) {
+  if (state == nullptr) return {.first = places.take<float>(gradient.values.count)};
+  return {.values = gradient.values.data,
+          .basis = state->values(LowRankMemory::kBasis),
+          .error = state->values(LowRankMemory::kError),
+          .first = places.take<float>(terms * state->rows),
+          .second = places.take<float>(terms * state->cols),
+          .own = places.take<float>(terms * state->cols),
+          .work = places.take<double>(terms * std::max(state->rows, state->cols)),
+          .parameter = gradient.parameter,
+          .rows = static_cast<std::uint32_t>(state->rows),
+          .cols = static_cast<std::uint32_t>(state->cols)};
+}
+
+void add_plain(const Gradient& gradient, float* wide, std::vector<PlainPiece>& pieces) {
+  const std::size_t count = gradient.values.count;
+  auto* values = static_cast<std::byte*>(gradient.values.data);
+  for (std::size_t first = 0; first < count; first += kPlainPiece) {
+    pieces.push_back(
+        {.values = values + first * size_of(gradient.values.type),
+         .wide = wide + first,
+         .count = static_cast<std::uint32_t>(std::min<std::size_t>(kPlainPiece, count - first))});
+  }
+}
+
+// All tiles of so many rows and columns.
+std::vector<LowRankTile> tiles_of(std::span<const LowRankMatrix> matrices, std::uint32_t rows,
+                                  std::uint32_t cols) {
+  std::vector<LowRankTile> tiles;
+  for (std::uint32_t i = 0; i < matrices.size(); ++i) {
+    const LowRankMatrix& matrix = matrices[i];
+    for (std::uint64_t row = 0; row < matrix.rows; row += rows == 0 ? matrix.rows : rows) {
+      for (std::uint64_t col = 0; col < matrix.cols; col += cols == 0 ? matrix.cols : cols) {
+        tiles.push_back({i, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(col)});
+      }
+    }
+  }
+  return tiles;
+}
+
+}  // namespace
+
+std::size_t LowRankPlan::room_bytes(const Request& request) {
+  Places places(nullptr);
+  for (std::size_t i = 0; i < request.gradients.size(); ++i) {
+    place_one(places, request.gradients[i], request.states[i], request.terms);
+  }
+  return places.taken();
+}
+
+Expected<std::unique_ptr<LowRankPlan>> LowRankPlan::create(const Request& request,
+                                                           DeviceAllocator& allocator,
+                                                           cudaStream_t stream) {
+  for (const Gradient& gradient : request.gradients) {
+    if (gradient.values.type != request.gradients.front().values.type) {
+      return Status(ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type");
+    }
+  }
+  std::unique_ptr<LowRankPlan> plan(new LowRankPlan(allocator));
+  plan->place(request);
+  if (Status status = plan->upload(stream); !status.ok()) return status;
+  return plan;
+}
+
+void LowRankPlan::place(const Request& request) {
+  gradients_.assign(request.gradients.begin(), request.gradients.end());
+  factors_ = request.room;
+  tables_.type = gradients_.front().values.type;
+  tables_.terms = request.terms;
+  tables_.seed = request.seed;
+  Places places(request.room);
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    const Gradient& gradient = gradients_[i];
+    const LowRankMemory::State* state = request.states[i];
+    const LowRankMatrix made = place_one(places, gradient, state, request.terms);
+    const auto factor = [&](float* values, std::size_t count) {
+      return Gradient{.parameter = gradient.parameter,
+                      .values = Values(values, count, DataType::kFloat32)};
+    };
+    if (state == nullptr) {
+      add_plain(gradient, made.first, plain_);
+      first_.push_back(factor(made.first, gradient.values.count));
+      continue;
+    }
+    first_.push_back(factor(made.first, request.terms * state->rows));
+    second_.push_back(factor(made.second, request.terms * state->cols));
+    matrices_.push_back(made);
+  }
+}
+
+Status LowRankPlan::upload(cudaStream_t stream) {
+  const std::vector<LowRankTile> rows = tiles_of(matrices_, kRowTile, 0);
+  const std::vector<LowRankTile> columns = tiles_of(matrices_, 0, kColumnTile);
+  const std::vector<LowRankTile> results = tiles_of(matrices_, kResultRows, kResultColumns);
+  tables_.matrix_count = static_cast<std::uint32_t>(matrices_.size());
+  tables_.row_count = static_cast<std::uint32_t>(rows.size());
+  tables_.column_count = static_cast<std::uint32_t>(columns.size());
+  tables_.result_count = static_cast<std::uint32_t>(results.size());
+  tables_.plain_count = static_cast<std::uint32_t>(plain_.size());
+  DeviceTables tables;
+  tables.add(matrices_, &tables_.matrices);
+  tables.add(rows, &tables_.rows);
+  tables.add(columns, &tables_.columns);
+  tables.add(results, &tables_.results);
+  tables.add(plain_, &tables_.plain);
+  tables.room(matrices_.size(), &tables_.is_used);
+  tables.room(matrices_.size(), &tables_.is_finite);
+  tables.room(1, &tables_.is_unsound);
+  return tables.upload(room_, stream);
+}
+
+bool LowRankPlan::is_of(std::span<const Gradient> gradients) const {
+  return std::equal(gradients.begin(), gradients.end(), gradients_.begin(), gradients_.end(),
+                    is_same);
+}
+
+bool LowRankPlan::is_current(const Request& request) const {
+  if (factors_ != request.room) return false;
+  auto matrix = matrices_.begin();
+  for (const LowRankMemory::State* state : request.states) {
+    if (state == nullptr) continue;
+    if (matrix == matrices_.end() || matrix->basis != state->values(LowRankMemory::kBasis) ||
+        matrix->error != state->values(LowRankMemory::kError) || matrix->rows != state->rows ||
+        matrix->cols != state->cols) {
+      return false;
+    }
+    ++matrix;
+  }
+  return matrix == matrices_.end();
+}
+
+}  // namespace nf::cuda

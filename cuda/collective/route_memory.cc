@@ -1,0 +1,111 @@
+#include "cuda/collective/route_memory.h"
+
+#include <utility>
+
+#include "collective/checkpoint_checks.h"
+#include "cuda/base/launch.h"
+
+namespace nf::cuda {
+
+RouteMemory::RouteMemory(DeviceAllocator& allocator, cudaStream_t home)
+    : allocator_(allocator), home_(home) {}
+
+RouteMemory::~RouteMemory() { static_cast<void>(join_home_stream()); }
+
+RouteMemory::State* RouteMemory::find(std::uint64_t parameter) const {
+  const auto found = states_.find(parameter);
+  return found == states_.end() || found->second->arrays.empty() ? nullptr : found->second.get();
+}
+
+Expected<RouteMemory::State*> RouteMemory::make_room(std::uint64_t parameter,
+                                                     std::vector<Array> arrays) {
+  auto& state = states_[parameter];
+  if (state == nullptr) state = std::make_unique<State>(allocator_);
+  std::size_t size = 0;
+  for (Array& array : arrays) {
+    array.at = size / sizeof(float);
+    size += aligned(array.count * sizeof(float));
+  }
+  if (state->room.size() < size) {
+    state->arrays.clear();
+    NF_RETURN_IF_ERROR(join_home_stream());
+    NF_RETURN_IF_ERROR(state->room.reserve(size, home_));
+    NF_RETURN_IF_ERROR(used(home_));
+    state->user = home_;
+  }
+  state->arrays = std::move(arrays);
+  state->is_new = true;
+  return state.get();
+}
+
+Status RouteMemory::lend(State& state, cudaStream_t stream) {
+  if (state.user == stream) return {};
+  if (const auto last = last_uses_.find(state.user); last != last_uses_.end()) {
+    NF_RETURN_IF_ERROR(last->second.block(stream));
+  }
+  state.user = stream;
+  return {};
+}
+
+Status RouteMemory::used(cudaStream_t stream) { return last_uses_[stream].record(stream); }
+
+void RouteMemory::forget(std::uint64_t parameter) {
+  if (State* state = find(parameter); state != nullptr) state->arrays.clear();
+}
+
+void RouteMemory::drop(std::uint64_t parameter) {
+  static_cast<void>(join_home_stream());
+  states_.erase(parameter);
+}
+
+Status RouteMemory::join_home_stream() const {
+  for (const auto& [stream, event] : last_uses_) {
+    if (stream != home_) NF_RETURN_IF_ERROR(event.block(home_));
+  }
+  return {};
+}
+
+Expected<std::vector<Remembered>> RouteMemory::remembered() const {
+  NF_RETURN_IF_ERROR(join_home_stream());
+  std::vector<Remembered> memory;
+  for (const auto& [parameter, state] : states_) {
+    if (state->is_new) continue;
+    for (std::size_t i = 0; i < state->arrays.size(); ++i) {
+      const Array& array = state->arrays[i];
+      Remembered& one = memory.emplace_back(Remembered{.parameter = parameter,
+                                                       .what = std::string(array.what),
+                                                       .rows = state->rows,
+                                                       .values = std::vector<float>(array.count)});
+      if (array.count == 0) continue;
+      NF_RETURN_IF_ERROR(
+          to_status(cudaMemcpyAsync(one.values.data(), state->values(i),
+                                    array.count * sizeof(float), cudaMemcpyDeviceToHost, home_),
+                    "copy of what is remembered"));
+    }
+  }
+  NF_RETURN_IF_ERROR(to_status(cudaStreamSynchronize(home_), "copies of what is remembered"));
+  sort_memory(memory);
+  return memory;
+}
+
+Status RouteMemory::load(State& state, std::size_t array, std::span<const float> values) {
+  NF_RETURN_IF_ERROR(lend(state, home_));
+  state.is_new = false;
+  if (values.empty()) return {};
+  return to_status(cudaMemcpyAsync(state.values(array), values.data(), values.size_bytes(),
+                                   cudaMemcpyHostToDevice, home_),
+                   "copy of what is to be remembered");
+}
+
+Status RouteMemory::end_loading() {
+  NF_RETURN_IF_ERROR(used(home_));
+  return to_status(cudaStreamSynchronize(home_), "copies of what is to be remembered");
+}
+
+std::size_t RouteMemory::size() const {
+  std::size_t bytes = 0;
+  for (const auto& [parameter, state] : states_) bytes += state->room.size();
+  return bytes;
+}
+
+}  // namespace nf::cuda

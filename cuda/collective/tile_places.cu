@@ -1,0 +1,187 @@
+// Cuts super-groups of chosen widths into tiles, and says where each lies in its tile's message:
+// collective/tile_map.cc and the layout of codec/super_group_codec.cc on a device.
+#include "cuda/base/launch.h"
+#include "cuda/device/width_rule.cuh"
+
+namespace nf::cuda {
+namespace {
+
+using device::blocks_of;
+using device::granule_bytes;
+using device::groups_in;
+using device::held_in;
+using device::kPacks;
+using device::kSuper;
+using device::kUnitBytes;
+using device::Reduce;
+using device::scales_in;
+using device::Scan;
+using device::up_to_16;
+
+constexpr unsigned kThreads = device::kPlanThreads;
+
+// Bytes in the low bits, super-groups that have any in the high ones: one scan for both.
+constexpr unsigned kCountShift = 40;
+
+// One block: TileMap::place().
+__global__ void __launch_bounds__(kThreads)
+    place(DeviceWidthRule rule, WidthTables tables, std::uint64_t share, std::size_t value_size,
+          const std::uint8_t* widths) {
+  __shared__ Scan::TempStorage room;
+  std::uint64_t start = 0;   // of the parameter among the bytes of all; the same in all threads
+  std::uint32_t pieces = 0;  // so far; likewise
+  for (std::uint32_t p = 0; p < tables.parameter_count; ++p) {
+    const DevicePiece parameter = tables.parameters[p];
+    const std::uint32_t blocks = blocks_of(parameter.count);
+    const std::uint8_t* own = widths + parameter.first_block;
+    std::uint64_t before = 0;  // bytes and super-groups of the parameter so far
+    for (std::uint32_t base = 0; base < blocks; base += kThreads) {
+      const std::uint32_t j = base + threadIdx.x;
+      const std::uint32_t width = j < blocks ? own[j] : 0;
+      const std::uint64_t bytes = granule_bytes(rule, width);
+      std::uint64_t sum = 0;
+      std::uint64_t all = 0;
+      Scan(room).ExclusiveSum(bytes | std::uint64_t{width != 0} << kCountShift, sum, all);
+      __syncthreads();
+      const std::uint64_t mask = (std::uint64_t{1} << kCountShift) - 1;
+      const std::uint64_t offset = start + ((before + sum) & mask);
+      const auto tile_at = [&](std::uint64_t at) {
+        const std::uint64_t tile = at / share;
+        return tile < tables.tiles ? static_cast<std::uint32_t>(tile) : tables.tiles - 1;
+      };
+      const std::uint32_t tile = tile_at(offset);
+      const bool is_first =
+          j < blocks && (j == 0 || tile_at(offset - granule_bytes(rule, own[j - 1])) != tile);
+      std::uint64_t index = 0;
+      std::uint64_t found = 0;
+      Scan(room).ExclusiveSum(std::uint64_t{is_first}, index, found);
+      __syncthreads();
+      if (is_first) {
+        const std::uint32_t at = pieces + static_cast<std::uint32_t>(index);
+        tables.pieces[at] = {
+            .values =
+                static_cast<std::byte*>(parameter.values) + std::size_t{j} * kSuper * value_size,
+            .statistics = parameter.statistics + std::size_t{j} * kSuperGroupStatistics,
+            .parameter = parameter.parameter,
+            .first = parameter.first + std::uint64_t{j} * kSuper,
+            .first_block = parameter.first_block + j};
+        tables.piece_parameter[at] = p;
+        tables.piece_tile[at] = tile;
+      }
+      pieces += static_cast<std::uint32_t>(found);
+      before += all;
+    }
+    if (blocks == 0) continue;
+    // Its message as a whole: the last super-group may hold fewer values.
+    const std::uint32_t sent = static_cast<std::uint32_t>(before >> kCountShift);
+    const std::uint32_t last = own[blocks - 1];
+    const std::uint32_t held = held_in(parameter, blocks - 1);
+    std::uint64_t codes = (before & ((std::uint64_t{1} << kCountShift) - 1)) -
+                          std::uint64_t{sent} * (kUnitBytes + rule.scales);
+    std::uint64_t scales = std::uint64_t{sent} * rule.scales;
+    if (last != 0) {
+      codes -= (kPacks - groups_in(held)) * 4 * last;
+      scales -= rule.scales - scales_in(rule, held);
+    }
+    start += (std::uint64_t{kUnitBytes} * sent + scales + 15) / 16 * 16 + codes;
+  }
+  __syncthreads();
+
+  // From where pieces start follows how long they are, and which tiles they lie in.
+  for (std::uint32_t k = threadIdx.x; k < pieces; k += kThreads) {
+    const std::uint32_t p = tables.piece_parameter[k];
+    const bool is_last = k + 1 == pieces || tables.piece_parameter[k + 1] != p;
+    const DevicePiece& parameter = tables.parameters[p];
+    const std::uint64_t end =
+        is_last ? parameter.first + parameter.count : tables.pieces[k + 1].first;
+    tables.pieces[k].count = static_cast<std::uint32_t>(end - tables.pieces[k].first);
+    const std::uint32_t from = k == 0 ? 0 : tables.piece_tile[k - 1] + 1;
+    for (std::uint32_t tile = from; tile <= tables.piece_tile[k]; ++tile) {
+      tables.bounds[tile] = {.first_piece = k, .first_block = tables.pieces[k].first_block};
+    }
+  }
+  const std::uint32_t used = pieces == 0 ? 0 : tables.piece_tile[pieces - 1] + 1;
+  for (std::uint32_t tile = used + threadIdx.x; tile < tables.tiles; tile += kThreads) {
+    tables.bounds[tile] = {.first_piece = pieces, .first_block = tables.super_groups};
+  }
+  if (threadIdx.x == 0) *tables.piece_count = pieces;
+  __syncthreads();
+  for (std::uint32_t tile = threadIdx.x; tile < tables.tiles; tile += kThreads) {
+    const bool is_last = tile + 1 == tables.tiles;
+    BatchBounds& bounds = tables.bounds[tile];
+    bounds.piece_count =
+        (is_last ? pieces : tables.bounds[tile + 1].first_piece) - bounds.first_piece;
+    bounds.blocks =
+        (is_last ? tables.super_groups : tables.bounds[tile + 1].first_block) - bounds.first_block;
+  }
+}
+
+// One block a tile.
+__global__ void __launch_bounds__(kThreads)
+    lay_out(DeviceWidthRule rule, const DevicePiece* pieces, const BatchBounds* tiles,
+            const std::uint8_t* widths, SuperGroupPlace* places) {
+  __shared__ union {
+    Scan::TempStorage scan;
+    Reduce::TempStorage reduce;
+  } room;
+  __shared__ std::uint64_t whole;
+  const BatchBounds tile = tiles[blockIdx.x];
+  std::uint32_t base = 0;  // of the piece in the message
+  for (std::uint32_t p = tile.first_piece; p < tile.first_piece + tile.piece_count; ++p) {
+    const DevicePiece piece = pieces[p];
+    const std::uint32_t blocks = blocks_of(piece.count);
+    // Bytes of codes in the low half, super-groups that have any in the high one.
+    const auto share_of = [&](std::uint32_t j) -> std::uint64_t {
+      const std::uint32_t width = widths[piece.first_block + j];
+      if (width == 0) return 0;
+      return groups_in(held_in(piece, j)) * 4 * width | std::uint64_t{1} << 32;
+    };
+    std::uint64_t sum = 0;
+    for (std::uint32_t j = threadIdx.x; j < blocks; j += kThreads) sum += share_of(j);
+    sum = Reduce(room.reduce).Sum(sum);
+    if (threadIdx.x == 0) whole = sum;
+    __syncthreads();
+    const auto sent = static_cast<std::uint32_t>(whole >> 32);
+    std::uint32_t scales = sent * rule.scales;
+    if (blocks > 0 && widths[piece.first_block + blocks - 1] != 0) {
+      scales -= rule.scales - scales_in(rule, held_in(piece, blocks - 1));
+    }
+    const std::uint32_t scales_at = base + kUnitBytes * sent;
+    const std::uint32_t codes_at = base + up_to_16(kUnitBytes * sent + scales);
+
+    std::uint64_t before = 0;
+    for (std::uint32_t first = 0; first < blocks; first += kThreads) {
+      const std::uint32_t j = first + threadIdx.x;
+      std::uint64_t own = 0;
+      std::uint64_t all = 0;
+      Scan(room.scan).ExclusiveSum(j < blocks ? share_of(j) : 0, own, all);
+      if (j < blocks) {
+        own += before;
+        const auto index = static_cast<std::uint32_t>(own >> 32);
+        places[piece.first_block + j] = {.units = base + kUnitBytes * index,
+                                         .scales = scales_at + rule.scales * index,
+                                         .codes = codes_at + static_cast<std::uint32_t>(own),
+                                         .width = widths[piece.first_block + j]};
+      }
+      before += all;
+      __syncthreads();
+    }
+    base = codes_at + static_cast<std::uint32_t>(whole);
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+Status place_tiles(const DeviceWidthRule& rule, const WidthTables& tables, std::uint64_t share,
+                   std::size_t value_size, const std::uint8_t* widths, cudaStream_t stream) {
+  return launch("place", place, 1, kThreads, stream, rule, tables, share, value_size, widths);
+}
+
+Status lay_out_tiles(const DeviceWidthRule& rule, const WidthTables& tables,
+                     const std::uint8_t* widths, SuperGroupPlace* places, cudaStream_t stream) {
+  return launch("lay_out", lay_out, tables.tiles, kThreads, stream, rule, tables.pieces,
+                tables.bounds, widths, places);
+}
+
+}  // namespace nf::cuda

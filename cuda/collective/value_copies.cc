@@ -1,0 +1,69 @@
+#include "cuda/collective/value_copies.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/base/launch.h"
+#include "cuda/codec/convert.h"
+
+namespace nf::cuda {
+namespace {
+
+constexpr std::size_t kValueAlignment = 16;  // of DevicePiece
+
+bool is_same(const Gradient& a, const Gradient& b) {
+  return a.parameter == b.parameter && a.values.data == b.values.data &&
+         a.values.count == b.values.count && a.values.type == b.values.type;
+}
+
+bool is_askew(const Values& values) {
+  return reinterpret_cast<std::uintptr_t>(values.data) % kValueAlignment != 0;
+}
+
+std::size_t bytes_of(const Values& values) { return values.count * size_of(values.type); }
+
+Status copy(const Values& from, const Values& to, cudaStream_t stream) {
+  if (from.type != to.type) return convert(from, to, stream);
+  return copy_on_device(to.data, from.data, bytes_of(from), stream);
+}
+
+}  // namespace
+
+Status ValueCopies::make(std::span<const Gradient> gradients, bool in_fp32, cudaStream_t stream) {
+  gradients_.assign(gradients.begin(), gradients.end());
+  taken_ = gradients_;
+  std::size_t size = 0;
+  std::vector<std::size_t> places;
+  for (Gradient& gradient : taken_) {
+    if (gradient.values.type != gradients.front().values.type) {
+      return {ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type"};
+    }
+    const bool widens = in_fp32 && gradient.values.type != DataType::kFloat32;
+    if (!widens && !is_askew(gradient.values)) continue;
+    copies_.push_back({.values = gradient.values, .copy = &gradient.values});
+    if (widens) gradient.values.type = DataType::kFloat32;
+    places.push_back(size);
+    size += aligned(bytes_of(gradient.values));
+  }
+  if (size == 0) return {};
+  NF_RETURN_IF_ERROR(room_.reserve(size, stream));
+  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].copy->data = room_.data() + places[i];
+  return {};
+}
+
+bool ValueCopies::are_of(std::span<const Gradient> gradients) const {
+  return std::equal(gradients.begin(), gradients.end(), gradients_.begin(), gradients_.end(),
+                    is_same);
+}
+
+Status ValueCopies::copy_in(cudaStream_t stream) const {
+  for (const Copy& one : copies_) NF_RETURN_IF_ERROR(copy(one.values, *one.copy, stream));
+  return {};
+}
+
+Status ValueCopies::copy_out(cudaStream_t stream) const {
+  for (const Copy& one : copies_) NF_RETURN_IF_ERROR(copy(*one.copy, one.values, stream));
+  return {};
+}
+
+}  // namespace nf::cuda

@@ -1,0 +1,38 @@
+// Measures what travels from device memory.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "cuda/collective/device_collective.h"
+#include "cuda/runtime/device_context.h"
+#include "runtime/bucket_path.h"
+
+namespace nf::cuda {
+
+class DeviceProbe final : public Probe {
+ public:
+  using FindSum = std::function<Expected<DeviceCollective*>(const std::string& route)>;
+  // Borrows the context and what `find` finds.
+  DeviceProbe(const DeviceContext& context, DeviceAllocator& allocator, FindSum find);
+  // Lets the routes that it has summed along forget it.
+  ~DeviceProbe() override;
+
+  Status pass_on(std::size_t bytes) override;
+  Status sum_dense(std::size_t bytes) override;
+  Status sum_low_bit(const std::string& route, std::uint64_t step) override;
+  ParameterShape shape() const override;
+
+ private:
+  Status wait_for(cudaStream_t stream);
+
+  const DeviceContext& context_;
+  const FindSum find_;
+  DeviceBuffer sent_;
+  DeviceBuffer received_;
+  DeviceBuffer values_;
+  std::set<DeviceCollective*> used_;
+};
+
+}  // namespace nf::cuda

@@ -1,0 +1,87 @@
+#include "cuda/runtime/step_reading.h"
+
+#include "cuda/base/launch.h"
+
+namespace nf::cuda {
+
+Event::~Event() {
+  if (event_ != nullptr) static_cast<void>(cudaEventDestroy(event_));
+}
+
+Status Event::record(cudaStream_t stream) {
+  if (event_ == nullptr) NF_RETURN_IF_ERROR(to_status(cudaEventCreate(&event_), "making an event"));
+  return to_status(cudaEventRecord(event_, stream), "recording an event");
+}
+
+Status Event::block(cudaStream_t stream) const {
+  if (event_ == nullptr) return {};
+  return to_status(cudaStreamWaitEvent(stream, event_), "waiting for an event");
+}
+
+double Event::seconds_since(const Event& earlier) const {
+  float milliseconds = 0;
+  if (cudaEventElapsedTime(&milliseconds, earlier.event_, event_) != cudaSuccess) return 0;
+  return milliseconds * 1e-3;
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (memory_ != nullptr) static_cast<void>(cudaFreeHost(memory_));
+}
+
+Status PinnedBuffer::reserve(std::size_t size) {
+  if (size <= size_) return {};
+  if (memory_ != nullptr) static_cast<void>(cudaFreeHost(memory_));
+  memory_ = nullptr;
+  size_ = 0;
+  NF_RETURN_IF_ERROR(
+      to_status(cudaHostAlloc(&memory_, size, cudaHostAllocPortable), "pinned memory of a step"));
+  size_ = size;
+  return {};
+}
+
+Status StepReading::begin(std::uint32_t regions, std::size_t sample_bytes, cudaStream_t stream) {
+  regions_ = regions;
+  sample_bytes_ = sample_bytes;
+  samples_.clear();
+  used_buckets_ = 0;
+  used_sums_ = 0;
+  const std::size_t size = regions * sizeof(DeviceNorm);
+  NF_RETURN_IF_ERROR(norms_.reserve(size, stream));
+  NF_RETURN_IF_ERROR(pinned_norms_.reserve(size));
+  NF_RETURN_IF_ERROR(pinned_samples_.reserve(regions * sample_bytes));
+  return to_status(cudaMemsetAsync(norms_.data(), 0, size, stream), "clearing of norms");
+}
+
+BucketEvents& StepReading::add_bucket() {
+  if (used_buckets_ == buckets_.size()) buckets_.emplace_back();
+  return buckets_[used_buckets_++];
+}
+
+SumTimes& StepReading::add_sum() {
+  if (used_sums_ == sums_.size()) sums_.emplace_back();
+  sums_[used_sums_].shares.clear();
+  return sums_[used_sums_++];
+}
+
+Status StepReading::add_sample(std::uint32_t parameter, ConstValues values, cudaStream_t stream) {
+  const std::size_t size = values.count * size_of(values.type);
+  if (size > sample_bytes_ || samples_.size() == regions_) return {};  // not of this step
+  std::byte* to = pinned_samples_.data() + samples_.size() * sample_bytes_;
+  samples_.push_back({parameter, ConstValues(to, values.count, values.type)});
+  return to_status(cudaMemcpyAsync(to, values.data, size, cudaMemcpyDeviceToHost, stream),
+                   "copy of a sample");
+}
+
+Status StepReading::end(cudaStream_t stream) {
+  NF_RETURN_IF_ERROR(
+      to_status(cudaMemcpyAsync(pinned_norms_.data(), norms_.data(), regions_ * sizeof(DeviceNorm),
+                                cudaMemcpyDeviceToHost, stream),
+                "copy of norms"));
+  return end_.record(stream);
+}
+
+std::span<const DeviceNorm> StepReading::read_norms() const {
+  return {reinterpret_cast<const DeviceNorm*>(pinned_norms_.data()), regions_};
+}
+
+}  // namespace nf::cuda

@@ -1,0 +1,94 @@
+#include "runtime/statistics_reducer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace nf {
+
+Expected<StatisticsReducer> StatisticsReducer::create(Transport& transport, std::uint64_t seed,
+                                                      Duration timeout) {
+  Expected<std::unique_ptr<CodecAllReduce>> all_reduce = CodecAllReduce::create(
+      transport,
+      {.codec = "fp32", .topology = Topology::kDirect, .seed = seed, .timeout = timeout});
+  if (!all_reduce) return all_reduce.status();
+  return StatisticsReducer(std::move(*all_reduce), transport.rank(), transport.ranks());
+}
+
+StatisticsReducer::StatisticsReducer(std::unique_ptr<CodecAllReduce> all_reduce, std::uint32_t rank,
+                                     std::uint32_t ranks)
+    : all_reduce_(std::move(all_reduce)), rank_(rank), ranks_(ranks) {}
+
+Status StatisticsReducer::run(std::uint64_t step, std::uint64_t epoch, const LossScale& scale) {
+  static const std::uint64_t key = parameter_key("neuron_fabric.statistics");
+  const Gradient figures{.parameter = key, .values = Values(figures_)};
+  return all_reduce_->run({.step = step,
+                           .epoch = epoch,
+                           .gradients = std::span(&figures, 1),
+                           .loss_scale = scale.value,
+                           .loss_scale_version = scale.version});
+}
+
+Status StatisticsReducer::sum(const RankStatistics& local, std::uint64_t epoch, LossScale& scale,
+                              StepStatistics& statistics) {
+  figures_ = {static_cast<float>(local.loss), static_cast<float>(local.losses),
+              static_cast<float>(local.lines), static_cast<float>(local.seconds),
+              local.capacity_breach ? 1.0f : 0.0f};
+  for (const RouteSample& sample : local.samples) {
+    figures_.push_back(static_cast<float>(sample.error_energy));
+    figures_.push_back(static_cast<float>(sample.energy));
+  }
+  for (const BucketTimes& times : local.buckets) {
+    figures_.push_back(static_cast<float>(times.ready));
+    figures_.push_back(static_cast<float>(times.done));
+  }
+  NF_RETURN_IF_ERROR(run(statistics.step, epoch, scale));
+  scale = all_reduce_->loss_scale();
+
+  const auto ranks = static_cast<double>(ranks_);
+  const float* next = figures_.data();
+  const double losses = next[1];
+  statistics.loss = losses > 0 ? *next / losses : 0;
+  statistics.losses = static_cast<std::uint32_t>(losses);
+  statistics.lines = next[2];
+  statistics.seconds = next[3] / ranks;
+  statistics.capacity_breaches = static_cast<std::uint32_t>(next[4]);
+  next += 5;
+  for (RegionStatistics& region : statistics.regions) {
+    region.error_energy = *next++;
+    region.sample_energy = *next++;
+  }
+  statistics.buckets.resize(local.buckets.size());
+  for (BucketTimes& times : statistics.buckets) {
+    times.ready = *next++ / ranks;
+    times.done = *next++ / ranks;
+  }
+  return {};
+}
+
+Status StatisticsReducer::compare(std::uint64_t step, std::uint64_t state) {
+  constexpr std::string_view kAdvice =
+      "load the states of one checkpoint on all ranks, each rank its own, or on none";
+  figures_.assign(1, 0.0f);
+  Status status = run(step, 0, {});
+  if (status.code() == ErrorCode::kDisagreement) {
+    return {status.code(), fmt::format("{}: {}", status.message(), kAdvice)};
+  }
+  NF_RETURN_IF_ERROR(status);
+  status = run(step, state, {});
+  if (status.code() == ErrorCode::kDisagreement) {
+    return {status.code(),
+            fmt::format("ranks begin step {} with different states: {}", step, kAdvice)};
+  }
+  return status;
+}
+
+Status StatisticsReducer::gather(double value, std::vector<double>& by_rank) {
+  figures_.assign(ranks_, 0.0f);
+  figures_[rank_] = static_cast<float>(value);
+  NF_RETURN_IF_ERROR(run(0, 0, {}));
+  by_rank.assign(figures_.begin(), figures_.end());
+  return {};
+}
+
+}  // namespace nf

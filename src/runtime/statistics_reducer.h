@@ -1,0 +1,61 @@
+// What only one rank knows of a step, and how it becomes what all know: the ranks' figures are
+// added by our own all-reduce, whose result has the same bits everywhere. Its agreement gives all
+// ranks the same loss scale.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collective/codec_all_reduce.h"
+#include "neuron_fabric/all_reduce.h"
+#include "runtime/step_statistics.h"
+
+namespace nf {
+
+struct RouteSample {
+  double error_energy = 0;
+  double energy = 0;
+};
+
+struct RankStatistics {
+  double loss = 0;  // sum of those observed
+  std::uint32_t losses = 0;
+  double lines = 0;
+  double seconds = 0;
+  bool capacity_breach = false;
+  std::vector<RouteSample> samples;  // by region
+  std::vector<BucketTimes> buckets;
+};
+
+// Belongs to the thread that sums.
+class StatisticsReducer {
+ public:
+  static Expected<StatisticsReducer> create(Transport& transport, std::uint64_t seed,
+                                            Duration timeout);
+
+  // Adds what all ranks know to `statistics`. Ranks have equally many regions and buckets.
+  // Replaces `scale` by the one that all ranks agree on; fails with kDisagreement if they do not.
+  Status sum(const RankStatistics& local, std::uint64_t epoch, LossScale& scale,
+             StepStatistics& statistics);
+
+  // Fails with kDisagreement on all ranks unless they are about to begin the same step with the
+  // same state, of which `state` is a hash.
+  Status compare(std::uint64_t step, std::uint64_t state);
+
+  // Every rank's `value`, by rank.
+  Status gather(double value, std::vector<double>& by_rank);
+
+ private:
+  StatisticsReducer(std::unique_ptr<CodecAllReduce> all_reduce, std::uint32_t rank,
+                    std::uint32_t ranks);
+  Status run(std::uint64_t step, std::uint64_t epoch, const LossScale& scale);
+
+  std::unique_ptr<CodecAllReduce> all_reduce_;
+  std::uint32_t rank_;
+  std::uint32_t ranks_;
+  std::vector<float> figures_;
+};
+
+}  // namespace nf

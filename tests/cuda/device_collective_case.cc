@@ -1,0 +1,193 @@
+#include "cuda/device_collective_case.h"
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "cuda/collective/device_collective.h"
+#include "cuda/collective/route_memories.h"
+#include "cuda/device_copy.h"
+#include "cuda/loopback.h"
+#include "support/generator.h"
+#include "support/ranks.h"
+#include "support/typed_values.h"
+
+namespace nf::test {
+namespace {
+
+// Of which the mean square is below what FP32 holds the inverse of.
+constexpr std::size_t kQuietSize = 5'121;
+constexpr std::size_t kSizes[] = {70'000, 256, 4, kQuietSize, 40'000, 777};
+constexpr std::size_t kSteps = 3;
+constexpr std::size_t kTileBytes = 8 << 10;
+constexpr std::uint64_t kSeed = 5;
+
+using RankValues = std::vector<TypedValues>;  // by parameter
+using StepValues = std::vector<RankValues>;   // by rank
+using JobValues = std::vector<StepValues>;    // by step
+
+// Correlated ranks; one parameter is much quieter than the others.
+StepValues values_of(const DeviceCollectiveCase& sum, std::uint64_t seed) {
+  Generator random(seed);
+  StepValues by_rank(sum.ranks);
+  for (const std::size_t size : kSizes) {
+    std::vector<float> shared = random.mixture(size);
+    if (size == kQuietSize) {
+      for (float& value : shared) value *= 1e-18f;
+    }
+    for (RankValues& own : by_rank) {
+      std::vector<float> values = shared;
+      for (float& value : values) value *= static_cast<float>(1 + 0.5 * random.normal());
+      own.emplace_back(sum.type, values);
+    }
+  }
+  return by_rank;
+}
+
+std::uint64_t key_of(std::size_t parameter) {
+  return parameter_key("p" + std::to_string(parameter));
+}
+
+void sum_on_cpu(const DeviceCollectiveCase& sum, JobValues& job) {
+  on_all_ranks(sum.ranks, [&](Transport& transport) {
+    const auto made = AllReduce::create(transport, {.codec = sum.codec,
+                                                    .topology = sum.topology,
+                                                    .host_group_size = sum.host_group_size,
+                                                    .seed = kSeed,
+                                                    .tile_bytes = kTileBytes});
+    ASSERT_TRUE(made) << to_string(made.status());
+    for (std::size_t step = 0; step < job.size(); ++step) {
+      std::vector<Gradient> gradients;
+      for (TypedValues& values : job[step][transport.rank()]) {
+        gradients.push_back({.parameter = key_of(gradients.size()), .values = values.view()});
+      }
+      const Status status = (*made)->run({.step = step, .gradients = gradients});
+      ASSERT_TRUE(status.ok()) << to_string(status);
+    }
+  });
+}
+
+// One rank of the job.
+class DeviceRank {
+ public:
+  DeviceRank(const DeviceCollectiveCase& sum, cuda::StreamTransport& transport)
+      : type_(sum.type),
+        options_{.codec = sum.codec,
+                 .topology = sum.topology,
+                 .host_group_size = sum.host_group_size,
+                 .seed = kSeed,
+                 .tile_bytes = kTileBytes} {
+    std::size_t bytes = 0;
+    for (const std::size_t size : kSizes) bytes += size * size_of(type_);
+    expect_cuda(cudaMalloc(&memory_, bytes));
+    expect_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    auto* at = static_cast<std::byte*>(memory_);
+    for (const std::size_t size : kSizes) {
+      gradients_.push_back(
+          {.parameter = key_of(gradients_.size()), .values = Values(at, size, type_)});
+      at += size * size_of(type_);
+    }
+    memories_.emplace(cuda::pool_allocator(), stream_);
+    const Expected<cuda::RouteMemory*> memory = memories_->find(sum.codec);
+    EXPECT_TRUE(memory) << to_string(memory.status());
+    if (!memory) return;
+    auto made = cuda::make_device_collective(transport, options_, *memory);
+    EXPECT_TRUE(made) << to_string(made.status());
+    if (made) sum_ = std::move(*made);
+  }
+  ~DeviceRank() {
+    sum_.reset();
+    memories_.reset();
+    expect_cuda(cudaStreamDestroy(stream_));
+    expect_cuda(cudaFree(memory_));
+  }
+  DeviceRank(const DeviceRank&) = delete;
+  DeviceRank& operator=(const DeviceRank&) = delete;
+
+  void run(std::uint64_t step, RankValues& own) {
+    ASSERT_NE(sum_, nullptr);
+    copy(own, cudaMemcpyHostToDevice);
+    const Status status = sum_->enqueue({.step = step, .gradients = gradients_}, stream_);
+    ASSERT_TRUE(status.ok()) << to_string(status);
+    copy(own, cudaMemcpyDeviceToHost);
+    expect_cuda(cudaStreamSynchronize(stream_));
+    EXPECT_GT(sum_->traffic().payload, 0u);
+  }
+
+ private:
+  void copy(RankValues& own, cudaMemcpyKind kind) {
+    for (std::size_t p = 0; p < own.size(); ++p) {
+      void* host = own[p].view().data;
+      void* device = gradients_[p].values.data;
+      const bool comes_back = kind == cudaMemcpyDeviceToHost;
+      expect_cuda(cudaMemcpyAsync(comes_back ? host : device, comes_back ? device : host,
+                                  own[p].count() * size_of(type_), kind, stream_));
+    }
+  }
+
+  const DataType type_;
+  const cuda::DeviceAllReduceOptions options_;
+  void* memory_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  std::vector<Gradient> gradients_;
+  std::optional<cuda::RouteMemories> memories_;  // outlive the sum
+  std::unique_ptr<cuda::DeviceCollective> sum_;
+};
+
+void sum_on_device(const DeviceCollectiveCase& sum, JobValues& job) {
+  LoopbackNetwork network(sum.ranks);
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < sum.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto endpoint = network.endpoint(rank);
+      DeviceRank own(sum, *endpoint);
+      for (std::size_t step = 0; step < job.size(); ++step) own.run(step, job[step][rank]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void expect_same(const TypedValues& summed, const TypedValues& expected) {
+  const std::size_t size = size_of(expected.type());
+  for (std::size_t i = 0; i < expected.count(); ++i) {
+    ASSERT_EQ(std::memcmp(summed.data() + i * size, expected.data() + i * size, size), 0)
+        << "element " << i << ": " << summed.widened()[i] << ", expected " << expected.widened()[i];
+  }
+}
+
+}  // namespace
+
+std::string name_of(const DeviceCollectiveCase& sum) {
+  std::string name =
+      sum.codec + "_" + std::string(to_string(sum.topology)) + "_" + std::to_string(sum.ranks);
+  if (sum.host_group_size != 0) name += "_by_" + std::to_string(sum.host_group_size);
+  if (sum.type != DataType::kFloat32) name += "_" + std::string(to_string(sum.type));
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+void expect_sums_of_the_cpu(const DeviceCollectiveCase& sum) {
+  JobValues expected;
+  for (std::size_t step = 0; step < kSteps; ++step) expected.push_back(values_of(sum, step + 1));
+  JobValues summed = expected;
+  sum_on_cpu(sum, expected);
+  sum_on_device(sum, summed);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    for (std::uint32_t rank = 0; rank < sum.ranks; ++rank) {
+      for (std::size_t p = 0; p < expected[step][rank].size(); ++p) {
+        SCOPED_TRACE("step " + std::to_string(step) + ", rank " + std::to_string(rank) +
+                     ", parameter " + std::to_string(p));
+        expect_same(summed[step][rank][p], expected[step][rank][p]);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+}  // namespace nf::test

@@ -1,0 +1,10 @@
+// nf bench all_reduce, as a command of `nf bench`.
+#pragma once
+
+#include "nf/support/command.h"
+
+namespace nf::cli {
+
+void add_bench_all_reduce(CLI::App& parent, Action& action);
+
+}  // namespace nf::cli

@@ -1,0 +1,58 @@
+#include "nf/bench/engines.h"
+
+#include <memory>
+#include <utility>
+
+#include "neuron_fabric/mpi_transport.h"
+#include "nf/bench/nccl.h"
+
+namespace nf::cli {
+namespace {
+
+Expected<BenchEngine> make_nccl_engine(const AllReduceCase& subject, const AllReduceBench& bench,
+                                       const std::shared_ptr<NcclBench>& nccl) {
+  if (Status status = nccl->choose(subject, bench); !status.ok()) return status;
+  BenchEngine engine{
+      .type = bench.type,
+      .is_exact = subject.codec == "fp32" || subject.codec == kNcclFp32,
+      .run = [nccl](std::uint64_t step,
+                    Values values) { return nccl->sum(step, rows_of(values.count)); },
+      .bytes_sent = [nccl] { return *nccl->bytes_sent(); },
+      .load = [nccl](Values values) { return nccl->load(values); },
+      .store = [nccl](Values values) { return nccl->store(values); }};
+  if (!subject.topology) {
+    engine.type = subject.codec == kNcclFp32 ? DataType::kFloat32 : DataType::kBfloat16;
+    engine.bytes_sent = {};
+  }
+  return engine;
+}
+
+}  // namespace
+
+EngineMaker mpi_engines(Transport& transport, const AllReduceBench& bench) {
+  return [&transport, &bench](const AllReduceCase& subject) -> Expected<BenchEngine> {
+    if (subject.topology) return make_our_engine(subject, bench, transport);
+    if (subject.codec == kMpiFp32) {
+      return BenchEngine{
+          .is_exact = true, .run = [](std::uint64_t /*step*/, Values values) {
+            return mpi_all_reduce_floats({static_cast<float*>(values.data), values.count});
+          }};
+    }
+    return BenchEngine{
+        .type = DataType::kBfloat16,
+        .sums_integers = true,
+        .run = [](std::uint64_t /*step*/, Values values) {
+          return mpi_all_reduce_16bit({static_cast<std::uint16_t*>(values.data), values.count});
+        }};
+  };
+}
+
+Expected<EngineMaker> nccl_engines(Transport& rendezvous, const AllReduceBench& bench) {
+  Expected<std::shared_ptr<NcclBench>> made = NcclBench::create(rendezvous);
+  if (!made) return made.status();
+  return EngineMaker([nccl = std::move(*made), &bench](const AllReduceCase& subject) {
+    return make_nccl_engine(subject, bench, nccl);
+  });
+}
+
+}  // namespace nf::cli

@@ -1,0 +1,10 @@
+// nf cxl run: what the datapath costs, by the cycle-level model.
+#pragma once
+
+#include "nf/support/command.h"
+
+namespace nf::cli {
+
+void add_cxl_run(CLI::App& parent, Action& action);
+
+}  // namespace nf::cli

@@ -1,0 +1,11 @@
+// nf cxl trace, nf cxl answers: what model and RTL are compared by.
+#pragma once
+
+#include "nf/support/command.h"
+
+namespace nf::cli {
+
+void add_cxl_trace(CLI::App& parent, Action& action);
+void add_cxl_answers(CLI::App& parent, Action& action);
+
+}  // namespace nf::cli

@@ -1,0 +1,138 @@
+#include "nf/quality/measure.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "collective/simulate.h"
+#include "neuron_fabric/all_reduce.h"
+#include "nf/quality/threads.h"
+#include "nf/support/table.h"
+
+namespace nf::cli {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+// Blocks of at least so many values are taken as independent of each other.
+constexpr std::size_t kLeastBlock = 256;
+
+std::vector<SimulatedParameter> keyed(std::span<const ParameterShape> parameters) {
+  std::vector<SimulatedParameter> keyed;
+  for (const ParameterShape& parameter : parameters) {
+    keyed.push_back({.key = parameter_key(parameter.name), .count = parameter.count});
+  }
+  return keyed;
+}
+
+// Says from the thread that made it how far the parts of some work are.
+class Percent {
+ public:
+  Percent(Progress& progress, std::string what, std::size_t parts)
+      : progress_(progress), what_(std::move(what)), parts_(parts) {}
+
+  void part_is_done() {
+    const std::size_t done = ++done_;
+    if (std::this_thread::get_id() != owner_) return;
+    progress_.show(fmt::format("{} {} %", what_, 100 * done / parts_));
+  }
+
+ private:
+  Progress& progress_;
+  const std::string what_;
+  const std::size_t parts_;
+  const std::thread::id owner_ = std::this_thread::get_id();
+  std::atomic<std::size_t> done_ = 0;
+};
+
+// What one chunk has of one parameter.
+struct ChunkError {
+  std::size_t parameter = 0;
+  ErrorSums sums;
+};
+
+struct Chunk {
+  std::vector<ChunkError> errors;
+  std::uint64_t bytes = 0;
+};
+
+class Measurement {
+ public:
+  Measurement(const QualityCase& subject, SimulatedAllReduce& sum, std::size_t parameters)
+      : subject_(subject), sum_(sum), by_parameter_(parameters) {
+    const std::size_t granule = subject.codec->granule();
+    block_ = (kLeastBlock + granule - 1) / granule * granule;
+  }
+
+  Status run(Progress& progress) {
+    const std::string name = fmt::format("{} {}, trial {}:", subject_.codec->spec().to_string(),
+                                         to_string(subject_.topology), subject_.trial + 1);
+    Percent statistics(progress, name + " statistics", subject_.ranks);
+    NF_RETURN_IF_ERROR(for_each_part(subject_.ranks, [&](std::size_t rank) {
+      Status status = sum_.take_statistics(static_cast<std::uint32_t>(rank));
+      statistics.part_is_done();
+      return status;
+    }));
+    NF_RETURN_IF_ERROR(sum_.make_plan());
+    std::vector<Chunk> chunks(sum_.chunks());
+    Percent sums(progress, name + " sum", chunks.size());
+    NF_RETURN_IF_ERROR(for_each_part(chunks.size(), [&](std::size_t chunk) {
+      Status status = sum_chunk(static_cast<std::uint32_t>(chunk), chunks[chunk]);
+      sums.part_is_done();
+      return status;
+    }));
+    bytes_ = sum_.statistics_bytes();
+    for (const Chunk& chunk : chunks) {
+      bytes_ += chunk.bytes;
+      for (const ChunkError& error : chunk.errors) by_parameter_[error.parameter] += error.sums;
+    }
+    return {};
+  }
+
+  std::uint64_t bytes() const { return bytes_; }
+  std::span<const ErrorSums> by_parameter() const { return by_parameter_; }
+
+ private:
+  Status sum_chunk(std::uint32_t chunk, Chunk& result) {
+    const Expected<std::uint64_t> bytes = sum_.sum_chunk(chunk, [&](const SummedPiece& summed) {
+      result.errors.push_back({summed.piece.parameter, measure_piece(summed, block_)});
+    });
+    if (!bytes) return bytes.status();
+    result.bytes = *bytes;
+    return {};
+  }
+
+  const QualityCase& subject_;
+  SimulatedAllReduce& sum_;
+  std::size_t block_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::vector<ErrorSums> by_parameter_;
+};
+
+}  // namespace
+
+Expected<QualityTrial> measure_quality(const QualityCase& subject, const RankValues& values,
+                                       std::span<const ParameterShape> parameters,
+                                       Progress& progress) {
+  const SimulationOptions options{
+      .topology = subject.topology, .ranks = subject.ranks, .seed = kSeed, .step = subject.trial};
+  Expected<SimulatedAllReduce> sum =
+      SimulatedAllReduce::create(*subject.codec, options, keyed(parameters), values);
+  if (!sum) return sum.status();
+  Measurement measurement(subject, *sum, parameters.size());
+  NF_RETURN_IF_ERROR(measurement.run(progress));
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    if (std::isfinite(measurement.by_parameter()[p].energy)) continue;
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("the gradients of '{}' are not all finite: no sum can be compared "
+                              "with theirs",
+                              printable(parameters[p].name)));
+  }
+  return QualityTrial{.error = trial_error(measurement.by_parameter()),
+                      .bytes = measurement.bytes()};
+}
+
+}  // namespace nf::cli

@@ -1,0 +1,25 @@
+// Sub-commands that live in the Python package. nf starts them the way git starts its helpers: it
+// sees that they can run, then becomes the interpreter, with the user's arguments as they are.
+#pragma once
+
+#include <string_view>
+
+#include "neuron_fabric/status.h"
+
+namespace nf::cli {
+
+struct Helper {
+  std::string_view name;    // of the sub-command
+  std::string_view module;  // "neuron_fabric.report"
+  std::string_view summary = {};
+  bool needs_torch = true;  // and the extension
+};
+
+// The helper of this name; null where there is none.
+const Helper* find_helper(std::string_view name);
+
+// Replaces this process by `python -m <module> arguments...`. Returns only if that fails, with the
+// missing requirement. `arguments` end with a null pointer, like those of main().
+Status start_helper(const Helper& helper, const char* const* arguments);
+
+}  // namespace nf::cli

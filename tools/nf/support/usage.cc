@@ -1,0 +1,75 @@
+#include "nf/support/usage.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string_view>
+#include <vector>
+
+#include "neuron_fabric/codec_spec.h"
+
+namespace nf::cli {
+namespace {
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> views(known.begin(), known.end());
+  const std::string_view hint = nearest(word, views);
+  return hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint);
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands_of(app)) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string full_name(const CLI::App& app) {
+  const CLI::App* parent = app.get_parent();
+  return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
+}
+
+const CLI::App& deepest_chosen(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : deepest_chosen(*chosen.front());
+}
+
+Expected<const CLI::App*> find_command(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* command : commands_of(app)) {
+    if (command->get_name() == word) return command;
+  }
+  return Status(ErrorCode::kBadConfig, fmt::format("'{}' has no command '{}'{}", full_name(app),
+                                                   word, did_you_mean(word, command_names(app))));
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& at = deepest_chosen(app);
+  const std::vector<std::string> unknown = app.remaining(true);
+  const std::vector<std::string> commands = command_names(at);
+  if (unknown.empty()) {
+    if (commands.empty()) return error.what();
+    return fmt::format("'{}' needs a command: {}", full_name(at), fmt::join(commands, ", "));
+  }
+  const std::string word = unknown.front().substr(0, unknown.front().find('='));
+  if (word.starts_with('-')) {
+    return fmt::format("'{}' has no option '{}'{}", full_name(at), word,
+                       did_you_mean(word, option_names(at)));
+  }
+  if (commands.empty()) return fmt::format("'{}' takes no argument '{}'", full_name(at), word);
+  return find_command(at, word).status().message();
+}
+
+}  // namespace nf::cli
