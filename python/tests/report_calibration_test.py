@@ -60,7 +60,7 @@ def test_a_dense_recommendation_is_told():
 def test_what_is_no_calibrated_profile_is_refused(tmp_path, capsys):
     path = tmp_path / "profile.json"
     for text, words in (("{", "cannot read"), ("{}", "neither a run's folder nor a profile"),
-                        (json.dumps({"format": "neuron_fabric.profile"}), "holds no evidence")):
+                        (json.dumps({"format": "neuron_fabric.profile"}), "has no evidence")):
         path.write_text(text)
         with pytest.raises(ProfileError, match=words):
             read_profile(path)

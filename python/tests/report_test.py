@@ -104,7 +104,7 @@ def test_the_page_shows_every_region_parameter_reason_and_fallback(tmp_path, mod
         assert f'data-key="{float(decision["step"])}">{decision["step"]:,}</td>' in text
     assert fake_run.NOTICE in text
     for title in ("Admission", "Bytes by route", "Step time", "Loss", "Gradient norm by region",
-                  "Quantisation error by region", "Which layers travel how", "Regions", "Fallbacks"):
+                  "Quantisation error by region", "Routes of the layers", "Regions", "Fallbacks"):
         assert f"{title}</h3>" in text
     assert ("low bits would send" in text) == (mode == "shadow")
     assert "budget of mlp: 0.02" in text
@@ -142,7 +142,7 @@ def test_what_utf8_does_not_have_is_written_all_the_same(tmp_path, capsys):
 def test_a_run_without_steps_shows_its_layers(tmp_path):
     text = make_page(write(tmp_path, [ATTACH]))
     assert "The run has no steps yet" in text
-    assert "Which layers travel how" in text
+    assert "Routes of the layers" in text
 
 
 def test_a_run_of_one_rank_sends_nothing(tmp_path):
@@ -165,7 +165,7 @@ def test_many_regions_make_a_page_still(tmp_path):
                                    for place, name in enumerate(names)]) for number in range(100)]
     text = page(run_of([attach, *steps]))
     assert "40 more regions are in the table below" in text
-    assert "2,000 smaller ones are not shown" in text
+    assert "2,000 smaller parameters are not shown" in text
     assert len(text) < 4_000_000
 
 
@@ -174,7 +174,7 @@ def test_many_regions_make_a_page_still(tmp_path):
 def test_a_long_run_makes_a_small_page_and_loses_no_peak():
     run = long_run(20_000)
     assert MAX_COLUMNS / 2 <= len(run.columns) <= MAX_COLUMNS
-    assert max(column.cell.loss.most for column in run.columns) == 100.0
+    assert max(column.cell.loss.maximum for column in run.columns) == 100.0
     assert sum(column.cell.steps for column in run.columns) == 20_000
     assert len(page(run)) < 1_000_000
 
@@ -201,7 +201,7 @@ def test_columns_keep_least_most_and_sum(points, most):
             assert column.last - column.first + 1 >= columns.width
             total.merge(column.cell)
         values = [value for _, value in points]
-        assert (total.steps, total.loss.least, total.loss.most) == (len(values), min(values),
+        assert (total.steps, total.loss.minimum, total.loss.maximum) == (len(values), min(values),
                                                                     max(values))
         assert total.loss.total == pytest.approx(sum(values), abs=1e-3)
     assert len(fewer(columns, 7)) <= 7
@@ -301,7 +301,7 @@ def test_a_last_line_that_is_cut_off_is_left_out_with_a_note(tmp_path):
     write(tmp_path, RUN[:3], ending='\n{"event":"step","st')
     run = read_run(tmp_path)
     assert run.summary.steps == 2
-    assert "The last line is cut off, as when a job is killed, and left out." in run.notes
+    assert "The last line is incomplete, as after a killed job, and is omitted." in run.notes
     assert "There is no detach record: the job still runs, or was killed." in run.notes
 
 
@@ -315,10 +315,10 @@ def test_a_resumed_job_shows_what_came_of_it(tmp_path):
     assert [(column.first, column.cell.loss.mean) for column in run.columns] == [
         (0, 1.5), (1, 1.5), (2, 1.5), (3, 1.5), (4, 1.5)]
     assert [decision.step for decision in run.decisions] == [2]
-    assert run.notes == ["1 line that could not be read: left out. The first is line 7.",
+    assert run.notes == ["1 line could not be read: omitted. The first is line 7.",
                          "The job was attached 2 times.",
-                         "It went on from an earlier step 1 time, last from 3 to 2; plots leave "
-                         "out what was undone."]
+                         "It resumed from an earlier step 1 time, last from 3 to 2; plots "
+                         "omit the repeated steps."]
     assert run.summary.steps == 7  # bytes were sent all the same
 
 
@@ -342,7 +342,7 @@ def test_a_job_that_starts_over_forgets_its_plots():
 
 def test_records_of_tomorrow_are_left_out_with_a_note():
     run = run_of([ATTACH, {"event": "tomorrow"}, step(0), DETACH])
-    assert run.notes == ["1 record of a kind that this version does not know: left out."]
+    assert run.notes == ["1 record of an unknown kind: omitted."]
 
 
 def test_the_page_is_of_rank_0_and_names_the_others(tmp_path):
@@ -350,7 +350,7 @@ def test_the_page_is_of_rank_0_and_names_the_others(tmp_path):
         write(tmp_path, [ATTACH | {"rank": rank}, step(0), DETACH], rank=rank)
     run = read_run(tmp_path)
     assert run.rank == 0
-    assert run.notes == ["The page shows rank 0; there are files of ranks 1, 10 too."]
+    assert run.notes == ["The page shows rank 0; there are also files of ranks 1, 10."]
     assert read_run(tmp_path / "rank10.jsonl").rank == 10
 
 
@@ -391,11 +391,11 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, capsys):
     assert "there is no folder" in refusal(capsys, tmp_path / "a" / "b")
     assert "has no rank0.jsonl" in refusal(capsys, folder)
     file = folder / "rank0.jsonl"
-    for text, words in [("", "is empty"), ("\n\n", "is empty"), ("hello\n", "it is no JSON"),
-                        ("\x00\xff" * 100, "it is no JSON"), ("[1, 2]\n", 'it has no "event"'),
+    for text, words in [("", "is empty"), ("\n\n", "is empty"), ("hello\n", "it is not JSON"),
+                        ("\x00\xff" * 100, "it is not JSON"), ("[1, 2]\n", 'it has no "event"'),
                         ('{"codec": "bf16"}\n', 'it has no "event"'),
-                        ("[" * 100_000, "it is no JSON"),
-                        (json.dumps(step(0)) + "\n", "line 1 does not begin with an attach"),
+                        ("[" * 100_000, "it is not JSON"),
+                        (json.dumps(step(0)) + "\n", "line 1 does not start with an attach"),
                         (json.dumps(NOTICE) + "\n", "is empty"),
                         (json.dumps(ATTACH | {"ranks": "two"}), '"ranks" is not a whole number')]:
         file.write_bytes(text.encode("latin-1"))

@@ -40,13 +40,13 @@ def test_low_bits_that_make_steps_longer_did_not_pay():
     found = verdict(run_with(LOW_BIT))
     assert found.kind == "lost"
     assert found.text == (
-        "Low bits did not pay in this run: with them a step took 143 ms (median of 79 steps), "
+        "Low bits did not pay off in this run: with them a step took 143 ms (median of 79 steps), "
         "without them 125 ms (median of 19 steps), both measured here; they sent 15.6 % of the "
         "dense bytes.")
     assert 'admit="useful"' in found.advice
 
 
-@pytest.mark.parametrize("admit, words", [("forced", "Leave route= out"), ("useful", "NF_MODE=off"),
+@pytest.mark.parametrize("admit, words", [("forced", "Omit route="), ("useful", "NF_MODE=off"),
                                           ("safe", 'Use admit="useful"')])
 def test_the_advice_is_something_other_than_what_the_run_did(admit, words):
     assert words in verdict(run_with(LOW_BIT, admit=admit)).advice
@@ -55,7 +55,7 @@ def test_the_advice_is_something_other_than_what_the_run_did(admit, words):
 def test_low_bits_that_make_steps_shorter_paid():
     found = verdict(run_with(0.1))
     assert found.kind == "paid"
-    assert found.text.startswith("Low bits paid in this run: with them a step took 100 ms")
+    assert found.text.startswith("Low bits paid off in this run: with them a step took 100 ms")
     assert "20 % less" in found.text
     assert found.advice == "Keep these settings."
 
@@ -80,24 +80,24 @@ def test_of_a_long_run_the_last_steps_count():
 def test_without_a_dense_step_nothing_is_claimed():
     found = verdict(run_with(LOW_BIT, admit="forced", warm_up=0))
     assert found.kind == "even"
-    assert found.text.startswith("Whether low bits paid is not known from this run: all but 0 of its "
+    assert found.text.startswith("This run does not show whether low bits paid off: all but 0 of its "
                                  "100 steps used them")
     assert "15.6 % of the dense bytes" in found.text
     assert "NF_MODE=off" in found.advice
-    assert "paid in this run" not in found.text
+    assert "paid off in this run" not in found.text
 
 
 def test_few_steps_prove_nothing():
     found = verdict(run_with(LOW_BIT, steps=23))
-    assert found.text == ("Whether low bits paid is not known from this run: it has timed 19 steps "
+    assert found.text == ("This run does not show whether low bits paid off: it has timed 19 steps "
                           "without them and 2 with them.")
 
 
 @pytest.mark.parametrize("reason, words", [
     ("not_useful", "the cost model predicted that they would not shorten a step"),
     ("warm_up", "the run did not get past its warm-up"),
-    ("error_budget", "signs of trouble kept them off (body: error_budget)"),
-    ("locked_out", "signs of trouble kept them off (body: locked_out)")])
+    ("error_budget", "breaches disabled them (body: error_budget)"),
+    ("locked_out", "breaches disabled them (body: locked_out)")])
 def test_why_low_bits_were_not_used(reason, words):
     attach = ATTACH | {"regions": ATTACH["regions"][:1]}
     found = verdict(run_of([attach, *[made(n, DENSE, "fp32", reason) for n in range(9)]]))
@@ -157,7 +157,7 @@ def test_a_run_without_steps_has_no_verdict():
 def test_the_verdict_is_the_first_thing_on_the_page():
     text = page(run_with(LOW_BIT))
     head, _, rest = text.partition('<p class="verdict lost">')
-    assert rest.startswith("<strong>Low bits did not pay in this run: ")
+    assert rest.startswith("<strong>Low bits did not pay off in this run: ")
     assert head.rstrip().endswith("</h1>")
 
 

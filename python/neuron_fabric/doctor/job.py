@@ -77,7 +77,7 @@ def start(out: Path) -> int:
     try:
         launch("neuron_fabric.doctor.job", [str(out), "--rank"], RANKS, out)
     except (LaunchError, OSError) as error:
-        write_atomic(out / FAILURE, str(error))
+        write_atomic(out / FAILURE, getattr(error, "cause", str(error)))
         return 1
     except Interrupt:
         return 1
@@ -101,7 +101,7 @@ def check_job(seconds: float = SECONDS) -> Finding:
     if job.returncode != 0:
         path = out / FAILURE
         last = (said.strip().splitlines() or [f"status {job.returncode}"])[-1]
-        cause = path.read_text(encoding="utf-8").partition(f"; {out / LOG}")[0] if path.exists() else last
+        cause = path.read_text(encoding="utf-8") if path.exists() else last
         return failed(CHECK, " ".join(cause.split()), _read(out))
     result = json.loads((out / RESULT).read_text(encoding="utf-8"))
     shutil.rmtree(out, ignore_errors=True)

@@ -19,7 +19,11 @@ LOG = "nf-log"
 
 
 class LaunchError(Exception):
-    """A job that could not start, or one of its ranks failed."""
+    """A job that could not start, or one of whose ranks failed. `log` is the folder with their logs."""
+
+    def __init__(self, cause: str, log: Path | None = None) -> None:
+        super().__init__(f"{cause}; the logs of the ranks are in {log}" if log else cause)
+        self.cause = cause
 
 
 class Interrupt(Exception):
@@ -59,7 +63,7 @@ def launch(module: str, arguments: Sequence[str], ranks: int, out: Path) -> None
             run.run(words)
         except ChildFailedError as error:
             print(flush=True)  # end the progress line
-            raise LaunchError(f"{_cause(error, out)}; the logs of the ranks are in {log}") from None
+            raise LaunchError(_cause(error, out), log) from None
         except SignalException as error:
             raise Interrupt(error.sigval) from None
 

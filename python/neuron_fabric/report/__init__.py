@@ -1,6 +1,6 @@
-"""`nf report`: a page about a run, from nothing but the files in its folder (docs/telemetry.md).
+"""`nf report`: a page about a run, made only from the files in its folder (docs/telemetry.md).
 
-Needs the standard library only. The page needs no network and no server.
+Needs only the standard library. The page needs no network and no server.
 """
 
 from pathlib import Path

@@ -13,14 +13,14 @@ from .run import RunError, read_run
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="nf report",
-                                     description="Makes one HTML page of a run: bytes, time, "
-                                     "admissions and fallbacks with their reasons; or of a "
-                                     "calibrated profile: its evidence.")
+                                     description="Makes one HTML page of a run (bytes, time, "
+                                     "admissions and fallbacks with their reasons), or of a "
+                                     "calibrated profile (its evidence).")
     parser.add_argument("run_dir", metavar="RUN_DIR", type=Path,
-                        help="the folder that attach() had as run_dir, or a profile that "
-                             "`nf calibrate` wrote")
+                        help="the folder that was run_dir of attach(), or a profile of "
+                             "`nf calibrate`")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path,
-                        help="where the page goes (RUN_DIR/report.html, or beside the profile)")
+                        help="the page to write (RUN_DIR/report.html, or beside the profile)")
     return parser.parse_args(arguments)
 
 
@@ -30,7 +30,7 @@ def show_progress(share: float) -> None:
 
 
 def write(path: Path, text: str) -> int:
-    """In one piece, so that a page that is open in a browser is never half a page."""
+    """Writes the page atomically, so that a browser never reads half a page."""
     data = text.encode(errors="replace")
     try:
         write_atomic(path, data)

@@ -1,4 +1,4 @@
-"""The page of a calibrated profile: what was measured, what was tried, and what was chosen."""
+"""The page of a calibrated profile: the measurements, the trials and the selected routes."""
 
 import json
 import math
@@ -14,18 +14,18 @@ from .table import Cell, table
 FORMAT = "neuron_fabric.profile"
 ROW = 26  # height of a branch in the drawing
 LEFT, RIGHT, WIDTH = 470, 130, 1160
-MAX_LETTERS = 62  # of a branch's name
+MAX_LETTERS = 62  # in the name of a branch
 SIZE, MARGIN = 360, 62  # of the plot of errors
 
 Row = dict[str, Any]
 
 
 class ProfileError(Exception):
-    """What is wrong with a profile, in one sentence."""
+    """The problem with a profile, in one sentence."""
 
 
 def read_profile(path: Path) -> dict[str, Any]:
-    """Raises ProfileError where it is none, or has no evidence of a calibration."""
+    """Raises ProfileError if it is not a profile, or has no evidence of a calibration."""
     try:
         profile = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -35,12 +35,12 @@ def read_profile(path: Path) -> dict[str, Any]:
     provenance = profile.get("provenance")
     rows = provenance.get("table") if isinstance(provenance, dict) else None
     if not isinstance(rows, list) or not isinstance(provenance.get("routes"), list):
-        raise ProfileError(f"{path} holds no evidence of a calibration (nf calibrate)")
+        raise ProfileError(f"{path} has no evidence of a calibration (nf calibrate)")
     return profile
 
 
 def body(profile: dict[str, Any]) -> str:
-    """Everything between the page's frame. Raises ProfileError where the evidence is damaged."""
+    """The content of the page. Raises ProfileError if the evidence is damaged."""
     provenance = profile["provenance"]
     try:
         return (f"{_header(profile)}{_tiles(provenance)}{_branches(provenance)}"
@@ -90,7 +90,7 @@ def _harm(row: Row) -> str:
     return f"{row['harm']:+.4f} ± {row['standard_error']:.4f}"
 
 
-# What was tried.
+# Trials.
 
 
 def _branches(provenance: dict[str, Any]) -> str:
@@ -110,8 +110,8 @@ def _branches(provenance: dict[str, Any]) -> str:
     parts += [_branch(row, x, ROW * place + ROW / 2 + 4) for place, row in enumerate(rows)]
     svg = (f'<svg viewBox="0 0 {WIDTH} {bottom + 26}" role="img" aria-label="Harm of every branch">'
            f"{''.join(parts)}</svg>")
-    return ('<figure class="card wide"><figcaption><h3>What low bits did to the loss</h3><p>of short '
-            "branches, above that of dense ones with the same batches; lines reach two standard "
+    return ('<figure class="card wide"><figcaption><h3>Effect of low bits on the loss</h3><p>short '
+            "branches, relative to dense ones with the same batches; lines extend two standard "
             f"errors to each side</p></figcaption><div class='scroll'>{svg}</div></figure>")
 
 
@@ -132,7 +132,7 @@ def _branch(row: Row, x: Scale, y: float) -> str:
                    f'<circle class="area" cx="{x(row["harm"]):.1f}" cy="{y:.1f}" r="5"/></g>')
 
 
-# What routes make of sums.
+# Errors of sums.
 
 
 def _errors(provenance: dict[str, Any]) -> str:
@@ -164,7 +164,7 @@ def _errors(provenance: dict[str, Any]) -> str:
     keys = "".join(f'<span class="key"><i class="area" {colour(shade[region])}></i>{escape(region)}'
                    "</span>" for region in regions)
     return ('<figure class="card wide"><figcaption><h3>Error of the sum (vnmse)</h3><p>‖sum − exact‖² '
-            "/ ‖exact‖², the mean over the points of dense training where it was measured; chosen "
+            "/ ‖exact‖², mean over the measured steps of dense training; selected "
             f'routes have a ring</p></figcaption><div class="legend">{keys}</div>'
             f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {SIZE}" role="img" '
             'aria-label="Error of the sum by bytes">'

@@ -11,8 +11,8 @@ from .columns import Column, Spread, StepCell, fewer
 from .run import Run
 from .svg import Plot, colour, limits, log_limits
 
-MAX_STRIPS = 200  # places where a pointer finds figures
-MAX_SERIES = 60  # regions in one plot
+MAX_STRIPS = 200  # areas with a tooltip
+MAX_SERIES = 60  # regions per plot
 SERIES_COLOURS = ("blue", "orange", "green", "pink", "sky", "brown", "purple", "grey")
 LOW_BIT_COLOURS = ("blue", "green", "purple", "orange", "brown", "pink", "sky")
 
@@ -25,7 +25,7 @@ class Figure:
     about: str
     legend: list[tuple[str, str, str]]  # name, colour, kind: area, line or dashed
     svg: str
-    is_wide: bool = False  # across the page
+    is_wide: bool = False  # full page width
 
     def html(self) -> str:
         keys = "".join(f'<span class="key"><i class="{kind}" {colour(name)}></i>{escape(text)}'
@@ -37,7 +37,7 @@ class Figure:
 
 
 def route_colours(run: Run) -> dict[str, str]:
-    """Dense ones are grey, the others take turns in the order of the profile."""
+    """Dense routes are grey; the others get colours in the order of the profile."""
     routes = [region.route for region in run.attach.regions]
     routes += [region.route for region in run.summary.regions.values()]
     routes += [parameter.route for parameter in run.attach.parameters]
@@ -74,17 +74,17 @@ def _strips(columns: Columns, text: Callable[[StepCell], list[str]]
 
 
 def _range(spread: Spread, show: Callable[[float | None], str]) -> str:
-    if spread.count > 1 and spread.least < spread.most:
-        return f"{show(spread.mean)} ({show(spread.least)} to {show(spread.most)})"
+    if spread.count > 1 and spread.minimum < spread.maximum:
+        return f"{show(spread.mean)} ({show(spread.minimum)} to {show(spread.maximum)})"
     return show(spread.mean)
 
 
 def _draw(plot: Plot, columns: Columns, pick: Callable[[StepCell], Spread | None], name: str,
           kind: str = "") -> None:
-    """The mean as a line, least and most as a band around it."""
+    """The mean as a line, with a band from minimum to maximum."""
     spreads = [(_middle(column), pick(column.cell)) for column in columns]
     if not kind and name != "faint" and any(spread and spread.count > 1 for _, spread in spreads):
-        plot.area([(step, spread.least, spread.most) if spread and spread.count
+        plot.area([(step, spread.minimum, spread.maximum) if spread and spread.count
                    else (step, None, None) for step, spread in spreads], name, "band")
     plot.line([(step, spread.mean if spread else None) for step, spread in spreads], name, kind)
 
@@ -155,12 +155,12 @@ def _time(run: Run, columns: Columns) -> Figure:
                         else [])
 
     plot.strips(_strips(columns, text))
-    return Figure("Step time", "and the part of it that waits for gradients", legend,
+    return Figure("Step time", "and the part that waits for gradients", legend,
                   plot.svg("Step time and exposed time over steps"))
 
 
 def _most(spread: Spread) -> float | None:
-    return spread.most if spread.count else None
+    return spread.maximum if spread.count else None
 
 
 def _loss(run: Run, columns: Columns) -> Figure | None:
@@ -170,11 +170,11 @@ def _loss(run: Run, columns: Columns) -> Figure | None:
     if not series:
         return None
     ends = [value for column in columns for _, pick, _ in series if pick(column.cell).count
-            for value in (pick(column.cell).least, pick(column.cell).most)]
+            for value in (pick(column.cell).minimum, pick(column.cell).maximum)]
     low, high = min(ends), max(ends)
     room = 0.06 * (high - low) or 0.5
     plot = Plot(_steps(columns), (low - room if low < 0 or low > high / 2 else 0, high + room))
-    for _, pick, tone in series:  # steps without one leave no gap in the line
+    for _, pick, tone in series:  # steps without a loss leave no gap in the line
         _draw(plot, [column for column in columns if pick(column.cell).count], pick, tone)
 
     def text(cell: StepCell) -> list[str]:
@@ -183,7 +183,7 @@ def _loss(run: Run, columns: Columns) -> Figure | None:
 
     plot.strips(_strips(columns, text))
     _mark_fallbacks(plot, run)
-    return Figure("Loss", "as the job observes it",
+    return Figure("Loss", "as observed by the job",
                   [*[(name, tone, "line") for name, _, tone in series], *_fallback_key(run)],
                   plot.svg("Loss over steps"))
 
@@ -201,7 +201,7 @@ def _fallback_key(run: Run) -> list[tuple[str, str, str]]:
 
 
 def series_colours(run: Run) -> dict[str, str]:
-    """The largest regions have colours of their own, the rest is faint."""
+    """The largest regions have their own colours, the others are faint."""
     names = sorted(run.summary.regions.values(), key=lambda region: -region.values)
     return {region.name: SERIES_COLOURS[place] if place < len(SERIES_COLOURS) else "faint"
             for place, region in enumerate(names)}
@@ -215,7 +215,7 @@ def _by_region(run: Run, columns: Columns, what: str) -> Figure | None:
     budgets = {name: budget for name in drawn
                if what == "error" and (budget := run.summary.regions[name].error_budget)}
     ends = [value for column in columns for name, region in column.cell.regions.items()
-            if (spread := getattr(region, what)).count for value in (spread.least, spread.most)]
+            if (spread := getattr(region, what)).count for value in (spread.minimum, spread.maximum)]
     span = log_limits([*ends, *budgets.values()])
     if not span:
         return None
@@ -237,8 +237,8 @@ def _by_region(run: Run, columns: Columns, what: str) -> Figure | None:
     legend += [("budget", "text", "dashed")] if budgets else []
     title, about = {"norm": ("Gradient norm by region", "of the reduced gradient"),
                     "error": ("Quantisation error by region",
-                              "‖g − Q(g)‖² / ‖g‖² of a rank's own gradient, sampled: what the route "
-                              "does, or would do, to it")}[what]
+                              "‖g − Q(g)‖² / ‖g‖² of one rank's gradient, sampled: the effect of the "
+                              "route, also while it is not used")}[what]
     return Figure(title, about, legend + _fallback_key(run), plot.svg(f"{title} over steps"))
 
 

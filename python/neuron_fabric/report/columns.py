@@ -1,4 +1,4 @@
-"""Steps without end in as many columns as a plot has pixels."""
+"""The steps of a run of any length, in a bounded number of columns."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,24 +9,24 @@ MAX_COLUMNS = 800
 
 @dataclass(slots=True)
 class Spread:
-    """Least, most and mean of values."""
+    """Minimum, maximum and mean of values."""
 
-    least: float = float("inf")
-    most: float = float("-inf")
+    minimum: float = float("inf")
+    maximum: float = float("-inf")
     total: float = 0.0
     count: int = 0
 
     def add(self, value: float | None) -> None:
         if value is None:
             return
-        self.least = value if value < self.least else self.least
-        self.most = value if value > self.most else self.most
+        self.minimum = value if value < self.minimum else self.minimum
+        self.maximum = value if value > self.maximum else self.maximum
         self.total += value
         self.count += 1
 
     def merge(self, other: "Spread") -> None:
-        self.least = min(self.least, other.least)
-        self.most = max(self.most, other.most)
+        self.minimum = min(self.minimum, other.minimum)
+        self.maximum = max(self.maximum, other.maximum)
         self.total += other.total
         self.count += other.count
 
@@ -37,7 +37,7 @@ class Spread:
 
 @dataclass(slots=True)
 class RegionCell:
-    """Some steps of one region."""
+    """Consecutive steps of one region."""
 
     norm: Spread = field(default_factory=Spread)
     error: Spread = field(default_factory=Spread)
@@ -51,7 +51,7 @@ class RegionCell:
 
 @dataclass(slots=True)
 class StepCell:
-    """Some consecutive steps of a run. Bytes are sums, not means."""
+    """Consecutive steps of a run. Bytes are sums, not means."""
 
     steps: int = 0
     seconds: Spread = field(default_factory=Spread)
@@ -86,8 +86,8 @@ class Column:
 class Columns:
     """Cells of `width` steps each, at most `most` of them.
 
-    Columns start one step wide. A step beyond the last one doubles the width and merges neighbours,
-    so memory is bounded whatever the length of a run.
+    Columns start one step wide. A step after the last column doubles the width and merges neighbours,
+    so memory is bounded for a run of any length.
     """
 
     def __init__(self, most: int = MAX_COLUMNS):
@@ -109,8 +109,8 @@ class Columns:
         return cell
 
     def cut(self, step: int) -> None:
-        """Forgets all from `step` on, with the whole column that it lies in: steps of one column cannot be
-        told apart."""
+        """Drops everything from `step` on, including the whole column of that step: a column does not
+        keep its steps apart."""
         keep = (step - self._origin) // self.width
         del self._cells[max(keep, 0):]
 

@@ -1,4 +1,4 @@
-"""Which layers travel how: a map of all parameters, and tables of regions and parameters."""
+"""The routes of all layers: a map of the parameters, and tables of regions and parameters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MAX_PARAMETERS = 3000  # in the table
 
 @dataclass(frozen=True)
 class Layer:
-    """One parameter; `route` once admitted, `now` at the end of the run."""
+    """One parameter. `route`: once admitted. `now`: at the end of the run."""
 
     name: str
     region: str
@@ -28,8 +28,8 @@ class Layer:
 
 
 def _read_layers(run: Run) -> list[Layer]:
-    """The largest first. A parameter has the route of its region, unless it is one of those that
-    are dense from the start; phases of training change the route of a region."""
+    """The largest first. A parameter has the route of its region, unless it is dense from the start;
+    training phases change the route of a region."""
     at_start = {region.name: region.route for region in run.attach.regions}
     result = []
     for parameter in run.attach.parameters:
@@ -52,7 +52,7 @@ def layers(run: Run) -> str:
         by_route[parameter.route] = by_route.get(parameter.route, 0) + parameter.values
     keys = "".join(swatch(colours[route], f"{route}: {units.percent(values / total)} of values")
                    for route, values in sorted(by_route.items(), key=lambda item: -item[1]))
-    return ('<figure class="card wide"><figcaption><h3>Which layers travel how</h3><p>areas are '
+    return ('<figure class="card wide"><figcaption><h3>Routes of the layers</h3><p>areas are '
             "numbers of values; colours are the routes of the profile, once admitted</p>"
             f'</figcaption><div class="legend">{keys}</div>'
             f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {HEIGHT}" '
@@ -103,7 +103,7 @@ def _cell(rect: Rect, name: str, label: str, title: str) -> str:
 
 
 def _fitted(rect: Rect, text: str, kind: str) -> str:
-    """The end of a name says more than its beginning: cut in front where it is too long."""
+    """Cuts a long name at the front: its end is more specific."""
     letters = int((rect.width - 8) / 6.6)
     if not text or rect.height < 15 or letters < 5:
         return ""
@@ -121,7 +121,7 @@ def _parameter_table(parameters: list[Layer], colours: dict[str, str], total: in
                      Cell.number(parameter.values, f"{parameter.values:,}"),
                      Cell.number(parameter.values, units.percent(parameter.values / total))])
     more = len(parameters) - len(rows)
-    note = f"<p>{more:,} smaller ones are not shown.</p>" if more > 0 else ""
+    note = f"<p>{more:,} smaller parameters are not shown.</p>" if more > 0 else ""
     return (f"<details><summary>{units.counted(len(parameters), 'parameter')}</summary>"
             + table(["parameter", "region", "route", "at the end", "values", "share"], rows)
             + f"{note}</details>")

@@ -1,4 +1,4 @@
-"""One HTML page of a run: no scripts, fonts or images from elsewhere."""
+"""One HTML page of a run, without external scripts, fonts or images."""
 
 from datetime import datetime, timezone
 from html import escape
@@ -13,7 +13,7 @@ from .table import Cell, swatch, table
 from .timeline import MEANINGS, timeline
 from .verdict import verdict
 
-MAX_ROWS = 1000  # of a table of decisions
+MAX_ROWS = 1000  # in a table of decisions
 
 
 def page(run: Run) -> str:
@@ -21,7 +21,7 @@ def page(run: Run) -> str:
 
 
 def frame(name: str, inside: str) -> str:
-    """A whole page around what it says."""
+    """The whole page around its content."""
     title = f"{name} · NEURON-Fabric"
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -34,7 +34,7 @@ def _resource(name: str) -> str:
 
 
 def _title(run: Run) -> str:
-    """What ran, as its records have it."""
+    """The job, from its records."""
     attach = run.attach
     routes = {region.route for region in attach.regions}
     is_one_route = attach.admit == "forced" and len(routes) == 1
@@ -172,7 +172,7 @@ def _loss_tile(run: Run) -> list[str]:
                   if (spread := getattr(column.cell, name)).count), None)
     if loss is None:
         return []
-    skipped = f"{units.counted(summary.skipped_steps, 'step')} skipped as not finite" \
+    skipped = f"{units.counted(summary.skipped_steps, 'step')} skipped (NaN or Inf)" \
         if summary.skipped_steps else ""
     return [_tile("Loss", units.number(loss), [f"{whose} at step {at:,}",
                                                f"from {units.number(first)} at the start", skipped])]
@@ -209,7 +209,7 @@ def _safe(reason: str) -> str:
 
 
 def _recoveries(run: Run) -> dict[Decision, int]:
-    """When the regions that fell back were low-bit again, where they were."""
+    """The steps at which regions that fell back used low bits again."""
     result: dict[Decision, int] = {}
     following: dict[str, int] = {}  # by region
     for decision in reversed(run.decisions):
@@ -242,8 +242,8 @@ def _footer(run: Run) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in run.notes)
     width = run.columns.width
     if width > 1:
-        notes += (f"<li>Plots have one column for {width:,} steps: lines are means, bands reach "
-                  "from the least to the most.</li>")
+        notes += (f"<li>Plots have one column per {width:,} steps: lines are means, bands extend "
+                  "from minimum to maximum.</li>")
     notes += (f"<li>Bytes and step times are those of rank {run.rank}; norms, quantisation "
               "errors and decisions are the same on every rank.</li>")
     return f"<footer><ul>{notes}</ul></footer>"

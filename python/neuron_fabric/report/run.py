@@ -19,11 +19,11 @@ _RANK_FILE = re.compile(r"rank(\d+)\.jsonl")
 
 
 class RunError(Exception):
-    """What is wrong with a run folder, in one sentence."""
+    """The problem with a run folder, in one sentence."""
 
 
 class Run:
-    """All that the report tells of a run."""
+    """Everything that the report shows of a run."""
 
     def __init__(self, name: str, rank: int):
         self.name = name
@@ -31,12 +31,12 @@ class Run:
         self.summary = Summary()
         self.columns = Columns()
         self.notices: list[Notice] = []
-        self.notes: list[str] = []  # about the file, for the reader of the page
+        self.notes: list[str] = []  # about the file
         self.last_time: float | None = None
         self.is_finished = False
         self.buckets: Buckets | None = None  # the last layout
-        # Times of steps with and without low bits whose step before was alike: a time reaches from the
-        # first bucket of the step before to the step's own.
+        # Times of steps with and without low bits whose previous step was of the same kind: a time is
+        # measured from the first bucket of the previous step to that of the step.
         self.dense_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
         self.low_bit_seconds: deque[float] = deque(maxlen=RECENT_STEPS)
         self.low_bit_steps = 0
@@ -54,12 +54,12 @@ class Run:
 
     @property
     def decisions(self) -> list[Decision]:
-        """Without those that were undone."""
+        """Without dropped decisions."""
         return self._history.decisions
 
     @property
     def low_bit_ratio(self) -> float | None:
-        """Bytes over dense bytes, of the steps with low bits."""
+        """Bytes over dense bytes, in the steps with low bits."""
         return units.ratio(self._low_bit_bytes, self._low_bit_dense_bytes)
 
     @property
@@ -67,10 +67,10 @@ class Run:
         return self.summary.shadow_bytes is not None
 
     def add(self, record: object) -> None:
-        """Raises RecordError, and has then changed nothing."""
+        """Raises RecordError, and then changes nothing."""
         event = parse(record)
         if self.summary.attach is None and not isinstance(event, (Attach, Notice)):
-            raise RunError("does not begin with an attach record")
+            raise RunError("does not start with an attach record")
         self.last_time = getattr(event, "time", None) or self.last_time
         match event:
             case Attach():
@@ -95,12 +95,11 @@ class Run:
         if self.summary.attaches > 1:
             self.notes.append(f"The job was attached {self.summary.attaches:,} times.")
         if self._returns:
-            self.notes.append("It went on from an earlier step "
+            self.notes.append("It resumed from an earlier step "
                               f"{units.counted(self._returns, 'time')}, last {self._last_return}; "
-                              "plots leave out what was undone.")
+                              "plots omit the repeated steps.")
         if self._unknown:
-            self.notes.append(f"{units.counted(self._unknown, 'record')} of a kind that this "
-                              "version does not know: left out.")
+            self.notes.append(f"{units.counted(self._unknown, 'record')} of an unknown kind: omitted.")
         if self.summary.steps and not self.is_finished:
             self.notes.append("There is no detach record: the job still runs, or was killed.")
 
@@ -142,7 +141,7 @@ class Run:
 
 
 def find_files(folder: Path) -> dict[int, Path]:
-    """The files of a run by rank. Raises RunError where there are none."""
+    """The files of a run by rank. Raises RunError if there are none."""
     if folder.is_file():
         match = _RANK_FILE.fullmatch(folder.name)
         return {int(match[1]) if match else 0: folder}
@@ -152,7 +151,7 @@ def find_files(folder: Path) -> dict[int, Path]:
     files = {int(match[1]): path for path in folder.iterdir()
              if (match := _RANK_FILE.fullmatch(path.name))}
     if not files:
-        raise RunError(f"{folder} has no rank0.jsonl: give the folder that attach() had as run_dir")
+        raise RunError(f"{folder} has no rank0.jsonl: give the folder that was run_dir of attach()")
     return dict(sorted(files.items()))
 
 
@@ -166,13 +165,13 @@ def _nearest(folder: Path) -> Path | None:
 
 
 def read_run(folder: Path, progress: Callable[[float], None] = lambda share: None) -> Run:
-    """The run in a folder, seen by its lowest rank. Raises RunError."""
+    """The run in a folder, from the file of its lowest rank. Raises RunError."""
     files = find_files(folder)
     rank, path = next(iter(files.items()))
     run = Run(path.absolute().parent.name, rank)
     if others := [str(other) for other in files if other != rank]:
-        run.notes.append(f"The page shows rank {rank}; there are files of "
-                         f"{'rank' if len(others) == 1 else 'ranks'} {', '.join(others)} too.")
+        run.notes.append(f"The page shows rank {rank}; there are also files of "
+                         f"{'rank' if len(others) == 1 else 'ranks'} {', '.join(others)}.")
     if models := sorted(other.parent.name for other in path.parent.glob("model*/rank*.jsonl")):
         run.notes.append("The job had several models; make pages of their folders too: "
                          f"{', '.join(dict.fromkeys(models))}.")
@@ -181,7 +180,7 @@ def read_run(folder: Path, progress: Callable[[float], None] = lambda share: Non
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from error
     if run.summary.attach is None:
-        raise RunError(f"{path} is empty: the job has not reported anything yet")
+        raise RunError(f"{path} is empty: the job has not written records yet")
     run.end()
     return run
 
@@ -203,15 +202,15 @@ def _read_file(run: Run, path: Path, progress: Callable[[float], None]) -> None:
                 raise RunError(f"{path}: line {number} {error}") from error
             except (ValueError, RecursionError) as error:  # JSON that is cut off, or not ours
                 if run.summary.attach is None:
-                    raise RunError(f"{path} is no telemetry of neuron_fabric: line {number}: "
+                    raise RunError(f"{path} is not telemetry of neuron_fabric: line {number}: "
                                    f"{_reason(error)}") from error
                 unreadable.append(number)
     if unreadable == [number] and not line.endswith(b"\n"):
-        run.notes.append("The last line is cut off, as when a job is killed, and left out.")
+        run.notes.append("The last line is incomplete, as after a killed job, and is omitted.")
     elif unreadable:
-        run.notes.append(f"{units.counted(len(unreadable), 'line')} that could not be read: left "
-                         f"out. The first is line {unreadable[0]}.")
+        run.notes.append(f"{units.counted(len(unreadable), 'line')} could not be read: "
+                         f"omitted. The first is line {unreadable[0]}.")
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, RecordError) else "it is no JSON"
+    return str(error) if isinstance(error, RecordError) else "it is not JSON"

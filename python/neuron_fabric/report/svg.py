@@ -1,5 +1,5 @@
-"""Small plots as inline SVG. Colours are names of CSS variables, so that one drawing serves light
-and dark."""
+"""Small plots as inline SVG. Colours are names of CSS variables, so that one drawing works in light and
+dark mode."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -9,7 +9,7 @@ from html import escape
 PALE = frozenset({"dense", "faint", "orange", "pink", "sky"})  # colours that need dark letters
 LABEL_GAP = 16  # between the labels of two limits
 Point = tuple[float, float | None]  # step, value; no value is a gap
-Span = tuple[float, float | None, float | None]  # step, least, most
+Span = tuple[float, float | None, float | None]  # step, minimum, maximum
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if last - first < 1:  # less than two powers of ten in sight
+    if last - first < 1:  # less than two powers of ten
         ticks = [digit * 10.0 ** power for power in range(first - 1, last + 1)
                  for digit in (1, 2, 5)]
         return [tick for tick in ticks if low <= tick <= high]
@@ -65,7 +65,7 @@ def axis_format(unit: str, high: float) -> Callable[[float], str]:
 
 
 def step_tick(x: Scale, step: float, bottom: float, width: float) -> str:
-    """Its number, kept inside the drawing; nothing between two steps."""
+    """The number of the step, kept inside the drawing; empty between two steps."""
     if step != int(step):
         return ""
     text = f"{step:,.0f}"
@@ -79,7 +79,7 @@ def colour(name: str) -> str:
 
 
 class Plot:
-    """Axes, and what is drawn between them."""
+    """Axes, and the marks between them."""
 
     LEFT, RIGHT, TOP, BOTTOM = 66, 14, 10, 40
 
@@ -91,7 +91,7 @@ class Plot:
         self.y = Scale(values[0], values[1], height - self.BOTTOM, self.TOP, is_log)
         self._parts: list[str] = []
         self._over: list[str] = []
-        self._limits: list[tuple[float, str]] = []  # where a label should be, and its text
+        self._limits: list[tuple[float, str]] = []  # position of a label, and its text
         self._draw_axes(axis_format(unit, values[1]))
 
     def _draw_axes(self, text: Callable[[float], str]) -> None:
@@ -115,7 +115,7 @@ class Plot:
         return f"{x:.1f} {y:.1f}"
 
     def line(self, points: Iterable[Point], name: str, kind: str = "") -> None:
-        """`kind` "dashed" for what is predicted or a limit."""
+        """`kind` "dashed" for predictions and limits."""
         path, pen, alone = [], "M", []
         points = [(step, value if value is None or not self.y.is_log or value > 0 else None)
                   for step, value in points]
@@ -130,7 +130,7 @@ class Plot:
             pen = "L"
         if path:
             self._parts.append(f'<path class="line {kind}" {colour(name)} d="{"".join(path)}"/>')
-        if alone:  # between gaps: a dot, or it would not be seen
+        if alone:  # between gaps: a dot, since a line of one point is invisible
             self._parts.append(f'<path class="dots" {colour(name)} d="{"".join(alone)}"/>')
 
     def area(self, spans: Iterable[Span], name: str, kind: str = "area") -> None:
@@ -141,7 +141,7 @@ class Plot:
             self._parts.append(f'<path class="{kind}" {colour(name)} d="M{upper}L{lower}Z"/>')
 
     def level(self, value: float, name: str, label: str, title: str) -> None:
-        """A limit, across the whole plot; a pointer finds the title."""
+        """A limit, across the whole plot, with a tooltip."""
         if self.y.low <= value <= self.y.high:
             y = self.y(value)
             self._over.append(f'<path class="line dashed" {colour(name)} '
@@ -150,7 +150,7 @@ class Plot:
             self._limits.append((y - 4, label))
 
     def _limit_labels(self) -> list[str]:
-        """Beside their lines, or as near as the others allow; the first ones, where not all fit."""
+        """Beside their lines, or as near as the others allow; only the first ones if not all fit."""
         top, bottom = self.y.b + 2, self.y.a
         labels = sorted(self._limits[:int((bottom - top) / LABEL_GAP)])
         places = spread_out([y for y, _ in labels], top, bottom, LABEL_GAP)
@@ -158,7 +158,7 @@ class Plot:
                 for y, (_, text) in zip(places, labels)]
 
     def marks(self, marks: Iterable[tuple[int, str]], name: str) -> None:
-        """Thin uprights at steps, with what happened there; one where several share a pixel."""
+        """Thin vertical lines at steps, with a tooltip; one line if several share a pixel."""
         seen: dict[int, tuple[float, list[str]]] = {}
         for step, text in marks:
             x = self.x(step)
@@ -175,7 +175,7 @@ class Plot:
             self._parts.append(f'<path class="above" d="{heads}"/>')
 
     def strips(self, strips: Sequence[tuple[float, float, str]]) -> None:
-        """What a pointer finds at each place: first step, last step, text."""
+        """Tooltips: first step, last step, text."""
         for first, last, text in strips:
             left = max(self.x(first - 0.5), self.x.a)
             right = min(self.x(last + 0.5), self.x.b)
@@ -191,7 +191,7 @@ class Plot:
 
 
 def spread_out(places: Sequence[float], low: float, high: float, gap: float) -> list[float]:
-    """Ascending places within low..high, moved no further than it takes to be `gap` apart."""
+    """Ascending positions within low..high, moved as little as possible to be `gap` apart."""
     result: list[float] = []
     for place in places:
         result.append(max(place, result[-1] + gap if result else low))
@@ -218,8 +218,8 @@ def _without_gaps(spans: Iterable[Span]) -> Iterable[list[tuple[float, float, fl
 
 
 def limits(values: Iterable[float | None]) -> tuple[float, float]:
-    """From 0 to a little above the most. A few values far above the others do not count: a first
-    step that compiles would press everything else flat."""
+    """From 0 to a little above the maximum. A few outliers do not count: the first step, which compiles,
+    would flatten everything else."""
     known = sorted(value for value in values if value is not None)
     if not known or known[-1] <= 0:
         return 0.0, 1.0
@@ -228,7 +228,7 @@ def limits(values: Iterable[float | None]) -> tuple[float, float]:
 
 
 def log_limits(values: Iterable[float | None]) -> tuple[float, float] | None:
-    """None where there is nothing to see."""
+    """None if there are no values."""
     known = [value for value in values if value is not None and value > 0]
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""Tables whose columns a click sorts."""
+"""Tables that are sorted by a click on a column."""
 
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +9,7 @@ from .svg import colour
 @dataclass(frozen=True)
 class Cell:
     html: str
-    key: str | float | None  # to sort by; numbers stand to the right
+    key: str | float | None  # to sort by; numbers are right-aligned
 
     @classmethod
     def text(cls, text: str) -> "Cell":

@@ -1,4 +1,4 @@
-"""The timeline of admission: one row a region, coloured by reason, with its decisions."""
+"""The timeline of admission: one row per region, coloured by reason, with its decisions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from .run import Run
 from .svg import Scale, step_tick
 
 MAX_ROWS = 60
-MAX_SEGMENTS = 8000  # of all rows together
+MAX_SEGMENTS = 8000  # in all rows
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 1160, 130, 14, 2, 50, 20, 42
-LETTER = 6.4  # pixels that a letter of a label takes
+LETTER = 6.4  # pixels per letter of a label
 
 MEANINGS = {
     "admitted": "low-bit: safe and useful",
-    "by_profile": "fp32, as the profile has it",
-    "warm_up": "dense: the run has just begun",
+    "by_profile": "fp32 by its profile",
+    "warm_up": "dense: the run has just started",
     "not_useful": "dense: low bits would not shorten the step",
-    "non_finite": "dense: the sum had NaN or infinity",
+    "non_finite": "dense: the sum had NaN or Inf",
     "norm_spike": "dense: the norm jumped",
     "loss_spike": "dense: the loss jumped",
-    "error_budget": "dense: the route made more error than allowed",
-    "capacity": "dense: the reducer cannot take it",
-    "cool_down": "dense: a while after a fallback",
+    "error_budget": "dense: the error of the route exceeded its budget",
+    "capacity": "dense: the reducer rejected it",
+    "cool_down": "dense: a waiting time after a fallback",
     "probation": "low-bit again, on trial",
-    "locked_out": "dense for good: too many fallbacks",
-    "forced": "as the caller demanded, without admission",
+    "locked_out": "dense permanently: too many fallbacks",
+    "forced": "as set by the caller, without admission",
 }
 
 
@@ -42,13 +42,13 @@ class Segment:
 
     @property
     def kind(self) -> str:
-        """The reason, told apart where it says the same of two things."""
+        """The reason; `by_profile` for an admitted region that is dense by its profile."""
         return "by_profile" if (self.reason, self.route) == ("admitted", DENSE_ROUTE) \
             else self.reason
 
 
 def _worst(cell: RegionCell) -> tuple[str, str]:
-    """Of all states in a column, the one that must not be missed."""
+    """The most important state in a column."""
     rank = {reason: place for place, reason in enumerate(REASONS)}
     return min(cell.states, key=lambda state: (rank.get(state[0], len(rank)), state))
 
@@ -102,7 +102,7 @@ def _legend(kinds: set[str]) -> str:
 
 
 def reason_colour(kind: str) -> str:
-    """Names from a file never get into a style."""
+    """The colour of a reason. Names from a file never get into a style."""
     return f"var(--r-{kind})" if kind in MEANINGS else "var(--faint)"
 
 
@@ -139,10 +139,10 @@ def _bar(x: Scale, middle: float, name: str, segment: Segment) -> str:
         tone = "on-pale" if segment.reason == "probation" else "on"
         label = (f'<text class="label {tone}" x="{left + 7:.1f}" y="{middle + 4:.1f}">'
                  f"{escape(text)}</text>")
-    elif text:  # below, where the bar is flat
+    elif text:  # below a flat bar
         label = (f'<text class="label" x="{left + 7:.1f}" y="{middle + 15:.1f}">'
                  f"{escape(text)}</text>")
-    title = (f"{name}: steps {segment.first:,} to {segment.last:,}\n{segment.reason}, travels "
+    title = (f"{name}: steps {segment.first:,} to {segment.last:,}\n{segment.reason}, route "
              f"{segment.route}\n{MEANINGS.get(segment.kind, '')}")
     return (f'<rect x="{left:.1f}" y="{middle - height / 2:.1f}" width="{width:.1f}" '
             f'height="{height:g}" style="fill:{reason_colour(segment.kind)}">'
@@ -155,12 +155,12 @@ def _fits(text: str, width: float) -> bool:
 
 def _tell(decision: Decision) -> str:
     return (f"step {decision.step:,}, epoch {decision.epoch:,}: from {decision.before} to "
-            f"{decision.after}, travels {decision.route}")
+            f"{decision.after}, route {decision.route}")
 
 
 def _spaced(x: Scale, decisions: list[Decision], gap: float
             ) -> Iterator[tuple[float, str, Decision]]:
-    """Decisions that share a place make one mark: where, what to say, and the first of them."""
+    """Decisions that share a position make one mark: position, text, and the first of them."""
     groups: list[tuple[float, list[Decision]]] = []
     for decision in decisions:
         place = x(decision.step)

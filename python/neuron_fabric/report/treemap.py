@@ -1,4 +1,4 @@
-"""Areas in proportion to sizes, as nearly square as they come."""
+"""Rectangles with areas in proportion to sizes, as square as possible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class Rect:
 
 
 def squarify(sizes: Sequence[float], room: Rect) -> list[Rect]:
-    """One rectangle a size, sizes being positive and in descending order. Rows are laid along the
-    shorter side, and grow as long as that makes their rectangles squarer."""
+    """One rectangle per size; sizes are positive and in descending order. Rows are laid along the
+    shorter side, and grow while that makes their rectangles squarer."""
     total = sum(sizes)
     result: list[Rect] = []
     place = 0
@@ -37,7 +37,7 @@ def squarify(sizes: Sequence[float], room: Rect) -> list[Rect]:
 
 
 def _worst(largest: float, smallest: float, row: float, side: float, scale: float) -> float:
-    """The longest shape of a row of this area: how many times as long as wide."""
+    """The worst aspect ratio in a row of this area."""
     if not row or not side or not smallest * scale:
         return float("inf")
     return max(side * side * largest * scale / (row * row),
@@ -45,7 +45,7 @@ def _worst(largest: float, smallest: float, row: float, side: float, scale: floa
 
 
 def _lay(sizes: Sequence[float], row: float, scale: float, room: Rect) -> tuple[list[Rect], Rect]:
-    """The rectangles of one row, and the room that is left."""
+    """The rectangles of one row, and the remaining room."""
     is_wide = room.width >= room.height
     side = room.height if is_wide else room.width
     depth = row / side if side else 0

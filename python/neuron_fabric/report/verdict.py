@@ -1,7 +1,7 @@
-"""Whether low bits paid in a run, in a sentence, and what to do about it.
+"""Whether low bits paid off in a run, in one sentence, with advice.
 
-Step times are measured and compared within the run; where the records hold a prediction alone, the
-sentence says so.
+Step times are measured and compared within the run. If the records have only a prediction, the sentence
+says so.
 """
 
 import math
@@ -15,14 +15,14 @@ from ..telemetry.records import DENSE_ROUTE, TROUBLE_REASONS
 from .run import Run
 
 MIN_STEPS = 5  # of each kind, for a comparison
-MIN_CHANGE = 0.01  # of the step time: less is no difference
+MIN_CHANGE = 0.01  # relative to the step time: less is no difference
 
 _USEFUL = 'admit="useful", the default, uses them only if it predicts a shorter step'
-_ADVICE = {  # of runs in which low bits did not pay, by admit
-    "forced": f"Leave route= out: {_USEFUL}.",
+_ADVICE = {  # for runs in which low bits did not pay off, by admit
+    "forced": f"Omit route=: {_USEFUL}.",
     "safe": f"Use {_USEFUL}, unless the link of the real job is slower than this one.",
-    "useful": "The cost model expected otherwise: set NF_MODE=off to send everything dense, and "
-              "repeat the comparison on a machine that does nothing else.",
+    "useful": "The cost model predicted otherwise: set NF_MODE=off to send everything dense, and "
+              "repeat the comparison on an idle machine.",
 }
 
 
@@ -38,7 +38,7 @@ def verdict(run: Run) -> Verdict | None:
     if not run.summary.steps:
         return None
     if run.attach.ranks == 1:
-        return Verdict("A single rank sends nothing: there is nothing to gain here.",
+        return Verdict("A single rank sends nothing: low bits cannot help.",
                        "Attach in jobs of several ranks.", "even")
     if run.is_shadow:
         return _shadow(run)
@@ -51,7 +51,7 @@ def verdict(run: Run) -> Verdict | None:
         return found
     stays = "stays" if len(locked) == 1 else "stay"
     return Verdict(found.text, f"{found.advice} {_few(locked)} {stays} dense after too many "
-                   "fallbacks: the table of fallbacks says why.", found.kind)
+                   "fallbacks: see the table of fallbacks.", found.kind)
 
 
 def _shadow(run: Run) -> Verdict:
@@ -67,7 +67,7 @@ def _shadow(run: Run) -> Verdict:
     text = (f"Shadow mode: everything was sent at full precision. Low bits would have sent {sent} of "
             f"the dense bytes and {what}, as predicted, not measured.")
     return Verdict(text, "Unset NF_MODE to use them." if is_gain else
-                   "Nothing is to be gained on this link; set NF_MODE=off.",
+                   "Low bits gain nothing on this link; set NF_MODE=off.",
                    "paid" if is_gain else "even")
 
 
@@ -80,12 +80,12 @@ def _unused(run: Run) -> Verdict:
         why, advice = ("the profile sends every region at full precision",
                        "The default profile has low-bit routes; nf calibrate finds your own.")
     elif trouble:
-        why, advice = (f"signs of trouble kept them off ({_few(trouble)})",
-                       "Look at the charts of these regions, and take a wider route for them.")
+        why, advice = (f"breaches disabled them ({_few(trouble)})",
+                       "Look at the charts of these regions, and use a wider route for them.")
     elif "not_useful" in reasons:
         why, advice = ("the cost model predicted that they would not shorten a step on this link (a "
                        "prediction, not a measurement)",
-                       "Nothing to do: gradients travel as plain DDP sends them.")
+                       "No action needed: gradients are reduced as in plain DDP.")
     elif reasons == {"warm_up"}:
         why, advice = "the run did not get past its warm-up", "Train for more steps."
     else:
@@ -96,7 +96,7 @@ def _unused(run: Run) -> Verdict:
 def _compared(run: Run) -> Verdict:
     dense, low_bit = run.dense_seconds, run.low_bit_seconds
     sent = f"they sent {units.percent(run.low_bit_ratio)} of the dense bytes"
-    unknown = "Whether low bits paid is not known from this run"
+    unknown = "This run does not show whether low bits paid off"
     if len(low_bit) < MIN_STEPS:
         return Verdict(f"{unknown}: it has timed {units.counted(len(dense), 'step')} without them "
                        f"and {len(low_bit):,} with them.", "Train for more steps.", "even")
@@ -105,8 +105,8 @@ def _compared(run: Run) -> Verdict:
         took = units.seconds(statistics.median(low_bit))
         return Verdict(
             f"{unknown}: all but {others:,} of its {units.counted(run.summary.steps, 'step')} used "
-            f"them, which leaves nothing to compare with. A step took {took}, and {sent}.",
-            f"Run the same job with NF_MODE=off and hold its step time against {took}.", "even")
+            f"them, which leaves too few to compare with. A step took {took}, and {sent}.",
+            f"Run the same job with NF_MODE=off and compare its step time with {took}.", "even")
     with_them, without = statistics.median(low_bit), statistics.median(dense)
     figures = (f"with them a step took {units.seconds(with_them)} (median of "
                f"{_steps(low_bit)}), without them {units.seconds(without)} (median of "
@@ -117,9 +117,9 @@ def _compared(run: Run) -> Verdict:
         return Verdict(f"Low bits made no measurable difference to the step time in this run: "
                        f"{figures}; {sent}.", _advice_if_even(run), "even")
     if change < 0:
-        return Verdict(f"Low bits paid in this run: {figures}, {units.percent(-change)} less; {sent}.",
+        return Verdict(f"Low bits paid off in this run: {figures}, {units.percent(-change)} less; {sent}.",
                        "Keep these settings.", "paid")
-    return Verdict(f"Low bits did not pay in this run: {figures}; {sent}.",
+    return Verdict(f"Low bits did not pay off in this run: {figures}; {sent}.",
                    _ADVICE.get(run.attach.admit, _ADVICE["useful"]), "lost")
 
 
@@ -130,11 +130,11 @@ def _steps(seconds: Collection[float]) -> str:
 
 def _advice_if_even(run: Run) -> str:
     change = "set NF_MODE=off" if run.attach.admit == "useful" else 'use admit="useful", the default'
-    return f"Keep them if sending fewer bytes is worth something by itself; otherwise {change}."
+    return f"Keep them if fewer bytes are useful by themselves; otherwise {change}."
 
 
 def _error_of_median(values: Collection[float]) -> float:
-    """Its standard error, from the median deviation, which a few slow steps do not move."""
+    """The standard error of the median, from the median deviation, which is robust to a few slow steps."""
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
     return 1.2533 * deviation / math.sqrt(len(values))
