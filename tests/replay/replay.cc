@@ -1,4 +1,4 @@
-// replay FOLDER: gives a fuzzer every file of the folder.
+// replay FOLDER: runs a fuzzer on every file of the folder.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
