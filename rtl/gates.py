@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Gate equivalents of a netlist: rtl/gates.py NAME LOG...
+"""Counts the gate equivalents of a netlist: rtl/gates.py NAME LOG...
 
-Reads the last `stat` and `ltp` of each of yosys' log files and prints a row of a table. A gate
-equivalent is the area of a NAND of two inputs; the others follow the areas of the NanGate 45 nm
-open cell library at drive X1: NAND2 0.798, INV 0.532, AOI21 1.064, XOR2 1.596, MUX2 1.862, DFF
+Reads the last `stat` and `ltp` of each yosys log file and prints a row of a table. A gate
+equivalent is the area of a two-input NAND; the other areas are those of the NanGate 45 nm open
+cell library at drive X1: NAND2 0.798, INV 0.532, AOI21 1.064, XOR2 1.596, MUX2 1.862, DFF
 4.522 square micrometres. Registers with a reset or an enable are counted as a DFF and, for the
 enable, a MUX2.
 """

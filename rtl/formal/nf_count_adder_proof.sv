@@ -1,5 +1,5 @@
-// The bit-sliced adder counts: for every lane, the counter and its carry are the old one plus the
-// digit, whatever both were.
+// Proves the bit-sliced adder: in every lane the new counter and its carry equal the old counter plus
+// the digit, for all values of both.
 module nf_count_adder_proof (
     input logic [15:0] counts_i,
     input logic [1:0]  digit0_i,

@@ -1,4 +1,4 @@
-// Bound to the pipeline in simulation: what the stages rely on.
+// Assertions bound to the pipeline in simulation: the invariants of the stages.
 module nf_pipeline_checks
   import nf_reducer_pkg::*;
 #(
@@ -34,7 +34,7 @@ module nf_pipeline_checks
       assert (!(valid_o && error_o == ERROR_OVERFLOW));      // no counter ever wraps
       assert (!(fold4 && fold_busy_i));                        // one fold at a time
       assert (!(fold_busy_i && advance));                      // and the pipeline waits for it
-      assert (!(fold_last_i && record_read_o));                // which leaves the store alone
+      assert (!(fold_last_i && record_read_o));                // without access to the store
       assert (!(fold_busy_i && record_write_o && !fold_last_i));
     end
   end

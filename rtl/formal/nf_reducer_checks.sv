@@ -1,5 +1,5 @@
-// Bound to the reducer in simulation: its streams keep their promises, and no answer is without a
-// request. The answer of an identity read comes from the memory, which must hold it as well.
+// Assertions bound to the reducer in simulation: its streams follow the ready/valid protocol, and
+// every answer has a request. This includes answers of identity reads, which come from the memory.
 module nf_reducer_checks
   import nf_reducer_pkg::*;
 #(
@@ -40,7 +40,7 @@ module nf_reducer_checks
       .data_i ({register_error_o, register_data_o})
   );
 
-  // Requests under way never exceed the stages.
+  // There are never more requests in flight than stages.
   logic [3:0] held_q;
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) held_q <= '0;

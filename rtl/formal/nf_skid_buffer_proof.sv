@@ -1,5 +1,5 @@
-// What goes into a skid buffer comes out, once, in order, for streams of any pattern: a place in the
-// stream is chosen freely, what went in there is remembered and must come out there.
+// Proves that every item that enters a skid buffer leaves it once and in order, for all patterns: the
+// solver chooses a position of the stream, and the item stored there must leave at that position.
 module nf_skid_buffer_proof (
     input logic       clk_i,
     input logic       valid_i,
@@ -36,7 +36,7 @@ module nf_skid_buffer_proof (
       .data_i(data_o)
   );
 
-  logic [5:0] chosen;  // without a beginning: the solver's choice
+  logic [5:0] chosen;  // no initial value: chosen by the solver
   always @(posedge clk_i) chosen <= chosen;
   logic [5:0] in_q = 6'd0, out_q = 6'd0;
   logic [BITS-1:0] kept_q;
@@ -53,7 +53,7 @@ module nf_skid_buffer_proof (
         out_q <= out_q + 6'd1;
         if (out_q == chosen) assert (data_o == kept_q);
       end
-      // Never more than two, and never an offer without one.
+      // The buffer holds at most two items, and valid_o is set only if it holds one.
       assert (held <= 6'd2);
       assert (valid_o == (held != 6'd0));
       assert (ready_o == (held != 6'd2));

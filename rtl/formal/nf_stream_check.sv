@@ -1,5 +1,5 @@
-// What a ready/valid stream owes its receiver: an offer stands, unchanged, until it is taken.
-// Immediate assertions, so that Verilator and yosys both understand them.
+// The rule of a ready/valid stream: once valid, an item stays valid and unchanged until it is taken.
+// Uses immediate assertions, which both Verilator and yosys support.
 module nf_stream_check #(
     parameter int unsigned BITS = 8
 ) (

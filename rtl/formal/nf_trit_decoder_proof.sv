@@ -1,4 +1,4 @@
-// Every byte up to 242 is the number that its digits spell, and no digit is 3.
+// Proves that every byte up to 242 equals the value of its digits, and that no digit is 3.
 module nf_trit_decoder_proof (
     input logic [7:0] byte_i
 );

@@ -1,6 +1,6 @@
-// The 512-bit datapath and its store behind five pins, to be placed and routed: without the
-// registers' logic and the FP32 adders, whose signals come from the chain. All inputs come from a
-// chain of registers that is shifted in, all outputs go to one that is shifted out.
+// The 512-bit datapath and its store behind five pins, for place and route. It excludes the register
+// map and the FP32 adders, whose signals come from the chain. All inputs come from a chain of
+// registers that is shifted in, all outputs go to one that is shifted out.
 module nf_datapath_pins
   import nf_reducer_pkg::*;
 #(
@@ -12,7 +12,7 @@ module nf_datapath_pins
 ) (
     input  logic clk_i,
     input  logic rst_ni,
-    input  logic shift_i,   // the output chain shifts, else it takes the outputs
+    input  logic shift_i,   // the output chain shifts, otherwise it captures the outputs
     input  logic serial_i,
     output logic serial_o
 );

@@ -1,6 +1,6 @@
-// The reducer behind six pins, to be placed and routed: all inputs come from a chain of registers
-// that is shifted in, all outputs go to one that is shifted out. Skid buffers on both sides make
-// every path of the reducer start and end in a register, as between a link and a memory.
+// The reducer behind six pins, for place and route. All inputs come from a chain of registers that is
+// shifted in, all outputs go to one that is shifted out. With skid buffers on both sides every path
+// of the reducer starts and ends in a register, as between a link and a memory.
 module nf_reducer_pins
   import nf_reducer_pkg::*;
 #(
@@ -12,7 +12,7 @@ module nf_reducer_pins
 ) (
     input  logic clk_i,
     input  logic rst_ni,
-    input  logic shift_i,   // the output chain shifts, else it takes the outputs
+    input  logic shift_i,   // the output chain shifts, otherwise it captures the outputs
     input  logic serial_i,
     output logic serial_o
 );

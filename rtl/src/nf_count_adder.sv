@@ -1,8 +1,8 @@
-// Adds one digit to each of LANES counters that lie bit-sliced: plane k holds bit k of all of them.
-// A digit is 0, 1 or 2, and so a carry out of bit 0 never meets a bit 1 of the digit: an OR joins the
-// two, and a chain of half adders is all that is left. Signs are digits without a bit 1.
+// Adds one digit to each of LANES bit-sliced counters: plane k holds bit k of all of them. A digit is
+// 0, 1 or 2, so a carry out of bit 0 and bit 1 of the digit are never both set: an OR combines them,
+// and a chain of half adders does the rest. Signs are digits without a bit 1.
 //
-// carry_o tells the lanes whose counter did not fit; the caller refuses what could set it.
+// carry_o marks the lanes whose counter overflowed; the caller rejects requests that could set it.
 module nf_count_adder #(
     parameter int unsigned LANES  = 512,
     parameter int unsigned PLANES = 8

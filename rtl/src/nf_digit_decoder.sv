@@ -1,5 +1,5 @@
-// A gradient line into the digits of its lanes, as two lines: digit0_o has the lanes that add 1,
-// digit1_o those that add 2. A line of any other mode than g_ternary passes as it is: the signs of
+// Decodes a gradient line into the digits of its lanes, as two lines: digit0_o has the lanes that add
+// 1, digit1_o those that add 2. Lines of all modes except g_ternary pass unchanged: the signs of
 // g_binary, the bytes of the others.
 //
 // g_ternary: byte j of unit u of 32 bytes holds the lanes 160 u + 32 i + j, i = 0 ... 4.
@@ -10,7 +10,7 @@ module nf_digit_decoder
     input  logic [LINE_BITS-1:0] line_i,
     output logic [LINE_BITS-1:0] digit0_o,
     output logic [LINE_BITS-1:0] digit1_o,
-    output logic                 bad_o      // some byte holds no five digits
+    output logic                 bad_o      // some byte does not encode five digits
 );
 
   localparam int unsigned UNITS = 2;

@@ -1,6 +1,6 @@
-// IEEE 754 binary32 addition, to nearest even, subnormal numbers kept; every NaN is 0x7fc00000.
-// Takes operands in one cycle and shows the sum in the next, without a register behind it: what
-// takes the sum registers it, which makes two cycles an addition.
+// IEEE 754 binary32 addition, rounding to nearest even, subnormal numbers kept; every NaN is
+// 0x7fc00000. Takes operands in one cycle and outputs the sum in the next, without an output register:
+// the consumer registers the sum, so an addition takes two cycles.
 module nf_fp32_adder (
     input  logic        clk_i,
     input  logic [31:0] a_i,
@@ -28,7 +28,7 @@ module nf_fp32_adder (
     y_mantissa = {y[30:23] != 8'd0, y[22:0], 3'b000};
     distance   = x_exponent - y_exponent;
     y_shifted  = (distance > 8'd26) ? '0 : y_mantissa >> distance[4:0];
-    // The sticky bit: whether anything fell off.
+    // The sticky bit: whether any bit was shifted out.
     y_aligned  = y_shifted;
     if (distance > 8'd26) y_aligned[0] = y_mantissa != '0;
     else if ((y_shifted << distance[4:0]) != y_mantissa) y_aligned[0] = 1'b1;
@@ -64,7 +64,7 @@ module nf_fp32_adder (
   always_comb begin
     leading_zeros = 5'd27;
     for (int unsigned i = 0; i < 27; i++) if (total_q[i]) leading_zeros = 5'(26 - i);
-    // A subnormal result keeps the least exponent.
+    // A subnormal result keeps the minimum exponent.
     shift = (8'(leading_zeros) < exponent_q) ? leading_zeros : 5'(exponent_q - 8'd1);
     if (total_q[27]) begin
       normal   = {total_q[27:2], total_q[1] | total_q[0]};

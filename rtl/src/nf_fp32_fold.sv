@@ -1,18 +1,18 @@
-// Adds the slots of one line in worker order, sixteen lanes side by side, two cycles an addition, in
-// the second of which the next slot is read. It is beside the pipeline: while it is busy, the stages
-// wait.
+// Adds the slots of one line in worker order, sixteen lanes in parallel, two cycles per addition. In
+// the second cycle the next slot is read. The unit is beside the pipeline: while it is busy, the
+// stages wait.
 //
-// start_i comes in the cycle before stage 5 holds the request, together with the read of slot 0.
+// start_i is set in the cycle before stage 5 holds the request, together with the read of slot 0.
 module nf_fp32_fold
   import nf_reducer_pkg::*;
 (
     input  logic                    clk_i,
     input  logic                    rst_ni,
     input  logic                    start_i,
-    input  logic [ADDRESS_BITS-1:0] slot0_i,      // with start_i: where slot 0 lies
+    input  logic [ADDRESS_BITS-1:0] slot0_i,      // with start_i: the address of slot 0
     input  logic [ADDRESS_BITS-1:0] line_mask_i,  // lines from one slot to the next, less one
     input  logic [WINDOW_BITS-1:0]  workers_i,    // at least 2
-    // Slot 0 may be the line that stage 5 holds, written while it is read here.
+    // Slot 0 may be the line in stage 5, which is written while it is read here.
     input  logic                    own_slot0_i,
     input  logic [LINE_BITS-1:0]    own_line_i,
     output logic                    read_o,

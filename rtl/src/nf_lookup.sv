@@ -1,5 +1,5 @@
-// Stages 1 and 2: takes a request and finds its region, window, line and record. What comes out
-// belongs to the request of stage 2; the record with that number is to be read now.
+// Stages 1 and 2: takes a request and finds its region, window, line and record. The outputs belong
+// to the request in stage 2; the record with that number must be read in the same cycle.
 module nf_lookup
   import nf_reducer_pkg::*;
 #(

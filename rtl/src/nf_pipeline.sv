@@ -1,17 +1,17 @@
-// The five stages of docs/cxl.md. All move together or none; a request taken in cycle t is answered
-// from cycle t + LATENCY on.
+// The five stages of docs/cxl.md. All advance together or none does; a request taken in cycle t is
+// answered from cycle t + LATENCY on.
 //
-//   1  which region                      3  the record arrives; digits are decoded
-//   2  which record; it is being read    4  counters and arrivals   5  answer; fp32 lines are folded
+//   1  look up the region                3  the record arrives; digits are decoded
+//   2  look up and read the record       4  counters and arrivals   5  answer; fp32 lines are folded
 //
 // The write that completes an fp32 line is answered like any other and stays in stage 5 until its sum
-// is there.
+// is computed.
 //
-// A record is written as its request enters stage 5. So stages 3 and 4 may hold an older state of the
-// record of stage 5, and take that one instead.
+// A record is written when its request enters stage 5. Stages 3 and 4 may therefore hold an older
+// state of the record in stage 5; they use the forwarded one instead.
 //
-// LATENCY 4 leaves out the registers between 3 and 4: digits are then decoded in stage 2, and the
-// record goes from the store straight into the adder.
+// LATENCY 4 omits the registers between stages 3 and 4: digits are decoded in stage 2, and the record
+// goes from the store directly into the adder.
 module nf_pipeline
   import nf_reducer_pkg::*;
 #(
@@ -40,21 +40,21 @@ module nf_pipeline
     output error_e                               error_o,
     output logic                                 complete_o,
     output logic    [LINE_BITS-1:0]              data_o,
-    // The store of records: what is read shows in the next cycle, and stays
+    // The store of records: read data appear in the next cycle and stay until the next read
     output logic                                 record_read_o,
     output logic    [RECORD_BITS-1:0]            record_read_index_o,
     input  logic    [STATE_BITS-1:0]             record_i,
     output logic                                 record_write_o,
     output logic    [RECORD_BITS-1:0]            record_write_index_o,
     output logic    [STATE_BITS-1:0]             record_o,
-    // The memory behind the controller, in the same way
+    // The backing memory, with the same timing
     output logic                                 line_read_o,
     output logic    [ADDRESS_BITS-1:0]           line_read_address_o,
     input  logic    [LINE_BITS-1:0]              line_i,
     output logic                                 line_write_o,
     output logic    [ADDRESS_BITS-1:0]           line_write_address_o,
     output logic    [LINE_BITS-1:0]              line_o,
-    // The adders beside: nf_fp32_fold
+    // The FP32 adders: nf_fp32_fold
     output logic                                 fold_start_o,
     output logic    [ADDRESS_BITS-1:0]           fold_slot0_o,
     output logic    [ADDRESS_BITS-1:0]           fold_line_mask_o,
@@ -75,17 +75,17 @@ module nf_pipeline
     logic [WORKERS-1:0]          arrived;
   } counters_t;
 
-  // What stage 4 works on.
+  // The input of stage 4.
   typedef struct packed {
     tag_t                    tag;
-    logic [ADDRESS_BITS-1:0] slot0;       // where the line of worker 0 lies
+    logic [ADDRESS_BITS-1:0] slot0;       // address of worker 0's line
     logic [WINDOW_BITS-1:0]  window;
     logic [RECORD_BITS-1:0]  index;
     logic [LINE_BITS-1:0]    digit0;      // or the bytes of the line
     logic [LINE_BITS-1:0]    digit1;
     logic                    bad_digits;
     logic [WORKERS-1:0]      who;         // the worker, one-hot
-    logic                    fresh;       // the record is of this generation
+    logic                    fresh;       // the record has this generation
     counters_t               counters;
   } work_t;
 
@@ -141,7 +141,7 @@ module nf_pipeline
   logic [LINE_BITS-1:0] digit0_3, digit1_3;
   logic bad_digits3, forward3, of_worker3;
   region_t region3;
-  // Stage 5's record, wanted by 3 and 4
+  // Forwarding of stage 5's record to stages 3 and 4
   counters_t counters5_q;
   logic [RECORD_BITS-1:0] index5_q;
   logic kept5_q;
@@ -154,7 +154,7 @@ module nf_pipeline
       line3_q   <= line2;
     end
 
-  // Digits are decoded here, or a stage earlier where the adder comes a stage earlier.
+  // Digits are decoded here, or one stage earlier if LATENCY is 4.
   if (LATENCY == 5) begin : gen_decode
     logic ternary3_q;
     logic [LINE_BITS-1:0] data3_q;
@@ -194,7 +194,7 @@ module nf_pipeline
   always_comb begin
     logic [GENERATION_BITS-1:0] generation3;
     work3.tag        = tag3_q;
-    // Workers' windows are written, results are read; only what is kept as it is reads back.
+    // Worker windows are written and results read; only identity can read worker windows back.
     if (tag3_q.error == ERROR_OK && tag3_q.write != of_worker3
         && !(of_worker3 && region3.mode == MODE_IDENTITY))
       work3.tag.error = ERROR_WRONG_MODE;
@@ -266,7 +266,7 @@ module nf_pipeline
   );
   assign keeps4 = valid4 && work4.tag.write && error4 == ERROR_OK;
 
-  // Bytes are kept in the memory behind; it is read as a request enters stage 5.
+  // Bytes are kept in the backing memory, which is read when a request enters stage 5.
   assign bytes4 = region4.mode == MODE_IDENTITY || region4.mode == MODE_FP32;
   assign fold4  = advance && keeps4 && complete4 && region4.mode == MODE_FP32
                   && region4.workers > WINDOW_BITS'(1);
@@ -317,7 +317,7 @@ module nf_pipeline
   assign line_read_address_o = fold_read_i ? fold_read_address_i
                              : work4.tag.write ? work4.slot0 : line_write_address_o;
 
-  // The record is written as its request enters stage 5, and a folded sum as it is done.
+  // The record is written when its request enters stage 5, a folded sum when it is done.
   assign region5              = regions_i[tag5_q.region[REGION_BITS-1:0]];
   assign record_write_o       = fold_last_i || (advance && keeps4);
   assign record_write_index_o = fold_last_i ? index5_q : work4.index;

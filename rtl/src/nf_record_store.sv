@@ -1,9 +1,9 @@
-// The records on the controller: one is written and one is read in a cycle, the whole record at
-// once. What is read shows in the next cycle and stays until the next read. Reading the record that
-// is being written gives no promised value: the pipeline forwards.
+// The records on the controller. Each cycle one whole record can be written and one read. Read data
+// appear in the next cycle and stay until the next read. Reading the record that is being written
+// returns an undefined value: the pipeline forwards.
 //
-// A reset lets generations begin anew, and a record of the time before must not pass for one of the
-// new ones: after it every record gets generation 0, which no region has, one a cycle.
+// After a reset generations restart, and old records must not be mistaken for new ones. Every record
+// is therefore set to generation 0, which no region has, one record per cycle.
 module nf_record_store
   import nf_reducer_pkg::*;
 #(
@@ -13,7 +13,7 @@ module nf_record_store
 ) (
     input  logic                  clk_i,
     input  logic                  rst_ni,
-    output logic                  ready_o,        // not before: no region may be enabled
+    output logic                  ready_o,        // until then no region may be enabled
     input  logic                  read_i,
     input  logic [INDEX_BITS-1:0] read_index_i,
     output logic [BITS-1:0]       record_o,

@@ -1,11 +1,12 @@
-// Stage 4: one request on one record. Counts a worker's digits, or reads a plane, and says what is
-// wrong. Nothing of what comes out may be kept where error_o is set.
+// Stage 4: one request on one record. Counts a worker's digits or reads a plane, and detects errors.
+// If error_o is set, all other outputs must be discarded.
 //
-// A carry out of the last plane cannot happen with the workers that a region may have. It is told a
-// stage later, in groups of eight lanes, since to wait for it here would be the longest path of all.
+// A carry out of the last plane cannot happen with the number of workers that a region may have. It
+// is reported one stage later, for eight lanes at a time, since waiting for it here would be the
+// longest path.
 //
-// The adder runs in every mode. fp32 and identity read no counters, and the one line of an fp32
-// region of one worker falls on counters of zero and so becomes plane 0, which is its sum.
+// The adder runs in every mode. fp32 and identity read no counters. In an fp32 region of one worker
+// the line is added to counters of zero and so becomes plane 0, which is its sum.
 module nf_record_update
   import nf_reducer_pkg::*;
 #(
@@ -14,13 +15,13 @@ module nf_record_update
 ) (
     input  logic                        write_i,
     input  mode_e                       mode_i,
-    input  logic [WORKERS-1:0]          who_i,       // the worker, one-hot; of a result none
+    input  logic [WORKERS-1:0]          who_i,       // the worker, one-hot; zero for a result
     input  logic [WORKERS-1:0]          everyone_i,
     input  logic [3:0]                  plane_i,     // the result window to read
     input  logic [LINE_BITS-1:0]        digit0_i,
     input  logic [LINE_BITS-1:0]        digit1_i,
     input  logic                        bad_digits_i,
-    input  error_e                      error_i,     // of the look-up; it goes first
+    input  error_e                      error_i,     // of the look-up; takes priority
     input  logic [WORKERS-1:0]          arrived_i,
     input  logic [PLANES*LINE_BITS-1:0] planes_i,
     output logic [WORKERS-1:0]          arrived_o,

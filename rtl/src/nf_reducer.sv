@@ -1,6 +1,6 @@
-// The memory-side reducer of docs/cxl.md: pipeline, FP32 adders, registers, store of records. The memory
-// behind it, where the lines of fp32 and identity lie, is a port of 64 bytes that answers in the
-// next cycle: on a controller its buffer of open rows, in the test bench a table.
+// The memory-side reducer of docs/cxl.md: pipeline, FP32 adders, registers, store of records. The
+// backing memory, which holds the lines of fp32 and identity, is a port of 64 bytes that answers in
+// the next cycle: on a controller its buffer of open rows, in the testbench a table.
 module nf_reducer
   import nf_reducer_pkg::*;
 #(
@@ -10,7 +10,7 @@ module nf_reducer
     parameter int unsigned RECORDS = 512,
     parameter int unsigned LATENCY = 5,
     parameter logic [GENERATION_BITS-1:0] LAST_GENERATION = '1,
-    parameter logic [31:0] MOST_ERRORS = '1
+    parameter logic [31:0] MAX_ERRORS = '1
 ) (
     input  logic                         clk_i,
     input  logic                         rst_ni,
@@ -36,7 +36,7 @@ module nf_reducer
     input  logic                         register_ready_i,
     output logic [3:0]                   register_error_o,
     output logic [63:0]                  register_data_o,
-    // The memory behind
+    // The backing memory
     output logic                         line_read_o,
     output logic [ADDRESS_BITS-1:0]      line_read_address_o,
     input  logic [LINE_BITS-1:0]         line_i,
@@ -60,8 +60,8 @@ module nf_reducer
   logic [WINDOW_BITS-1:0] fold_workers;
   logic [LINE_BITS-1:0] fold_own_line, fold_sum;
 
-  // Registers change between requests only: an access that waits holds back new requests. After a
-  // reset it waits for the store; requests need not, for no region is enabled and all are refused.
+  // Registers change only between requests: a waiting access blocks new requests. After a reset an
+  // access waits for the store. Requests need not: no region is enabled, so all are rejected.
   assign ready_o = pipeline_ready && !registers_busy;
   assign error_o = request_error;
   assign register_error_o = access_error;
@@ -151,7 +151,7 @@ module nf_reducer
       .REGIONS        (REGIONS),
       .RECORDS        (RECORDS),
       .LAST_GENERATION(LAST_GENERATION),
-      .MOST_ERRORS    (MOST_ERRORS)
+      .MAX_ERRORS    (MAX_ERRORS)
   ) i_registers (
       .clk_i,
       .rst_ni,

@@ -1,9 +1,9 @@
-// Words and numbers of docs/cxl.md that more than one module needs.
+// Types and constants of docs/cxl.md that several modules share.
 package nf_reducer_pkg;
 
   localparam int unsigned LINE_BITS = 512;
   localparam int unsigned BYTE_ADDRESS_BITS = 48;
-  localparam int unsigned ADDRESS_BITS = 42;  // of a line
+  localparam int unsigned ADDRESS_BITS = 42;  // of a line address
   localparam int unsigned WINDOW_BITS = 8;  // windows of a region: workers and results
   localparam int unsigned WORKER_BITS = 6;
   localparam int unsigned GENERATION_BITS = 32;
@@ -30,7 +30,7 @@ package nf_reducer_pkg;
     ERROR_OVERFLOW         = 4'd11
   } error_e;
 
-  // A region as its registers hold it, right or wrong.
+  // The registers of a region, valid or not.
   typedef struct packed {
     logic [63:0] mode;
     logic [63:0] workers;
@@ -40,8 +40,8 @@ package nf_reducer_pkg;
     logic [63:0] store;
   } config_t;
 
-  // What the pipeline knows of a region. It changes only while the pipeline is empty. Addresses are
-  // those of lines; `shift` lines make a window, as a power of two.
+  // The pipeline's view of a region. It changes only while the pipeline is empty. Addresses are line
+  // addresses; a window has 2^`shift` lines.
   typedef struct packed {
     logic                       enabled;
     mode_e                      mode;
@@ -49,27 +49,27 @@ package nf_reducer_pkg;
     logic [ADDRESS_BITS-1:0]    base;
     logic [ADDRESS_BITS:0]      beyond;      // the first line above the last window
     logic [ADDRESS_BITS-1:0]    length;
-    logic [ADDRESS_BITS-1:0]    line_mask;   // lines of a window, less one
+    logic [ADDRESS_BITS-1:0]    line_mask;   // lines per window, minus one
     logic [5:0]                 shift;
     logic [31:0]                store;
     logic [GENERATION_BITS-1:0] generation;
-    logic [2**WORKER_BITS-1:0]  everyone;    // one bit a worker
+    logic [2**WORKER_BITS-1:0]  everyone;    // one bit per worker
   } region_t;
 
-  // What a request carries from stage to stage.
+  // The part of a request that passes from stage to stage.
   typedef struct packed {
     logic                         write;
     logic [BYTE_ADDRESS_BITS-1:0] address;
-    logic                         owned;    // by `region`, else by the device
+    logic                         owned;    // by `region`, otherwise by the device
     logic [7:0]                   region;
     error_e                       error;
   } tag_t;
 
-  // What a request left behind, for the registers.
+  // The outcome of a request, for the registers.
   typedef struct packed {
     logic valid;
     tag_t tag;
-    logic complete;  // the last worker's write of a line
+    logic complete;  // the write completed its line
   } event_t;
 
 endpackage

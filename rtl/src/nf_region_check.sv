@@ -1,5 +1,5 @@
-// Whether a region may be enabled, and what the pipeline will want to know of it. Three cycles from
-// start_i to done_o: this happens once a reduction, and the shifts and long additions are spread.
+// Checks whether a region may be enabled, and computes the pipeline's view of it. Takes three cycles
+// from start_i to done_o, to spread the shifts and long additions; it runs once per reduction.
 module nf_region_check
   import nf_reducer_pkg::*;
 #(
@@ -12,17 +12,17 @@ module nf_region_check
     input  logic                  rst_ni,
     input  logic                  start_i,
     input  config_t               config_i,   // does not change until done_o
-    input  logic                  enabled_i,  // already
+    input  logic                  enabled_i,  // already enabled
     input  logic                  exhausted_i,
     input  region_t [REGIONS-1:0] regions_i,
-    output logic                  done_o,     // for one cycle; the rest holds in that cycle
+    output logic                  done_o,     // for one cycle, in which the other outputs are valid
     output error_e                error_o,
     output region_t               region_o    // without its generation
 );
 
   localparam int unsigned COUNT_BITS = 7;  // of workers, up to 64
 
-  // First cycle: each field by itself.
+  // First cycle: each field on its own.
   logic [COUNT_BITS-1:0] workers;
   logic [3:0] width, planes;
   logic [WINDOW_BITS-1:0] windows_d, windows_q;
@@ -66,7 +66,7 @@ module nf_region_check
   assign store_end_d = {1'b0, config_i.store} + {1'b0, config_i.length};
   assign too_long_d  = config_i.length - 1'b1 > {22'd0, line_mask_d};
 
-  // Third cycle: against each other.
+  // Third cycle: against the other regions.
   logic overlap;
   always_comb begin
     logic lines, records;

@@ -1,6 +1,6 @@
-// Stage 1: which region an address lies in, what is known of it, and how many lines above its base.
-// Regions never overlap, so at most one answers, and an OR joins them. All comparisons run side by
-// side.
+// Stage 1: finds the region of an address, its description, and the offset from its base in lines.
+// Regions never overlap, so at most one matches, and an OR combines them. All comparisons run in
+// parallel.
 module nf_region_lookup
   import nf_reducer_pkg::*;
 #(

@@ -1,5 +1,5 @@
-// The registers of docs/cxl.md. An access is taken while the pipeline is empty and the store is
-// ready (open_i), and is answered some cycles later; until its answer has been taken there is no other.
+// The registers of docs/cxl.md. An access is taken while the pipeline is empty and the store is ready
+// (open_i), and is answered some cycles later. The next access waits until the answer has been taken.
 module nf_registers
   import nf_reducer_pkg::*;
 #(
@@ -7,14 +7,14 @@ module nf_registers
     parameter int unsigned WORKERS = 64,
     parameter int unsigned REGIONS = 4,
     parameter int unsigned RECORDS = 512,
-    // Ends of counts, for tests to reach
+    // Limits of counters; tests lower them
     parameter logic [GENERATION_BITS-1:0] LAST_GENERATION = '1,
-    parameter logic [31:0] MOST_ERRORS = '1
+    parameter logic [31:0] MAX_ERRORS = '1
 ) (
     input  logic                  clk_i,
     input  logic                  rst_ni,
     input  logic                  open_i,
-    output logic                  busy_o,     // an access is under way: no requests, please
+    output logic                  busy_o,     // an access is in progress: requests must wait
     output region_t [REGIONS-1:0] regions_o,
     input  event_t                event_i,
     // Accesses
@@ -23,7 +23,7 @@ module nf_registers
     input  logic                  write_i,
     input  logic    [15:0]        address_i,
     input  logic    [63:0]        data_i,
-    // Their answers
+    // Answers
     output logic                  valid_o,
     input  logic                  ready_i,
     output error_e                error_o,
@@ -35,7 +35,7 @@ module nf_registers
   localparam logic [63:0] CAPABILITIES =
       64'(RECORDS) << 32 | 64'(REGIONS) << 24 | 64'(WORKERS) << 8 | 64'(PLANES);
 
-  // Offsets, of the device and within a region.
+  // Offsets of the device registers and within a region.
   localparam logic [15:0] DEVICE_ID = 16'h00, DEVICE_CAPABILITIES = 16'h08, DEVICE_ERROR = 16'h10,
                           DEVICE_ERROR_ADDRESS = 16'h18, DEVICE_GENERATION = 16'h20,
                           FIRST_REGION = 16'h100;
@@ -52,8 +52,8 @@ module nf_registers
 
   typedef enum logic [1:0] {
     IDLE,
-    CHECK,   // a region wants to be enabled
-    REPORT,  // an error goes into the registers
+    CHECK,   // checking a region to be enabled
+    REPORT,  // storing an error in the registers
     ANSWER
   } state_e;
 
@@ -78,7 +78,7 @@ module nf_registers
   assign data_o    = data_q;
   assign exhausted = generation_q == LAST_GENERATION;
 
-  // Where an access leads.
+  // The target of an access.
   logic [8:0] number;
   logic [6:0] offset;
   config_t config_d;
@@ -124,7 +124,7 @@ module nf_registers
     end
   end
 
-  // What is wrong with a write, but for the check of an enable.
+  // Errors of a write, except the checks of enable.
   always_comb begin
     error_d = ERROR_OK;
     if (owned_d) begin
@@ -202,7 +202,7 @@ module nf_registers
     if (check_done) error_q <= check_error;
   end
 
-  // Errors come from the pipeline or from an access, never in the same cycle.
+  // Errors come from the pipeline or from an access, never from both in the same cycle.
   logic report, report_owned;
   logic [INDEX_BITS-1:0] report_index;
   error_e report_error;
@@ -266,7 +266,7 @@ module nf_registers
         conditions_q[index_q].completed <= '0;
       end
       if (report && report_owned) begin
-        if (conditions_q[report_index].errors != MOST_ERRORS)
+        if (conditions_q[report_index].errors != MAX_ERRORS)
           conditions_q[report_index].errors <= conditions_q[report_index].errors + 1'b1;
         if (conditions_q[report_index].error == ERROR_OK) begin
           conditions_q[report_index].error         <= report_error;

@@ -1,6 +1,5 @@
-// Cuts a ready/valid stream in both directions: what comes out, and ready_o, are registers. One
-// cycle of latency, nothing lost in throughput. The second place takes what was under way when the
-// receiver stopped.
+// Registers a ready/valid stream in both directions: the outputs and ready_o are registers. One cycle
+// of latency, full throughput. The second entry takes the item in flight when the receiver stops.
 module nf_skid_buffer #(
     parameter int unsigned BITS = 8
 ) (
@@ -14,7 +13,7 @@ module nf_skid_buffer #(
     output logic [BITS-1:0] data_o
 );
 
-  logic valid_q, spare_q;  // spare_q: the second place is taken
+  logic valid_q, spare_q;  // spare_q: the second entry is used
   logic [BITS-1:0] data_q, spare_data_q;
 
   assign ready_o = !spare_q;

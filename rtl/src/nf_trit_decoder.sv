@@ -1,8 +1,7 @@
-// One byte of five ternary digits, t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4, into its digits: 0 negative,
-// 1 closed, 2 positive. A byte above 242 is no such number: valid_o falls, and the digits mean
-// nothing.
+// Decodes a byte t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4 into its five ternary digits: 0 negative, 1 closed,
+// 2 positive. For a byte above 242 valid_o is low and the digits are undefined.
 //
-// Four times: which multiple of 81, 27, 9, 3 is in it, and what remains.
+// Four steps divide by 81, 27, 9 and 3 and pass on the remainder.
 module nf_trit_decoder (
     input  logic [7:0] byte_i,
     output logic [4:0] digit0_o,  // bit 0 of the five digits
@@ -10,7 +9,7 @@ module nf_trit_decoder (
     output logic       valid_o
 );
 
-  logic [6:0] below81;  // 0 ... 80, of a valid byte
+  logic [6:0] below81;  // 0 ... 80 for a valid byte
   logic [4:0] below27;
   logic [3:0] below9;
   logic [1:0] below3;

@@ -1,4 +1,4 @@
-// Stage 2: window and line of an address, and the number of its record.
+// Stage 2: finds the window and line of an address, and the number of its record.
 module nf_window_lookup
   import nf_reducer_pkg::*;
 #(
@@ -6,7 +6,7 @@ module nf_window_lookup
 ) (
     input  region_t                 region_i,
     input  logic [ADDRESS_BITS-1:0] offset_i,  // lines above the region's base
-    input  error_e                  error_i,   // of stage 1; it goes first
+    input  error_e                  error_i,   // of stage 1; takes priority
     output logic [WINDOW_BITS-1:0]  window_o,
     output logic [ADDRESS_BITS-1:0] line_o,
     output logic [RECORD_BITS-1:0]  record_o,

@@ -1,5 +1,5 @@
-// The adder against the arithmetic of the host, which is IEEE 754: all pairs of odd values, then
-// random ones, half of them near to each other, where alignment and rounding are difficult.
+// Compares the adder with the host's IEEE 754 arithmetic: all pairs of edge cases, then random
+// pairs, half of them with similar exponents, which exercise alignment and rounding.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ class Adder {
     top_.eval();
     ++count_;
     if (top_.sum_o == expected(a, b)) return true;
-    std::printf("FAILED: %08x + %08x = %08x instead of %08x\n", a, b, top_.sum_o, expected(a, b));
+    std::printf("FAILED: %08x + %08x = %08x, expected %08x\n", a, b, top_.sum_o, expected(a, b));
     return false;
   }
   std::uint64_t count() const { return count_; }
@@ -37,8 +37,8 @@ class Adder {
   std::uint64_t count_ = 0;
 };
 
-// Both signs of the ends of each range of numbers, and every power of two with its neighbours.
-std::vector<std::uint32_t> odd_values() {
+// Both signs of the limits of each range of numbers, and powers of two with their neighbours.
+std::vector<std::uint32_t> edge_cases() {
   std::vector<std::uint32_t> values = {0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff};
   for (std::uint32_t exponent = 0; exponent < 255; exponent += exponent < 30 ? 1 : 9) {
     for (const std::uint32_t fraction : {0u, 1u, 0x400000u, 0x7fffffu}) {
@@ -55,7 +55,7 @@ std::vector<std::uint32_t> odd_values() {
 int main() {
   constexpr int kRandomPairs = 3'000'000;
   Adder adder;
-  const std::vector<std::uint32_t> values = odd_values();
+  const std::vector<std::uint32_t> values = edge_cases();
   for (const std::uint32_t a : values) {
     for (const std::uint32_t b : values) {
       if (!adder.check(a, b)) return 1;
@@ -68,7 +68,6 @@ int main() {
     if (i % 2 == 0) b = (b & 0x807fffffu) | ((((a >> 23) + random() % 30) & 0xff) << 23);
     if (!adder.check(a, b)) return 1;
   }
-  std::printf("ok: %llu sums as the host has them\n",
-              static_cast<unsigned long long>(adder.count()));
+  std::printf("ok: %llu sums match the host\n", static_cast<unsigned long long>(adder.count()));
   return 0;
 }

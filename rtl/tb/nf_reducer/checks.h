@@ -1,4 +1,4 @@
-// What the tests of the registers share.
+// Shared by the tests of the registers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Checks {
     ++count_;
     if (got == expected) return;
     ++wrong_;
-    std::printf("%s: %llx instead of %llx\n", what, static_cast<unsigned long long>(got),
+    std::printf("%s: %llx, expected %llx\n", what, static_cast<unsigned long long>(got),
                 static_cast<unsigned long long>(expected));
   }
   void equal(const char* what, Fault got, Fault expected) {
@@ -34,7 +34,7 @@ constexpr std::uint64_t region(unsigned number, std::uint64_t offset) {
   return 0x100 + 0x80 * number + offset;
 }
 
-inline constexpr RegionConfig kGood{
+inline constexpr RegionConfig kValid{
     .mode = 2, .workers = 3, .base = 0x1000, .length = 4, .stride = 8, .store = 0};
 
 }  // namespace nf::rtl

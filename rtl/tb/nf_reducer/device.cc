@@ -10,7 +10,7 @@
 namespace nf::rtl {
 namespace {
 
-constexpr std::uint64_t kPatience = 1'000'000;  // cycles without an answer
+constexpr std::uint64_t kTimeoutCycles = 1'000'000;  // cycles without an answer
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void Device::write_wave(const std::string& file) {
   wave_->open(file.c_str());
 }
 
-// Inputs stand and have been evaluated; the memory answers what it was asked before the edge.
+// Inputs are set and evaluated; the memory answers the access requested before the edge.
 void Device::tick() {
   top_->clk_i = 0;
   top_->eval();
@@ -62,7 +62,8 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
   std::deque<std::uint64_t> taken;  // of requests in flight
   std::uint64_t cycle = 0, last = 0;
   for (; request || !taken.empty(); ++cycle) {
-    if (cycle - last > kPatience && (!request || cycle > request->cycle + kPatience)) return false;
+    if (cycle - last > kTimeoutCycles && (!request || cycle > request->cycle + kTimeoutCycles))
+      return false;
     top_->valid_i = request && cycle >= request->cycle;
     if (top_->valid_i) {
       top_->write_i = request->is_write;
@@ -74,7 +75,7 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
     top_->eval();
     const bool takes = top_->valid_i && top_->ready_o;
     if (top_->valid_o && top_->ready_i) {
-      if (taken.empty()) return false;  // an answer that nobody asked for
+      if (taken.empty()) return false;  // an answer without a request
       Answer answer{.taken = taken.front(),
                     .answered = cycle,
                     .fault = static_cast<Fault>(top_->error_o),
@@ -95,7 +96,7 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
     }
   }
   top_->valid_i = 0;
-  read_register(0);  // which waits until the pipeline is empty
+  read_register(0);  // waits until the pipeline is empty
   if (cycles != nullptr) *cycles = cycle;
   return true;
 }

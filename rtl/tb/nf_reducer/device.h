@@ -1,4 +1,4 @@
-// The verilated reducer, and the memory behind it.
+// The verilated reducer and its backing memory.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ class VerilatedVcdC;
 
 namespace nf::rtl {
 
-// Where requests come from, and where their answers go.
+// A source of requests and a sink of their answers.
 struct Traffic {
   std::function<std::optional<Request>()> next;  // empty at the end
   std::function<void(const Answer&)> answered;   // in the order of the requests
-  std::string ready = "1";  // in cycle t the receiver is ready where [t mod size] is '1'
-  std::uint64_t reset_at = ~std::uint64_t{0};  // after this cycle; what follows is not played
+  std::string ready = "1";  // in cycle t the receiver is ready if [t mod size] is '1'
+  std::uint64_t reset_at = ~std::uint64_t{0};  // after this cycle; later requests are not played
 };
 
 class Device {
@@ -27,14 +27,15 @@ class Device {
   Device();
   ~Device();
 
-  void reset();  // and waits until the store is ready
+  void reset();  // waits until the store is ready
 
   Limits limits();
 
-  void write_wave(const std::string& file);  // of all that happens from here on
+  void write_wave(const std::string& file);  // records everything from here on
 
-  // Plays the traffic until all of it is answered. Cycles are counted from 0, the pipeline is empty
-  // at both ends. Returns how many it took; false where nothing came for a very long time.
+  // Plays the traffic until all requests are answered. Cycles count from 0; the pipeline is empty
+  // at the start and at the end. Stores the number of cycles in `cycles`. Returns false on a
+  // timeout.
   bool play(const Traffic& traffic, std::uint64_t* cycles = nullptr);
 
   Fault write_register(std::uint64_t offset, std::uint64_t value);

@@ -1,4 +1,4 @@
-// What passes between a test bench and the reducer, in the words of docs/cxl.md.
+// The types exchanged between a testbench and the reducer, with the terms of docs/cxl.md.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ struct RegionConfig {
 
 struct Request {
   bool is_write = false;
-  std::uint64_t cycle = 0;  // offered from here on
+  std::uint64_t cycle = 0;  // offered from this cycle on
   std::uint64_t address = 0;
   Line data = {};
 };

@@ -1,13 +1,13 @@
-// The test bench of the reducer.
+// The testbench of the reducer.
 //
 //   nf_reducer_tb random MODES LINES [SEED [WORKERS]]   random traffic against the reference
-//   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, cut off by resets
-//   nf_reducer_tb registers                             the register map and its refusals
-//   nf_reducer_tb ends GENERATION ERRORS                a device whose last ones these are
+//   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, interrupted by resets
+//   nf_reducer_tb registers                             the register map and its errors
+//   nf_reducer_tb limits GENERATION ERRORS              a device with these limits
 //   nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the model
 //
-// MODES are names joined by commas, regions side by side; LINES written lines in all, shared by 1
-// to 64 workers, or by WORKERS of them.
+// MODES are names separated by commas, one region each. LINES is the total of lines written,
+// divided among 1 to 64 workers, or among WORKERS.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "device.h"
-#include "ends_test.h"
+#include "limits_test.h"
 #include "random_traffic.h"
 #include "reference.h"
 #include "register_test.h"
@@ -51,7 +51,7 @@ bool enable(Device& device, const Limits& limits, const Round& round) {
   for (unsigned r = 0; r < limits.regions; ++r) device.control(r, 0);
   for (unsigned r = 0; r < round.regions.size(); ++r) {
     if (const Fault fault = device.enable(r, round.regions[r]); fault != Fault::kOk) {
-      std::printf("region %u is refused: %u\n", r, static_cast<unsigned>(fault));
+      std::printf("region %u was rejected: %u\n", r, static_cast<unsigned>(fault));
       return false;
     }
   }
@@ -64,15 +64,15 @@ bool play_round(Device& device, const Limits& limits, const Round& round) {
   for (unsigned r = 0; r < round.regions.size(); ++r) reference.enable(r, round.regions[r]);
   const std::vector<Answer> expected = reference.play(round.requests, round.ready);
   std::size_t next = 0, answered = 0;
-  bool is_right = true;
+  bool is_correct = true;
   Traffic traffic{.next = [&]() -> std::optional<Request> {
                     if (next == round.requests.size()) return {};
                     return round.requests[next++];
                   },
                   .answered =
                       [&](const Answer& answer) {
-                        if (is_right && answer != expected[answered]) {
-                          is_right = false;
+                        if (is_correct && answer != expected[answered]) {
+                          is_correct = false;
                           std::printf(
                               "request %zu, address %llx:\n", answered,
                               static_cast<unsigned long long>(round.requests[answered].address));
@@ -86,7 +86,7 @@ bool play_round(Device& device, const Limits& limits, const Round& round) {
     std::printf("%zu of %zu requests were answered\n", answered, expected.size());
     return false;
   }
-  return is_right;
+  return is_correct;
 }
 
 std::uint64_t written(const Round& round) {
@@ -103,7 +103,7 @@ int random_traffic(const std::vector<Mode>& modes, std::uint64_t lines, std::uin
   std::uint64_t done = 0, requests = 0, n = 0;
   const auto started = std::chrono::steady_clock::now();
   while (done < lines) {
-    // Each number of workers has its turn; regions beside the first take any.
+    // The first region takes each number of workers in turn, other regions a random number.
     n = n % limits.workers + 1;
     std::vector<std::uint64_t> counts{workers != 0 ? workers : n};
     while (counts.size() < modes.size()) counts.push_back(1 + random() % limits.workers);
@@ -120,13 +120,13 @@ int random_traffic(const std::vector<Mode>& modes, std::uint64_t lines, std::uin
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   std::printf(
-      "ok: %llu lines written, %llu requests, data and cycles as expected (%.0f a second)\n",
+      "ok: %llu lines written, %llu requests, data and cycles as expected (%.0f per second)\n",
       static_cast<unsigned long long>(done), static_cast<unsigned long long>(requests),
       static_cast<double>(requests) / seconds);
   return 0;
 }
 
-// Regions, their generations and their records are those of the traffic that a reset cut off.
+// After each reset, replays the interrupted traffic with the same regions, generations and records.
 int resets(const std::vector<Mode>& modes, std::uint64_t rounds, std::uint64_t seed) {
   Device device;
   const Limits limits = device.limits();
@@ -147,8 +147,7 @@ int resets(const std::vector<Mode>& modes, std::uint64_t rounds, std::uint64_t s
       return 1;
     }
   }
-  std::printf("ok: %llu resets, nothing of before in what came after\n",
-              static_cast<unsigned long long>(rounds));
+  std::printf("ok: %llu resets, no state survived\n", static_cast<unsigned long long>(rounds));
   return 0;
 }
 
@@ -173,7 +172,7 @@ int usage() {
   std::fprintf(
       stderr,
       "usage: nf_reducer_tb random MODES LINES [SEED [WORKERS]] | resets MODES ROUNDS [SEED] | "
-      "registers | ends GENERATION ERRORS | replay TRACE ANSWERS [WAVE]\n");
+      "registers | limits GENERATION ERRORS | replay TRACE ANSWERS [WAVE]\n");
   return 2;
 }
 
@@ -199,21 +198,21 @@ int run(int argc, char** argv) {
     return resets(modes, rounds, seed);
   }
   if (command == "registers" && argc == 2) return test_registers();
-  if (command == "ends" && argc == 4) {
+  if (command == "limits" && argc == 4) {
     std::uint64_t generation = 0, errors = 0;
     if (!parse_number(argv[2], generation) || !parse_number(argv[3], errors)) return usage();
-    return test_ends(generation, errors);
+    return test_limits(generation, errors);
   }
   if (command == "replay" && (argc == 4 || argc == 5)) {
     Device device;
     if (argc == 5) device.write_wave(argv[4]);
     std::uint64_t compared = 0;
-    const std::string wrong = replay(device, argv[2], argv[3], compared);
-    if (!wrong.empty()) {
-      std::printf("FAILED: %s\n", wrong.c_str());
+    const std::string error = replay(device, argv[2], argv[3], compared);
+    if (!error.empty()) {
+      std::printf("FAILED: %s\n", error.c_str());
       return 1;
     }
-    std::printf("ok: %llu answers, data and cycles as the model has them\n",
+    std::printf("ok: %llu answers, data and cycles match the model\n",
                 static_cast<unsigned long long>(compared));
     return 0;
   }

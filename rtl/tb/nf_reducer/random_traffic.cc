@@ -26,13 +26,14 @@ Line random_line(Random& random, Mode mode) {
   if (mode == Mode::kGTernary) {
     for (std::uint8_t& byte : line) byte = static_cast<std::uint8_t>(byte % 243);
   }
-  // FP32: half of the lines are any bits, NaN and infinity too; half are near to each other.
+  // FP32: half of the lines are arbitrary bits, including NaN and infinity; half have similar
+  // values.
   if (mode == Mode::kFp32 && chance(random, 0.5)) {
     for (std::size_t i = 3; i < line.size(); i += 4) {
       line[i] = static_cast<std::uint8_t>((line[i] & 0x80) | 0x3f);
     }
   }
-  // Lines of ones drive the counters to their end.
+  // Lines of ones drive the counters to their maximum.
   if (mode == Mode::kGBinary && chance(random, 0.25)) line.fill(0xff);
   if (mode == Mode::kGTernary && chance(random, 0.25)) line.fill(242);
   return line;
@@ -46,9 +47,9 @@ Request request_of(Random& random, const RegionConfig& region, bool is_write, st
   return request;
 }
 
-// Something that is refused, or that may come too early.
-Request odd_request(Random& random, const RegionConfig& region, std::uint64_t window,
-                    std::uint64_t line) {
+// A request that is rejected or may come too early.
+Request faulty_request(Random& random, const RegionConfig& region, std::uint64_t window,
+                       std::uint64_t line) {
   const auto mode = static_cast<Mode>(region.mode);
   const std::uint64_t results = result_windows(mode, region.workers);
   const std::uint64_t any_window = below(random, region.workers + results);
@@ -74,7 +75,7 @@ Request odd_request(Random& random, const RegionConfig& region, std::uint64_t wi
   }
 }
 
-// The writes of one region and its reads, in an order of their own.
+// The writes of one region in a random order, then its reads.
 std::vector<Request> region_requests(Random& random, const RegionConfig& region) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // line, worker
   for (std::uint64_t line = 0; line < region.length; ++line) {
@@ -98,11 +99,13 @@ std::vector<Request> region_requests(Random& random, const RegionConfig& region)
       }
   }
   std::vector<Request> requests;
-  const double odd = chance(random, 0.5) ? 0.0 : 0.05;
+  const double fault_rate = chance(random, 0.5) ? 0.0 : 0.05;
   for (const auto& [line, worker] : places) {
-    if (chance(random, odd)) requests.push_back(odd_request(random, region, worker, line));
+    if (chance(random, fault_rate))
+      requests.push_back(faulty_request(random, region, worker, line));
     requests.push_back(request_of(random, region, true, worker, line));
-    if (chance(random, odd)) requests.push_back(odd_request(random, region, worker, line));
+    if (chance(random, fault_rate))
+      requests.push_back(faulty_request(random, region, worker, line));
   }
   const auto mode = static_cast<Mode>(region.mode);
   const std::uint64_t first = mode == Mode::kIdentity ? 0 : region.workers;
@@ -156,7 +159,7 @@ Round random_round(Random& random, const Limits& limits, const std::vector<Mode>
     queues.push_back(region_requests(random, region));
     std::reverse(queues.back().begin(), queues.back().end());
   }
-  // Regions take turns of some requests.
+  // Interleave the regions, a few requests at a time.
   while (!queues.empty()) {
     auto& queue = queues[below(random, queues.size())];
     for (std::uint64_t n = 1 + below(random, 4); n > 0 && !queue.empty(); --n) {

@@ -1,5 +1,5 @@
-// Random regions and requests for them: workers in any order, close lines and far ones, idle gaps,
-// a receiver that is not always ready, and now and then a request that must be refused.
+// Random regions and requests: workers in any order, back-to-back and distant accesses to a line,
+// idle gaps, a receiver that is not always ready, and some requests that must be rejected.
 #pragma once
 
 #include <random>
@@ -16,7 +16,7 @@ struct Round {
   std::string ready;
 };
 
-// One round of regions of these modes and workers, of about `writes` lines together.
+// One round with a region per mode and worker count, and about `writes` line writes in total.
 Round random_round(std::mt19937_64& random, const Limits& limits, const std::vector<Mode>& modes,
                    const std::vector<std::uint64_t>& workers, std::uint64_t writes);
 

@@ -9,7 +9,7 @@
 namespace nf::rtl {
 namespace {
 
-constexpr unsigned kCyclesPerAddition = 2;  // and one for the first slot
+constexpr unsigned kCyclesPerAddition = 2;  // plus one for the first slot
 
 int digit_of(Mode mode, const Line& line, int element) {
   if (mode == Mode::kGBinary) return line[element / 8] >> element % 8 & 1;
@@ -129,10 +129,10 @@ std::vector<Answer> Reference::play(const std::vector<Request>& requests,
     answers.push_back(handle(request, fold));
     folds.push_back(fold);
   }
-  // Stages hold the numbers of requests, or -1.
+  // Stages hold request numbers, or -1 if empty.
   std::deque<int> stages(latency_, -1);
   std::size_t next = 0, done = 0;
-  unsigned waited = 0;  // cycles of the last stage's request in it
+  unsigned waited = 0;  // cycles that the request has spent in the last stage
   bool is_answered = false;
   for (std::uint64_t cycle = 0; done < requests.size(); ++cycle) {
     const int last = stages.back();

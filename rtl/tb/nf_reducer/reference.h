@@ -1,5 +1,6 @@
-// What the reducer must answer and when, told as plainly as can be: a counter is an int, a pipeline
-// an array. It shares no code with src/cxl, so that the two and the RTL are three witnesses.
+// A reference of the reducer's answers and their cycles, as simple as possible: a counter is an
+// int, a pipeline an array. It shares no code with src/cxl, so model, reference and RTL are
+// independent.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ class Reference {
  public:
   Reference(const Limits& limits, unsigned latency);
 
-  // `config` must be one that the device enables.
+  // Precondition: the device accepts `config`.
   void enable(unsigned region, const RegionConfig& config);
 
   std::vector<Answer> play(const std::vector<Request>& requests, const std::string& ready);
@@ -40,7 +41,7 @@ class Reference {
   std::vector<Region> regions_;
 };
 
-// Windows that hold results of so many workers.
+// Result windows for so many workers.
 unsigned result_windows(Mode mode, std::uint64_t workers);
 
 }  // namespace nf::rtl

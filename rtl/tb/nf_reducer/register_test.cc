@@ -10,7 +10,7 @@ namespace nf::rtl {
 namespace {
 
 RegionConfig with(std::uint64_t RegionConfig::*field, std::uint64_t value) {
-  RegionConfig config = kGood;
+  RegionConfig config = kValid;
   config.*field = value;
   return config;
 }
@@ -30,14 +30,14 @@ void check_device(Device& device, Checks& checks) {
   checks.equal("beyond registers", device.write_register(region(0, 0x60), 1), Fault::kOutOfRange);
   checks.equal("read-only", device.write_register(region(0, 0x38), 1), Fault::kLocked);
   checks.equal("a control above 2", device.write_register(region(0, 0), 3), Fault::kWrongMode);
-  checks.equal("clear what is not enabled", device.control(0, 2), Fault::kOutOfRange);
+  checks.equal("clear a disabled region", device.control(0, 2), Fault::kOutOfRange);
   checks.equal("errors", device.read_register(region(0, 0x58)), 5);
   checks.equal("the first", device.read_register(region(0, 0x40)), 6);
   checks.equal("clear it", device.write_register(region(0, 0x40), 0), Fault::kOk);
   checks.equal("status", device.read_register(region(0, 0x38)), 0);
 }
 
-void check_refusals(Device& device, Checks& checks) {
+void check_rejected_regions(Device& device, Checks& checks) {
   const std::uint64_t records = device.limits().records;
   const struct {
     const char* what;
@@ -48,7 +48,7 @@ void check_refusals(Device& device, Checks& checks) {
       {"no workers", with(&RegionConfig::workers, 0), Fault::kTooManyWorkers},
       {"65 workers", with(&RegionConfig::workers, 65), Fault::kTooManyWorkers},
       {"2^32 workers", with(&RegionConfig::workers, 1ull << 32), Fault::kTooManyWorkers},
-      {"odd base", with(&RegionConfig::base, 0x1020), Fault::kMisaligned},
+      {"misaligned base", with(&RegionConfig::base, 0x1020), Fault::kMisaligned},
       {"base of 49 bits", with(&RegionConfig::base, 1ull << 48), Fault::kOutOfRange},
       {"no lines", with(&RegionConfig::length, 0), Fault::kOutOfRange},
       {"lines beyond the window", with(&RegionConfig::length, 5), Fault::kOutOfRange},
@@ -71,12 +71,12 @@ void check_refusals(Device& device, Checks& checks) {
   }
 }
 
-// What is written reads back; what is read-only is locked.
+// Writable registers read back; read-only registers are locked.
 void check_kinds(Device& device, Checks& checks) {
-  checks.equal("enable", device.enable(3, kGood), Fault::kOk);
+  checks.equal("enable", device.enable(3, kValid), Fault::kOk);
   device.control(3, 0);
-  const std::uint64_t kept[] = {kGood.mode,   kGood.workers, kGood.base,
-                                kGood.length, kGood.stride,  kGood.store};
+  const std::uint64_t kept[] = {kValid.mode,   kValid.workers, kValid.base,
+                                kValid.length, kValid.stride,  kValid.store};
   for (std::uint64_t i = 0; i < std::size(kept); ++i) {
     checks.equal("reads back", device.read_register(region(3, 8 * (i + 1))), kept[i]);
   }
@@ -87,31 +87,31 @@ void check_kinds(Device& device, Checks& checks) {
   checks.equal("write-only", device.read_register(region(3, 0)), 0);
 }
 
-// Of two wrong things the one that comes first, each pair of neighbours in the order of enable.
+// If two errors apply, enable reports the first in its order. Checks each pair of neighbours.
 void check_order(Device& device, Checks& checks) {
-  RegionConfig config = kGood;
+  RegionConfig config = kValid;
   config.length = 0;
   config.base = 0x1020;
-  checks.equal("odd base, no lines", device.enable(0, config), Fault::kMisaligned);
+  checks.equal("misaligned base, no lines", device.enable(0, config), Fault::kMisaligned);
   config.workers = 65;
   checks.equal("and 65 workers", device.enable(0, config), Fault::kTooManyWorkers);
   config.mode = 4;
   checks.equal("and mode 4", device.enable(0, config), Fault::kWrongMode);
-  checks.equal("enable", device.enable(1, kGood), Fault::kOk);
-  config = kGood;
+  checks.equal("enable", device.enable(1, kValid), Fault::kOk);
+  config = kValid;
   config.length = 5;
   checks.equal("too long, and the same windows", device.enable(0, config), Fault::kOutOfRange);
   device.control(1, 0);
 }
 
 void check_overlap(Device& device, Checks& checks) {
-  checks.equal("enable", device.enable(0, kGood), Fault::kOk);
+  checks.equal("enable", device.enable(0, kValid), Fault::kOk);
   checks.equal("generation", device.read_register(0x20), 5);
   checks.equal("locked", device.control(0, 1), Fault::kLocked);
   checks.equal("still enabled", device.read_register(region(0, 0x38)) & 1, 1);
   checks.equal("locked", device.write_register(region(0, 0x10), 2), Fault::kLocked);
   checks.equal("untouched", device.read_register(region(0, 0x10)), 3);
-  RegionConfig other = kGood;
+  RegionConfig other = kValid;
   checks.equal("the same", device.enable(1, other), Fault::kOverlap);
   other.store = 4;
   checks.equal("the same windows", device.enable(1, other), Fault::kOverlap);
@@ -147,7 +147,7 @@ std::vector<Fault> faults_of(Device& device, const std::vector<Request>& request
   return faults;
 }
 
-// The first error of requests, whose it is, and the count of complete lines.
+// The first error of requests, the register that reports it, and the count of complete lines.
 void check_requests(Device& device, Checks& checks) {
   device.write_register(region(0, 0x40), 0);
   device.write_register(0x10, 0);
@@ -158,8 +158,8 @@ void check_requests(Device& device, Checks& checks) {
   };
   add(false, 0x1000 + 3 * 256);     // not complete
   add(true, 0x1000 + 0 * 256 + 1);  // misaligned
-  add(true, 0x10);                  // misaligned, of no region
-  add(true, 0x1000 + 5 * 256);      // behind the last window: of no region
+  add(true, 0x10);                  // misaligned, in no region
+  add(true, 0x1000 + 5 * 256);      // after the last window: in no region
   for (std::uint64_t w = 0; w < 3; ++w) add(true, 0x1000 + w * 256 + 64);
   add(true, 0x1000 + 64);  // duplicate
   std::uint64_t complete = 0;
@@ -179,7 +179,7 @@ void check_requests(Device& device, Checks& checks) {
   checks.equal("status", device.read_register(region(0, 0x38)), 5);
 }
 
-// The same of requests, in a region of ternary digits.
+// The order of errors of requests, in a region of ternary digits.
 void check_request_order(Device& device, Checks& checks) {
   RegionConfig config = with(&RegionConfig::mode, 3);
   config.base = 0x10000;
@@ -196,7 +196,7 @@ void check_request_order(Device& device, Checks& checks) {
       {"misaligned, beyond the lines", {true, 0, 0x10000 + 2 * 64 + 1}, Fault::kMisaligned},
       {"beyond the lines, to read", {false, 0, 0x10000 + 2 * 64}, Fault::kOutOfRange},
       {"a result, beyond the lines", {true, 0, 0x10000 + 3 * 256 + 128}, Fault::kOutOfRange},
-      {"a worker's line that is not there", {false, 0, 0x10000}, Fault::kWrongMode},
+      {"a worker's line that was not written", {false, 0, 0x10000}, Fault::kWrongMode},
       {"a result of bad digits", {true, 0, 0x10000 + 3 * 256, bad}, Fault::kWrongMode},
       {"bad digits", {true, 0, 0x10000, bad}, Fault::kBadDigits},
       {"digits", {true, 0, 0x10000}, Fault::kOk},
@@ -213,7 +213,7 @@ int test_registers() {
   Device device;
   Checks checks;
   check_device(device, checks);
-  check_refusals(device, checks);
+  check_rejected_regions(device, checks);
   check_kinds(device, checks);
   check_order(device, checks);
   check_overlap(device, checks);

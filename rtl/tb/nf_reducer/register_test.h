@@ -1,8 +1,8 @@
-// The register map of docs/cxl.md, its refusals and their order.
+// The register map of docs/cxl.md, its errors and their order.
 #pragma once
 
 namespace nf::rtl {
 
-int test_registers();  // 0 where all is well; prints what is not
+int test_registers();  // returns 0 on success; prints failures
 
 }  // namespace nf::rtl

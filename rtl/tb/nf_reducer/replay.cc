@@ -8,7 +8,7 @@
 namespace nf::rtl {
 namespace {
 
-// Lines of a text, without comments and blank ones.
+// Reads the lines of a file, without comments and blank lines.
 class Reader {
  public:
   explicit Reader(const std::string& file) : file_(file), in_(file) {}
@@ -77,7 +77,7 @@ std::string describe(const Answer& a) {
   return out.str();
 }
 
-// enable, clear and disable; the fault, or none where the text is none of them.
+// Executes enable, clear or disable. Returns its fault, or nullopt if the text is none of them.
 std::optional<Fault> control(Device& device, const std::string& text) {
   std::istringstream words(text);
   std::string kind;
@@ -114,7 +114,7 @@ class Replay {
 
   Device& device_;
   Reader trace_, answers_;
-  std::string text_, ready_ = "1", wrong_;
+  std::string text_, ready_ = "1", error_;
   bool has_text_ = false;
   std::uint64_t compared_ = 0;
 };
@@ -122,9 +122,9 @@ class Replay {
 std::string Replay::header() {
   std::string answers;
   if (!trace_.is_open() || !answers_.is_open()) return "cannot open the trace or its answers";
-  if (!trace_.next(text_) || text_ != "nf_cxl_trace 1") return trace_.where() + ": no trace";
+  if (!trace_.next(text_) || text_ != "nf_cxl_trace 1") return trace_.where() + ": not a trace";
   if (!answers_.next(answers) || answers != "nf_cxl_answers 1") {
-    return answers_.where() + ": no answers";
+    return answers_.where() + ": not a file of answers";
   }
   std::string word;
   Limits limits;
@@ -132,7 +132,7 @@ std::string Replay::header() {
     std::istringstream words(text_);
     words >> word >> limits.planes >> limits.workers >> limits.regions >> limits.records;
     if (words && word == "device") {
-      // More records than the trace's device has do no harm: no trace asks for them.
+      // The device may have more records than the trace uses.
       const Limits own = device_.limits();
       if (limits.planes == own.planes && limits.workers == own.workers &&
           limits.regions == own.regions && limits.records <= own.records) {
@@ -141,17 +141,17 @@ std::string Replay::header() {
       return trace_.where() + ": the trace is for another device: " + text_;
     }
   }
-  return trace_.where() + ": no device";
+  return trace_.where() + ": expected a device";
 }
 
 void Replay::compare(const Answer& answer) {
-  if (!wrong_.empty()) return;
+  if (!error_.empty()) return;
   std::string line;
   Answer expected;
   if (!answers_.next(line) || !parse_answer(line, expected)) {
-    wrong_ = answers_.where() + ": no answer here";
+    error_ = answers_.where() + ": expected an answer";
   } else if (answer != expected) {
-    wrong_ = answers_.where() + ":\n  the model: " + describe(expected) +
+    error_ = answers_.where() + ":\n  the model: " + describe(expected) +
              "\n  the RTL:   " + describe(answer);
   }
   ++compared_;
@@ -160,11 +160,11 @@ void Replay::compare(const Answer& answer) {
 std::string Replay::play_requests() {
   Traffic traffic{.next = [this]() -> std::optional<Request> {
                     Request request;
-                    if (!has_text_ || !wrong_.empty()) return {};
+                    if (!has_text_ || !error_.empty()) return {};
                     // "ready" starts with an r too.
                     if (!is_request() || is_ready()) return {};
                     if (!parse_request(text_, request)) {
-                      wrong_ = trace_.where() + ": not a request";
+                      error_ = trace_.where() + ": not a request";
                       return {};
                     }
                     has_text_ = trace_.next(text_);
@@ -173,26 +173,26 @@ std::string Replay::play_requests() {
                   .answered = [this](const Answer& answer) { compare(answer); },
                   .ready = ready_};
   const bool is_alive = device_.play(traffic);
-  if (wrong_.empty() && !is_alive) wrong_ = trace_.where() + ": the RTL does not answer";
-  return wrong_;
+  if (error_.empty() && !is_alive) error_ = trace_.where() + ": the RTL does not answer";
+  return error_;
 }
 
 std::string Replay::run() {
-  if (std::string wrong = header(); !wrong.empty()) return wrong;
+  if (std::string error = header(); !error.empty()) return error;
   has_text_ = trace_.next(text_);
   while (has_text_) {
     if (is_ready()) {
       ready_ = text_.substr(6);
       if (ready_.find_first_not_of("01") != std::string::npos ||
           ready_.find('1') == std::string::npos) {
-        return trace_.where() + ": a pattern of 0 and 1, with a 1";
+        return trace_.where() + ": expected a pattern of 0 and 1 with at least one 1";
       }
     } else if (is_request()) {
-      if (std::string wrong = play_requests(); !wrong.empty()) return wrong;
-      continue;  // the next text is already there
+      if (std::string error = play_requests(); !error.empty()) return error;
+      continue;  // the next line has already been read
     } else {
       const std::optional<Fault> fault = control(device_, text_);
-      if (!fault) return trace_.where() + ": not understood";
+      if (!fault) return trace_.where() + ": unknown item";
       std::string line;
       const std::string expected = "e " + std::to_string(static_cast<unsigned>(*fault));
       if (!answers_.next(line) || line != expected) {
@@ -211,9 +211,9 @@ std::string Replay::run() {
 std::string replay(Device& device, const std::string& trace_file, const std::string& answers_file,
                    std::uint64_t& compared) {
   Replay replay(device, trace_file, answers_file);
-  std::string wrong = replay.run();
+  std::string error = replay.run();
   compared = replay.compared();
-  return wrong;
+  return error;
 }
 
 }  // namespace nf::rtl

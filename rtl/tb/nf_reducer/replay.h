@@ -1,5 +1,4 @@
-// Plays a trace of docs/cxl.md and compares every answer, and its cycle, with those that the model
-// wrote for it.
+// Plays a trace of docs/cxl.md and compares every answer and its cycle with the model's.
 #pragma once
 
 #include <string>
@@ -8,7 +7,7 @@
 
 namespace nf::rtl {
 
-// An empty string, or what is wrong: with a file, or with an answer.
+// Returns an empty string, or the error in a file or an answer.
 std::string replay(Device& device, const std::string& trace_file, const std::string& answers_file,
                    std::uint64_t& compared);
 

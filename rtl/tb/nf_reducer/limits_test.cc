@@ -1,4 +1,4 @@
-#include "ends_test.h"
+#include "limits_test.h"
 
 #include "checks.h"
 #include "device.h"
@@ -7,13 +7,13 @@ namespace nf::rtl {
 namespace {
 
 void check_generations(Device& device, Checks& checks, std::uint64_t last) {
-  checks.equal("enable", device.enable(0, kGood), Fault::kOk);
+  checks.equal("enable", device.enable(0, kValid), Fault::kOk);
   for (std::uint64_t i = 2; i <= last; ++i) checks.equal("clear", device.control(0, 2), Fault::kOk);
   checks.equal("the last generation", device.read_register(0x20), last);
   checks.equal("clear", device.control(0, 2), Fault::kExhausted);
   checks.equal("still enabled", device.read_register(region(0, 0x38)) & 1, 1);
-  RegionConfig other = kGood;
-  checks.equal("exhausted, and the same", device.enable(1, other), Fault::kOverlap);
+  RegionConfig other = kValid;
+  checks.equal("exhausted, and overlapping", device.enable(1, other), Fault::kOverlap);
   other.base += 0x10000;
   other.store = 4;
   checks.equal("enable another", device.enable(1, other), Fault::kExhausted);
@@ -23,28 +23,28 @@ void check_generations(Device& device, Checks& checks, std::uint64_t last) {
   checks.equal("generation", device.read_register(0x20), last);
 }
 
-void check_errors(Device& device, Checks& checks, std::uint64_t most) {
+void check_errors(Device& device, Checks& checks, std::uint64_t max_errors) {
   const std::uint64_t errors = region(0, 0x58);
-  for (std::uint64_t i = device.read_register(errors); i < most; ++i) {
+  for (std::uint64_t i = device.read_register(errors); i < max_errors; ++i) {
     checks.equal("errors", device.read_register(errors), i);
     device.control(0, 3);
   }
-  checks.equal("the most errors", device.read_register(errors), most);
+  checks.equal("the maximum error count", device.read_register(errors), max_errors);
   checks.equal("one more", device.control(0, 3), Fault::kWrongMode);
-  checks.equal("the most errors", device.read_register(errors), most);
+  checks.equal("the maximum error count", device.read_register(errors), max_errors);
 }
 
 }  // namespace
 
-int test_ends(std::uint64_t last_generation, std::uint64_t most_errors) {
+int test_limits(std::uint64_t last_generation, std::uint64_t max_errors) {
   Device device;
   Checks checks;
   check_generations(device, checks, last_generation);
-  check_errors(device, checks, most_errors);
+  check_errors(device, checks, max_errors);
   device.reset();
   checks.equal("generation after a reset", device.read_register(0x20), 0);
   checks.equal("errors after a reset", device.read_register(region(0, 0x58)), 0);
-  checks.equal("enable after a reset", device.enable(0, kGood), Fault::kOk);
+  checks.equal("enable after a reset", device.enable(0, kValid), Fault::kOk);
   return checks.result();
 }
 
