@@ -16,6 +16,7 @@
 #include "ddp_hook.h"
 #include "neuron_fabric/version.h"
 #include "runtime.h"
+#include "runtime/decision.h"
 #include "runtime/route.h"
 
 namespace nf::torch_front {
@@ -126,11 +127,11 @@ py::list memory_of(Runtime& runtime) {
   check(memory.status());
   py::list items;
   for (const Fabric::Memory& item : *memory) {
-    const std::vector<float>& values = item.remembered.values;
+    const std::vector<float>& values = item.entry.values;
     at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kFloat);
     std::copy(values.begin(), values.end(), tensor.data_ptr<float>());
-    items.append(py::make_tuple(item.route, item.remembered.parameter, item.remembered.what,
-                                item.remembered.rows, std::move(tensor)));
+    items.append(py::make_tuple(item.route, item.entry.parameter, item.entry.kind, item.entry.rows,
+                                std::move(tensor)));
   }
   return items;
 }
@@ -142,10 +143,10 @@ void load_memory(Runtime& runtime, const py::list& items) {
     const at::Tensor values = tuple[4].cast<at::Tensor>().to(at::kCPU, at::kFloat).contiguous();
     const float* data = values.data_ptr<float>();
     memory.push_back({.route = tuple[0].cast<std::string>(),
-                      .remembered = {.parameter = tuple[1].cast<std::uint64_t>(),
-                                     .what = tuple[2].cast<std::string>(),
-                                     .rows = tuple[3].cast<std::size_t>(),
-                                     .values = std::vector<float>(data, data + values.numel())}});
+                      .entry = {.parameter = tuple[1].cast<std::uint64_t>(),
+                                .kind = tuple[2].cast<std::string>(),
+                                .rows = tuple[3].cast<std::size_t>(),
+                                .values = std::vector<float>(data, data + values.numel())}});
   }
   const c10::OptionalDeviceGuard guard = runtime.device_guard();
   check(runtime.fabric().load_memory(memory));
@@ -235,6 +236,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         return take(contribution_bytes(route, parameters_of(names, module_types, tensors)));
       });
   module.def("remembers", [](const std::string& route) { return take(remembers(route)); });
+  module.def("reason_names", [] {
+    const auto names = reason_names();
+    return std::vector<std::string>(names.begin(), names.end());
+  });
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
   module.def(
       "bench_all_reduce",

@@ -82,6 +82,7 @@ def contribution_bytes(
 def remembers(route: str, /) -> bool:
     """Whether ranks keep what a step has lost along a route for the next one."""
 
+def reason_names() -> list[str]: ...
 def parameter_key(name: str, /) -> int: ...
 
 def bench_all_reduce(training: ProcessGroup, own: ProcessGroup, request: str, /) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from .summary_text import parameters_text, text
 from .support import units
-from .telemetry.records import (CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
+from .telemetry.reasons import CHOSEN_REASONS
+from .telemetry.records import (DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
                                 parse)
 from .telemetry.stream import Reader, Record
 

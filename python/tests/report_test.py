@@ -24,7 +24,7 @@ from neuron_fabric.report.svg import Scale, limits, log_limits
 from neuron_fabric.report.timeline import MEANINGS, segments
 from neuron_fabric.report.treemap import Rect, squarify
 from neuron_fabric.support import units
-from neuron_fabric.telemetry.records import REASONS
+from neuron_fabric.telemetry.reasons import REASONS
 
 PYTHON_DIR = Path(__file__).parents[1]
 

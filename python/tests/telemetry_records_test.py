@@ -6,7 +6,8 @@ import pytest
 from fake_run import records
 from few_records import ATTACH, FALLBACK, step, unwatched
 
-from neuron_fabric.telemetry.records import REASONS, RecordError, parse
+from neuron_fabric.telemetry.reasons import REASONS
+from neuron_fabric.telemetry.records import RecordError, parse
 
 
 def test_a_record_of_an_unknown_kind_is_passed_over():

@@ -1,40 +1,28 @@
 #include "runtime/decision.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace nf {
 namespace {
 
-constexpr std::array kReasons = {Reason::kAdmitted,    Reason::kWarmUp,    Reason::kNotUseful,
-                                 Reason::kNonFinite,   Reason::kNormSpike, Reason::kLossSpike,
-                                 Reason::kErrorBudget, Reason::kCapacity,  Reason::kCoolDown,
-                                 Reason::kProbation,   Reason::kLockedOut, Reason::kForced};
+// By the value of Reason.
+constexpr std::array<std::string_view, 12> kNames = {
+    "admitted",     "warm_up",  "not_useful", "non_finite", "norm_spike", "loss_spike",
+    "error_budget", "capacity", "cool_down",  "probation",  "locked_out", "forced"};
+static_assert(kNames.size() == static_cast<std::size_t>(Reason::kForced) + 1);
 
 }  // namespace
 
-std::string_view to_string(Reason reason) {
-  switch (reason) {
-    case Reason::kAdmitted: return "admitted";
-    case Reason::kWarmUp: return "warm_up";
-    case Reason::kNotUseful: return "not_useful";
-    case Reason::kNonFinite: return "non_finite";
-    case Reason::kNormSpike: return "norm_spike";
-    case Reason::kLossSpike: return "loss_spike";
-    case Reason::kErrorBudget: return "error_budget";
-    case Reason::kCapacity: return "capacity";
-    case Reason::kCoolDown: return "cool_down";
-    case Reason::kProbation: return "probation";
-    case Reason::kLockedOut: return "locked_out";
-    case Reason::kForced: return "forced";
-  }
-  return "unknown";
-}
+std::span<const std::string_view> reason_names() { return kNames; }
+
+std::string_view to_string(Reason reason) { return kNames.at(static_cast<std::size_t>(reason)); }
 
 std::optional<Reason> find_reason(std::string_view name) {
-  for (const Reason reason : kReasons) {
-    if (to_string(reason) == name) return reason;
-  }
-  return {};
+  const auto found = std::ranges::find(kNames, name);
+  if (found == kNames.end()) return {};
+  return static_cast<Reason>(found - kNames.begin());
 }
 
 }  // namespace nf

@@ -2,29 +2,32 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace nf {
 
-// The words never change their meaning (docs/admission.md).
+// Why a region is dense or low-bit. python/neuron_fabric/telemetry/reasons.py has the meaning of
+// each, and docs/admission.md the conditions; a test compares the three.
 enum class Reason {
-  kAdmitted,     // low-bit: safe and useful
-  kWarmUp,       // dense: the run has just begun
-  kNotUseful,    // dense: low bits would not shorten the step
-  kNonFinite,    // dense: the sum had NaN or infinity
-  kNormSpike,    // dense: the norm jumped
-  kLossSpike,    // dense: the loss jumped
-  kErrorBudget,  // dense: the route made more error than allowed
-  kCapacity,     // dense: the reducer cannot take it
-  kCoolDown,     // dense: a while after a fallback
-  kProbation,    // low-bit again, on trial
-  kLockedOut,    // dense for good: too many fallbacks
-  kForced,       // as the caller demanded, without admission
+  kAdmitted,
+  kWarmUp,
+  kNotUseful,
+  kNonFinite,
+  kNormSpike,
+  kLossSpike,
+  kErrorBudget,
+  kCapacity,
+  kCoolDown,
+  kProbation,
+  kLockedOut,
+  kForced,
 };
 
-// "admitted", "warm_up", "not_useful", "non_finite", ...
+// The names of all reasons, in the order of the enum: "admitted", "warm_up", ...
+std::span<const std::string_view> reason_names();
 std::string_view to_string(Reason reason);
-// Nothing where no reason has that name.
+// Returns nullopt if no reason has that name.
 std::optional<Reason> find_reason(std::string_view name);
 
 struct Decision {

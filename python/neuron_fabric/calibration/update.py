@@ -22,10 +22,11 @@ from typing import Any
 
 from neuron_fabric.calibration.limits import error_budget
 from neuron_fabric.telemetry.history import History
+from neuron_fabric.telemetry.reasons import CHOSEN_REASONS
 from neuron_fabric.telemetry.records import (
-    CHOSEN_REASONS, DENSE_ROUTE, Attach, Decision, RecordError, RegionStep, Step, parse)
+    DENSE_ROUTE, Attach, Decision, RecordError, RegionStep, Step, parse)
 
-DEFAULT_MAX_FALLBACKS = 3  # if the profile has no max_fallbacks
+DEFAULT_MAX_FALLBACKS = 3  # if the profile has no most_fallbacks
 
 
 class UpdateError(ValueError):

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from ..telemetry.records import DENSE_ROUTE, REASONS, Decision
+from ..telemetry import reasons
+from ..telemetry.records import DENSE_ROUTE, Decision
 from .columns import Column, RegionCell, fewer
 from .run import Run
 from .svg import Scale, step_tick
@@ -14,21 +15,9 @@ MAX_SEGMENTS = 8000  # in all rows
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 1160, 130, 14, 2, 50, 20, 42
 LETTER = 6.4  # pixels per letter of a label
 
-MEANINGS = {
-    "admitted": "low-bit: safe and useful",
-    "by_profile": "fp32 by its profile",
-    "warm_up": "dense: the run has just started",
-    "not_useful": "dense: low bits would not shorten the step",
-    "non_finite": "dense: the sum had NaN or Inf",
-    "norm_spike": "dense: the norm jumped",
-    "loss_spike": "dense: the loss jumped",
-    "error_budget": "dense: the error of the route exceeded its budget",
-    "capacity": "dense: the reducer rejected it",
-    "cool_down": "dense: a waiting time after a fallback",
-    "probation": "low-bit again, on trial",
-    "locked_out": "dense permanently: too many fallbacks",
-    "forced": "as set by the caller, without admission",
-}
+# In the order of the legend.
+MEANINGS = {reason.name: reason.text for reason in reversed(reasons.TABLE)} | {
+    "by_profile": "fp32 by its profile"}
 
 
 @dataclass
@@ -49,7 +38,7 @@ class Segment:
 
 def _worst(cell: RegionCell) -> tuple[str, str]:
     """The most important state in a column."""
-    rank = {reason: place for place, reason in enumerate(REASONS)}
+    rank = {reason: place for place, reason in enumerate(reasons.REASONS)}
     return min(cell.states, key=lambda state: (rank.get(state[0], len(rank)), state))
 
 

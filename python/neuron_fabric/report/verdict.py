@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ..support import units
 from ..summary import RECENT_STEPS
-from ..telemetry.records import DENSE_ROUTE, TROUBLE_REASONS
+from ..telemetry.reasons import FALLBACK_REASONS
+from ..telemetry.records import DENSE_ROUTE
 from .run import Run
 
 MIN_STEPS = 5  # of each kind, for a comparison
@@ -75,7 +76,7 @@ def _unused(run: Run) -> Verdict:
     regions = [region for region in run.summary.regions.values() if region.route != DENSE_ROUTE]
     reasons = {region.reason for region in regions}
     trouble = [f"{region.name}: {region.reason}" for region in regions
-               if region.reason in (*TROUBLE_REASONS, "cool_down")]
+               if region.reason in FALLBACK_REASONS]
     if not regions:
         why, advice = ("the profile sends every region at full precision",
                        "The default profile has low-bit routes; nf calibrate finds your own.")

@@ -9,16 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .reasons import CHOSEN_REASONS, FALLBACK_REASONS, LOW_BIT_REASONS
+
 Fields = dict[str, Any]
 
 DENSE_ROUTE = "fp32"  # the engine's all-reduce
-LOW_BIT_REASONS = frozenset({"admitted", "probation"})
-CHOSEN_REASONS = LOW_BIT_REASONS | {"forced"}  # a region uses the route of its profile
-# In the order in which reports list them.
-TROUBLE_REASONS = ("non_finite", "loss_spike", "norm_spike", "error_budget", "capacity",
-                   "locked_out")
-REASONS = (*TROUBLE_REASONS, "cool_down", "probation", "not_useful", "warm_up", "forced",
-           "admitted")
 
 
 class RecordError(ValueError):
@@ -122,8 +117,7 @@ class Decision:
     @property
     def is_fallback(self) -> bool:
         """Whether a breach made the region lose its low-bit route."""
-        return (self.was_low_bit
-                and (self.after in TROUBLE_REASONS or self.after == "cool_down"))
+        return self.was_low_bit and self.after in FALLBACK_REASONS
 
 
 @dataclass(frozen=True, slots=True)
