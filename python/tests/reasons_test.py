@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import torch  # noqa: F401  (loads the libraries that the extension links)
+
 from neuron_fabric.telemetry.reasons import REASONS, TABLE
 
 DOCS = Path(__file__).parents[2] / "docs"
