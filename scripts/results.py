@@ -31,7 +31,7 @@ def main() -> int:
         print(f"results: {error}", file=sys.stderr)
         return 1
     for name in empty:
-        print(f"results: {name} holds no finished result of nf train", file=sys.stderr)
+        print(f"results: {name} has no finished result of nf train", file=sys.stderr)
     return 0
 
 

@@ -17,7 +17,7 @@ def test_a_page_is_made_of_stored_results(tmp_path):
     (tmp_path / "none").mkdir()
     done = make("-o", tmp_path / "page.md", "--images", tmp_path / "seen" / "here", STORED, tmp_path / "none")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "results: none holds no finished result of nf train\n"
+    assert done.stderr == "results: none has no finished result of nf train\n"
     text = (tmp_path / "page.md").read_text()
     assert "](seen/here/results_hostile.svg)" in text
     assert "- g_binary does not pay off: no run reached the target" in text
@@ -26,7 +26,7 @@ def test_a_page_is_made_of_stored_results(tmp_path):
 
 def test_folders_without_results_and_spoilt_ones_are_told(tmp_path):
     done = make("-o", tmp_path / "page.md", tmp_path)
-    assert (done.returncode, done.stderr) == (1, "results: none of the folders holds results of nf train\n")
+    assert (done.returncode, done.stderr) == (1, "results: none of the folders has results of nf train\n")
     (tmp_path / "result.json").write_text(json.dumps({"finished": True})[:-3])
     done = make("-o", tmp_path / "page.md", tmp_path)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""A calibration of one of the workloads: what every rank of the job does."""
+"""The calibration of a workload: the work of every rank of the job."""
 
 import json
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ from neuron_fabric_lab.workloads import Workload, make_workload
 
 OUTCOME = "outcome.json"
 PROFILE = "profile.json"
-JUDGES = 8  # batches of every rank that no branch learns from, of the same data
+JUDGES = 8  # batches per rank that no branch trains on, from the same data
 JUDGES_ORDER = 10**6
 
 _CIFAR = {"dense_steps": 130, "branch_steps": 60, "repeats": 2, "target": "0.01"}
 
-# By workload and size: how long it has to be looked at. Sizes that are not named take the first.
+# Numbers of steps, by workload and size. Sizes that are not listed use the first entry.
 PLANS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {"small": {"candidates": ("g_binary", "g_ternary", "waterfill:4", "waterfill:5"),
                          "dense_steps": 30, "branch_steps": 30, "repeats": 3}},
@@ -38,7 +38,7 @@ PLANS: dict[str, dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What `nf calibrate` was asked for."""
+    """The request of `nf calibrate`."""
 
     workload: str
     size: str | None
@@ -51,11 +51,11 @@ class Request:
     keep: bool
     quiet: bool
     command: str
-    options: dict[str, Any] = field(default_factory=dict)  # of the Calibrator
+    options: dict[str, Any] = field(default_factory=dict)  # settings of the Calibrator
 
 
 def plan_of(workload: str, size: str | None) -> dict[str, Any]:
-    """How a workload is calibrated unless the user says otherwise."""
+    """The default settings of a workload."""
     plans = PLANS.get(workload)
     if plans is None:
         return {}
@@ -63,7 +63,7 @@ def plan_of(workload: str, size: str | None) -> dict[str, Any]:
 
 
 def training_of(request: Request, workload: Workload) -> str:
-    """What the evidence is of, beside model and settings."""
+    """The conditions of the evidence, besides model and settings."""
     words = f"{request.workload}, batches of {workload.batch_size}"
     if workload.takes_data and request.data is not None:
         words += f", data in {Path(request.data).absolute()}"
@@ -71,7 +71,7 @@ def training_of(request: Request, workload: Workload) -> str:
 
 
 def calibrate(request: Request) -> None:
-    """In every rank of a job. Rank 0 leaves profile and outcome in the folder."""
+    """Runs on every rank of a job. Rank 0 writes profile and outcome to the folder."""
     device = job.join(request.device)
     workload = make_workload(request.workload, request.size, request.data, request.batch)
     outcome = _calibrator(request, workload, device).run()

@@ -1,8 +1,8 @@
-"""`nf demo`, also `python -m neuron_fabric.demo`: a small GPT trained three times on this machine.
+"""`nf demo`, also `python -m neuron_fabric_lab.demo`: a small GPT trained three times on this host.
 
 Four ranks under torchrun train the same model on the same data from the same seed: as plain DDP,
-with one low-bit route forced on everything, and with nf.attach(admit="safe"). A table compares
-them, and a report shows what the third one did.
+with one low-bit route forced on all parameters, and with nf.attach(admit="safe"). A table compares
+them, and a report shows the third run.
 """
 
 import argparse
@@ -23,18 +23,18 @@ from neuron_fabric_lab import json_text
 from neuron_fabric_lab.train.options import TrainOptions, natural, positive
 
 STATIC_ROUTE = "g_binary"
-# Removed before each demo, so nobody else's files have such names.
+# Removed before each demo, so these names must not be used for anything else.
 RESULTS = "demo-results.json"
 RUNS = "demo-runs"
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """How the gradients of one of the runs travel."""
+    """The route of one of the runs."""
 
     name: str
     title: str
-    route: str  # as `nf train` takes it
+    route: str  # for `nf train`
 
 
 VARIANTS = (
@@ -47,29 +47,29 @@ VARIANTS = (
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="nf demo",
-        description="Trains a small model on this machine as plain DDP, with static low-bit "
+        description="Trains a small model on this host with plain DDP, with static low-bit "
                     "gradients and with nf.attach(), and compares accuracy, bytes and time.")
     parser.add_argument("--workload", choices=["gpt", "digits"], default="gpt",
-                        help="what to train (gpt)")
-    parser.add_argument("--size", help="of its model (gpt: mini; digits: small)")
-    parser.add_argument("--steps", type=positive, help="of each run (gpt: 300; digits: 200)")
+                        help="the workload to train (gpt)")
+    parser.add_argument("--size", help="the size of its model (gpt: mini; digits: small)")
+    parser.add_argument("--steps", type=positive, help="steps of each run (gpt: 300; digits: 200)")
     parser.add_argument("--ranks", type=positive, default=4, help="processes (4)")
     parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--out", type=Path, default=Path("nf-demo"), metavar="DIR",
-                        help="for the runs' files and the report (nf-demo)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a run, no table")
+                        help="the folder for the runs' files and the report (nf-demo)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per run, no table")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.ranks < 2:
-        parser.error("argument --ranks: a single rank sends nothing; take 2 or more")
+        parser.error("argument --ranks: a single rank sends nothing; use 2 or more")
     return options
 
 
-# What one rank does.
+# The work of a rank.
 
 
 def work(options: argparse.Namespace, command: str) -> None:
-    """The three runs, one after the other, in every rank. Rank 0 speaks and writes."""
+    """The three runs, one after the other, on every rank. Rank 0 prints and writes."""
     import torch.distributed as dist
 
     from neuron_fabric.ranks.job import join, leave
@@ -84,8 +84,8 @@ def work(options: argparse.Namespace, command: str) -> None:
     if speaks:
         count = sum(p.numel() for p in workload.make_model(options.seed).parameters())
         print(f"{workload.name}: {count:,} parameters; {workload.description}\n"
-              f"{options.ranks} ranks on this machine, {steps} steps, {len(VARIANTS)} times from the "
-              "same seed on the same data\n", flush=True)
+              f"{options.ranks} ranks on this host, {steps} steps, {len(VARIANTS)} times with the "
+              "same seed and the same data\n", flush=True)
     results = []
     for variant in VARIANTS:
         folder = options.out / RUNS / variant.name
@@ -106,18 +106,18 @@ def work(options: argparse.Namespace, command: str) -> None:
     leave()
 
 
-# What the process does that starts the ranks.
+# The process that starts the ranks.
 
 
 def prepare(out: Path) -> None:
-    """Makes the folder, without what an earlier demo left."""
+    """Creates the folder and removes the files of an earlier demo."""
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / RUNS, ignore_errors=True)
     (out / RESULTS).unlink(missing_ok=True)
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    rows = [["run", "accuracy", "loss", "sent a step", "of plain", "step", "total"]]
+    rows = [["run", "accuracy", "loss", "sent per step", "of plain", "step", "total"]]
     for result in results:
         rows.append([
             result["title"], f"{100 * result['accuracy']:.2f} %", f"{result['loss']:.4f}",
@@ -132,15 +132,15 @@ def conclusion(results: list[dict[str, Any]]) -> str:
 
     def compared(result: dict[str, Any]) -> str:
         sent = units.percent(result["bytes"] / plain["bytes"])
-        return (f"{sent} of plain DDP's bytes, for {result['loss'] - plain['loss']:+.4f} of loss "
+        return (f"{sent} of plain DDP's bytes, at {result['loss'] - plain['loss']:+.4f} of loss "
                 f"and {100 * (result['accuracy'] - plain['accuracy']):+.2f} points of accuracy")
 
     return (
-        f"{STATIC_ROUTE} on everything sends {compared(static)}.\n"
-        f"admit=\"safe\" keeps sensitive layers and the first steps dense and watches the rest: "
+        f"{STATIC_ROUTE} on all parameters sends {compared(static)}.\n"
+        f"admit=\"safe\" keeps sensitive layers and the first steps dense and monitors the rest: "
         f"it sends\n{compared(safe)}.\n"
-        "Over loopback bytes are cheap and all ranks share the cores, so time tells little here; "
-        "on such a link\nadmit=\"useful\", the default, leaves gradients dense unless it predicts "
+        "Over loopback, bytes are cheap and all ranks share the cores, so times mean little here; "
+        "on such a link\nadmit=\"useful\", the default, keeps gradients dense unless it predicts "
         "a shorter step.")
 
 

@@ -1,4 +1,4 @@
-"""JSON that every reader takes. It has no word for numbers that are not finite: they are null."""
+"""JSON for every reader: NaN and Inf, which JSON does not have, become null."""
 
 import json
 import math

@@ -1,19 +1,19 @@
-"""How far a training run is, for people."""
+"""The progress of a training run."""
 
 import sys
 import time
 
-LINES = 4  # of a run, where they do not go to a terminal
+LINES = 4  # per run, if the output is not a terminal
 
 
 class Progress:
-    """One line a run that is written over on a terminal, and a few lines elsewhere."""
+    """One line per run that is updated on a terminal; otherwise a few lines."""
 
     def __init__(self, title: str, steps: int) -> None:
         self.title = title
         self.steps = steps
         self.started = time.monotonic()
-        self.first = None  # when the first step had ended, which is slower than the others
+        self.first = None  # the end of the first step, which is slower than the others
         self.shown = 0.0
         self.on_terminal = sys.stdout.isatty()
 

@@ -24,13 +24,13 @@ QUICK = ["digits", "--size", "tiny", "--ranks", "2", "--dense-steps", "6", "--st
 
 @needs_extension
 @pytest.mark.parametrize(("options", "words"), [
-    ([], "name a workload"),
-    (["digit"], "there is no workload digit; there are digits"),
+    ([], "give a workload"),
+    (["digit"], "unknown workload digit; known are digits"),
     (["digits", "--size", "vast"], "digits has no size vast"),
     (["digits", "--candidates", "g_binar"], "did you mean 'g_binary'"),
     (["digits", "--candidates", ","], "no candidate"),
     (["digits", "--target", "none"], "a target must be an increase of the loss"),
-    (["digits", "--most-bytes", "7"], "most_bytes is a share"),
+    (["digits", "--most-bytes", "7"], "most_bytes must be a share"),
     (["digits", "--ranks", "1"], "1 is less than 2"),
     (["digits", "--batch", "0"], "0 is less than 1"),
     (["digits", "--steps", "few"], "invalid"),
@@ -64,7 +64,7 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "with --resume goes on" in err
+    assert "with --resume continues" in err
     code, out, err = run("--out", folder, "--resume", "--target", "100", "-o", path, "--json")
     assert code == 0, err
     told = json.loads(out)
@@ -87,8 +87,8 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
 
 @needs_extension
 @pytest.mark.parametrize(("options", "words"), [
-    ([], "keeps the work so far, and the same command with --resume goes on"),
-    (["--no-keep"], "interrupted; with --no-keep nothing is left of the work so far")])
+    ([], "has the results so far; the same command with --resume continues"),
+    (["--no-keep"], "interrupted; with --no-keep no results are saved")])
 def test_an_interrupt_says_what_is_left(options, words, tmp_path, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -7,7 +7,7 @@ import pytest
 from compared_runs import RUNS, run
 from neuron_fabric_lab.compare import intervals, page, pictures, race, words
 from neuron_fabric_lab.compare.figures import compare
-from neuron_fabric_lab.train.__main__ import told as told_by_train
+from neuron_fabric_lab.train.__main__ import summary_of
 from neuron_fabric_lab.train.result import own_times
 from neuron_fabric_lab.train.target import Target, to_target
 
@@ -188,12 +188,12 @@ def test_runs_that_say_that_they_shared_their_machine_have_no_times(tmp_path):
     made = tmp_path / "page.md"
     page.make_page([tmp_path], made, tmp_path / "img")
     assert "exposed" not in made.read_text()
-    assert "- times are left out: 1 of 10 runs shared the machine with others" in made.read_text()
+    assert "- times are omitted: 1 of 10 runs shared the machine with others" in made.read_text()
     rows = [json.loads(line) for line in words.json_lines(compare(results)).splitlines()]
     assert [row["step_seconds"] for row in rows] == [0.1] * 9 + [None]
     assert rows[-1]["seconds_to_target"] is None
     assert rows[-1]["steps_to_target"] == 10
     target = Target("loss", 1.0)
-    told = told_by_train(own_times(results[-1] | to_target(target, results[-1]["curve"])), target)
-    assert told.splitlines()[2:] == ["the run shared the machine with others: its times are left out",
+    told = summary_of(own_times(results[-1] | to_target(target, results[-1]["curve"])), target)
+    assert told.splitlines()[2:] == ["the run shared the machine with other runs: its times are omitted",
                                      "a loss of 1 after 10 steps, 20 B sent"]

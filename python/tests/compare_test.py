@@ -54,7 +54,7 @@ def test_runs_are_made_once_and_compared(tmp_path, capsys):
     result = json.loads((tmp_path / "plain-seed1" / "result.json").read_text())
     (tmp_path / "plain-seed1" / "result.json").write_text(json.dumps(result | {"diverged": True}))
     assert main([*WORDS, "--out", str(tmp_path), "--table"]) == 1
-    assert "hostile diverges along plain itself (seed 1" in capsys.readouterr().err
+    assert "hostile diverges on the baseline plain (seed 1" in capsys.readouterr().err
 
 
 def test_runs_that_shared_the_machine_have_no_times_whoever_asks(tmp_path, capsys):
@@ -62,7 +62,7 @@ def test_runs_that_shared_the_machine_have_no_times_whoever_asks(tmp_path, capsy
     assert main([*words, "--side-by-side", "2"]) == 0
     assert main([*words, "--table"]) == 0
     both = capsys.readouterr().out
-    assert both.count("times are left out: 2 of 2 runs shared the machine with others") == 2
+    assert both.count("times are omitted: 2 of 2 runs shared the machine with others") == 2
     for word in ("exposed", "time / ", "reaches the target"):
         assert word not in both
     assert main([*words, "--table", "--json"]) == 0
@@ -104,12 +104,12 @@ def test_runs_that_another_launcher_has_started_are_refused(tmp_path, capsys):
         (job.out / file).write_text(json.dumps(kept | more))
         assert main(words) == 1
         told = capsys.readouterr().err
-        assert """holds a run that was started by "slow --rate '1 gbit' --", and""" in told
-        assert "and not without a --launcher; take another --out" in told
+        assert """has a run that was started by "slow --rate '1 gbit' --", not""" in told
+        assert "not without a --launcher; use another --out" in told
         replace(job, launcher=("slow", "--rate", "1 gbit", "--")).check_kept()
         (job.out / file).write_text(json.dumps(kept | more | {"command": "nf train hostile"}))
         job.check_kept()
-        with pytest.raises(OtherRun, match='without a --launcher, and not by "slow"'):
+        with pytest.raises(OtherRun, match='without a --launcher, not by "slow"'):
             replace(job, launcher=("slow",)).check_kept()
         (job.out / file).unlink()
 
@@ -124,7 +124,7 @@ def test_bad_input_is_told(tmp_path, capsys):
         shutil.copy(PROFILE, tmp_path / name / "same.json")
     both = ",".join(f"profile:{tmp_path / name}/same.json" for name in ("a", "b"))
     assert main(["hostile", "--routes", both, *out]) == 2
-    assert "would both be kept in" in capsys.readouterr().err
+    assert "would both be stored in" in capsys.readouterr().err
     assert main([*WORDS, "--table", *out]) == 1
     assert "no finished run" in capsys.readouterr().err
 
@@ -174,7 +174,7 @@ def test_a_signal_ends_all_runs_and_says_how_to_go_on(tmp_path, capsys, started,
     assert main([*WORDS, "--side-by-side", "2", "--out", str(tmp_path)]) == 128 + number
     assert [run.returncode for run in runs] == [-signal.SIGTERM, -signal.SIGTERM]
     told = capsys.readouterr().err
-    assert f"ended by {number.name}; what is done is kept in {tmp_path}, and the same command" in told
+    assert f"ended by {number.name}; finished runs are kept in {tmp_path}; the same command" in told
     assert signal.getsignal(number) is handled
 
 

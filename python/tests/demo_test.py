@@ -28,16 +28,16 @@ RESULTS = [result(variant, *figures) for variant, figures in
 
 def test_the_table_has_one_aligned_row_a_run():
     assert demo.table(RESULTS) == """\
-run               accuracy    loss  sent a step  of plain    step   total
-plain DDP          43.75 %  2.2500         4 MB     100 %  125 ms  61.2 s
-route="g_binary"   37.50 %  2.5000       400 kB      10 %  125 ms  61.2 s
-admit="safe"       43.85 %  2.2400         1 MB      25 %  125 ms  61.2 s"""
+run               accuracy    loss  sent per step  of plain    step   total
+plain DDP          43.75 %  2.2500           4 MB     100 %  125 ms  61.2 s
+route="g_binary"   37.50 %  2.5000         400 kB      10 %  125 ms  61.2 s
+admit="safe"       43.85 %  2.2400           1 MB      25 %  125 ms  61.2 s"""
 
 
 def test_the_conclusion_compares_with_plain():
     text = demo.conclusion(RESULTS)
-    assert "10 % of plain DDP's bytes, for +0.2500 of loss and -6.25 points of accuracy" in text
-    assert "25 % of plain DDP's bytes, for -0.0100 of loss and +0.10 points of accuracy" in text
+    assert "10 % of plain DDP's bytes, at +0.2500 of loss and -6.25 points of accuracy" in text
+    assert "25 % of plain DDP's bytes, at -0.0100 of loss and +0.10 points of accuracy" in text
 
 
 def test_progress_in_a_pipe_is_a_few_lines(capsys):
@@ -49,9 +49,9 @@ def test_progress_in_a_pipe_is_a_few_lines(capsys):
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (["--steps", "0"], "'0' is no whole number above 0"),
-    (["--seed", "-1"], "'-1' is no whole number from 0 on"),
-    (["--ranks", "1"], "a single rank sends nothing; take 2 or more")])
+    (["--steps", "0"], "'0' is not a whole number above 0"),
+    (["--seed", "-1"], "'-1' is not a whole number of at least 0"),
+    (["--ranks", "1"], "a single rank sends nothing; use 2 or more")])
 def test_options_that_cannot_be_are_told(capsys, options, words):
     with pytest.raises(SystemExit) as end:
         demo.main(options)

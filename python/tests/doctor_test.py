@@ -55,7 +55,7 @@ def test_this_installation_can_do_its_job():
     last = found["two ranks"]
     assert last["state"] == OK
     assert "replicas equal" in last["finding"]
-    assert 0.2 < float(re.search(r"err by ([\d.]+) %", last["finding"])[1]) < 5
+    assert 0.2 < float(re.search(r"error ([\d.]+) %", last["finding"])[1]) < 5
     assert 12 < float(re.search(r"([\d.]+) % of FP32's", last["finding"])[1]) < 20
 
 

@@ -44,9 +44,9 @@ def test_mosaics(tmp_path):
 def test_what_is_missing_or_spoilt_is_told(tmp_path):
     with pytest.raises(DataError, match="needs a folder"):
         make_workload("cifar100")
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         make_workload("cifar100", data=tmp_path / "nowhere")
-    with pytest.raises(DataError, match="holds no train images of cifar100"):
+    with pytest.raises(DataError, match="has no train images of cifar100"):
         make_workload("cifar100", data=tmp_path)
     np.savez(tmp_path / "cifar10_train.npz", images=np.zeros((3, 8, 8, 3)), labels=np.zeros(3))
     with pytest.raises(DataError, match=r"images of shape \(3, 8, 8, 3\)"):
@@ -61,7 +61,7 @@ def test_what_is_missing_or_spoilt_is_told(tmp_path):
     with pytest.raises(DataError, match="cifar100_train_0.jpg"):
         make_workload("cifar100", data=tmp_path)
     Image.new("RGB", (64, 32)).save(tmp_path / "cifar100_train_0.jpg")
-    with pytest.raises(DataError, match="64 x 32 pixels, and not made of rows of 100"):
+    with pytest.raises(DataError, match="64 x 32 pixels, not rows of 100"):
         make_workload("cifar100", data=tmp_path)
 
 

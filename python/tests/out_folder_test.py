@@ -38,8 +38,8 @@ def test_a_finished_run_is_not_overwritten_by_another(tmp_path, capsys, other, n
     keep(out, WORDS)
     before = (out / "result.json").read_bytes()
     assert train_main([*WORDS, *other, "--out", str(out)]) == 1
-    assert capsys.readouterr().err == (f"nf train: {out} holds a run with another {named}; remove the folder, "
-                                       "or give this run another --out\n")
+    assert capsys.readouterr().err == (f"nf train: {out} has a run with another {named}; remove the folder, "
+                                       "or use another --out\n")
     assert (out / "result.json").read_bytes() == before
 
 
@@ -49,7 +49,7 @@ def test_a_comparison_does_not_overwrite_another(tmp_path, capsys):
     words = [*WORDS[:5], "--routes", "plain,plain_bf16", "--seeds", "1", "--out", str(tmp_path)]
     before = (tmp_path / "plain-seed1" / "result.json").read_bytes()
     assert compare_main([*words, "--steps", "20"]) == 1
-    assert f"nf compare: {tmp_path / 'plain-seed1'} holds a run with another steps" in capsys.readouterr().err
+    assert f"nf compare: {tmp_path / 'plain-seed1'} has a run with another steps" in capsys.readouterr().err
     assert (tmp_path / "plain-seed1" / "result.json").read_bytes() == before
     assert compare_main([*words, "--table"]) == 0
 
@@ -103,18 +103,18 @@ def test_ranks_go_on_from_the_same_step_or_not_at_all(tmp_path):
     on_ranks(2, save_together, tmp_path / "shared", 5)
     assert on_ranks(2, go_on, tmp_path / "shared") == ["goes on from 5"] * 2
     (tmp_path / "shared" / "state" / "rank1.5.pt").unlink()
-    assert "(rank 0: 5, rank 1: 0): give an --out" in on_ranks(2, go_on, tmp_path / "shared")[0]
+    assert "(rank 0: 5, rank 1: 0): use an --out" in on_ranks(2, go_on, tmp_path / "shared")[0]
 
     on_ranks(2, save_alone, tmp_path, 5)
     for told in on_ranks(2, go_on_alone, tmp_path):
-        assert told.endswith("(rank 0: 5, rank 1: 0): give an --out that all machines share, or remove the "
+        assert told.endswith("(rank 0: 5, rank 1: 0): use an --out that all hosts share, or remove the "
                              "folder on each")
 
 
 def test_a_run_that_one_rank_refuses_is_refused_by_all(tmp_path):
     on_ranks(2, save_alone, tmp_path, 5)
     told = on_ranks(2, go_on_alone, tmp_path, 2)
-    assert told == [f"{tmp_path / '0'} holds a run with another seed; remove the folder, or give this run "
+    assert told == [f"{tmp_path / '0'} has a run with another seed; remove the folder, or use "
                     "another --out"] * 2
 
 

@@ -38,7 +38,7 @@ def test_spoilt_sentences_are_told(tmp_path, content, told):
 def test_missing_sentences_are_told(tmp_path):
     with pytest.raises(DataError, match="needs a folder with its sentences"):
         make_workload("sst2")
-    with pytest.raises(DataError, match="neither train.tsv, as GLUE has it"):
+    with pytest.raises(DataError, match="neither train.tsv, as in GLUE"):
         make_workload("sst2", data=tmp_path)
     (tmp_path / "train.tsv.xz").write_bytes(b"not packed")
     with pytest.raises(DataError, match="train.tsv.xz"):
@@ -121,5 +121,5 @@ def test_pretrained_weights_beside_the_data_are_used(tmp_path):
     token = workload.make_model(1).token.weight
     assert torch.equal(token, tensors["embeddings.word_embeddings.weight"].half().float())
     (folder / "model.safetensors").write_bytes(b"\xff" * 40)
-    with pytest.raises(DataError, match="holds no weights"):
+    with pytest.raises(DataError, match="has no weights"):
         make_workload("sst2", "minilm", tmp_path)

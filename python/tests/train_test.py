@@ -74,11 +74,11 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path)
         patch.setenv("NF_COMMIT", "abc")
         stopped = train(*words(tmp_path, *COMMON, "--seconds", "0.001", "--json"))
     assert stopped.code == 0
-    assert f"of {STEPS} steps done; the same command goes on" in stopped.err
+    assert f"of {STEPS} steps done; the same command continues" in stopped.err
     assert 0 < json.loads(stopped.out)["steps"] < STEPS
     other = train(*words(tmp_path, *COMMON, "--seed", "2", "--json"))
     assert other.code == 1
-    assert "holds a run with another seed; remove the folder" in other.err
+    assert "has a run with another seed; remove the folder" in other.err
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NF_COMMIT", "def")
         assert train(*words(tmp_path, *COMMON, "--json")).code == 0
@@ -92,7 +92,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path)
     assert not (tmp_path / "state").exists(), "a finished run needs no checkpoint"
     assert parts["commit"] == "abc, def", "of both parts"
     assert (parts["shared_machine"], at_once["shared_machine"]) == (True, False), "the first part did"
-    assert "the run shared the machine with others" in train(*words(tmp_path, *COMMON)).out
+    assert "the run shared the machine with other runs" in train(*words(tmp_path, *COMMON)).out
 
 
 def test_a_result_says_what_came_of_it_and_how_to_make_it_again(whole):
@@ -122,8 +122,8 @@ def test_a_finished_run_says_which_files_it_does_not_have(train, whole, tmp_path
     record = tmp_path / "buckets.json"
     again = train(*words(whole, *COMMON, "--run-dir", str(tmp_path / "run"), "--record", str(record)))
     assert again.code == 0
-    assert "was finished before and is not done again" in again.err
-    assert f"no {tmp_path / 'run' / 'rank0.jsonl'} and no {record}; give it another --out" in again.err
+    assert "is already finished and does not run again" in again.err
+    assert f"no {tmp_path / 'run' / 'rank0.jsonl'} and no {record}; use another --out" in again.err
     record.touch()
     assert "finished" not in train(*words(whole, *COMMON, "--record", str(record))).err
 
@@ -149,13 +149,13 @@ def test_an_interrupted_run_says_what_is_kept(tmp_path):
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=120)
     assert running.returncode == 128 + signal.SIGINT
-    assert "interrupted; 0 steps are kept" in told
+    assert "interrupted; 0 steps are saved" in told
 
 
 @pytest.mark.parametrize(("options", "told"), [
     (["--route", "waterfal:4"], "waterfal"), (["--route", "profile:nowhere.json"], "no profile"),
     (["--size", "huge"], "hostile has no size huge; it has tiny"), (["--steps", "0"], "above 0"),
-    (["--target", "40"], "an accuracy is a fraction, not 40"), (["--target-loss", "-1"], "above 0"),
+    (["--target", "40"], "an accuracy must be a fraction, not 40"), (["--target-loss", "-1"], "above 0"),
     (["--target", "0.5", "--target-loss", "1"], "not allowed with"),
     (["--steps", "1", "--epochs", "2"], "not allowed with"), (["--device", "tpu"], "invalid choice")])
 def test_bad_options_are_told(train, tmp_path, options, told):
@@ -167,7 +167,7 @@ def test_bad_options_are_told(train, tmp_path, options, told):
 def test_missing_data_is_told(train, tmp_path):
     done = train("cifar10", "--data", str(tmp_path), "--ranks", "1", "--out", str(tmp_path / "out"))
     assert done.code == 1
-    assert "holds no train images of cifar10" in done.err
+    assert "has no train images of cifar10" in done.err
 
 
 def test_traffic_adds_up_over_the_parts_of_a_run():

@@ -150,7 +150,7 @@ def test_the_target_of_a_byte_is_the_byte_after_it():
 
 
 def test_unknown_names_and_sizes_are_told_with_the_known_ones():
-    with pytest.raises(ValueError, match="no workload cifar; there are digits, gpt, hostile, cifar100, cifar10, sst2"):
+    with pytest.raises(ValueError, match="unknown workload cifar; known are digits, gpt, hostile, cifar100, cifar10, sst2"):
         make_workload("cifar")
     with pytest.raises(ValueError, match="gpt has no size huge; it has tiny, mini, small"):
         make_workload("gpt", "huge")

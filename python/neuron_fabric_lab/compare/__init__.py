@@ -1,10 +1,10 @@
-"""`nf compare`, also `python -m neuron_fabric.compare`: one workload along several routes, paired by seed.
+"""`nf compare`, also `python -m neuron_fabric_lab.compare`: one workload on several routes, paired by seed.
 
-    jobs         runs of nf train, some at a time, those that are finished kept
-    figures      means, spreads and ways to the target
-    intervals    paired differences, and Student's intervals of them
-    words        a row a route, a JSON object a run
-    race         the way to the target, and where a route does not pay
+    jobs         runs of nf train, several at a time; finished runs are kept
+    figures      means, spreads and times to the target
+    intervals    paired differences, with Student's intervals
+    words        one row per route, one JSON object per run
+    race         the time to the target, and the routes that do not pay off
     pictures     accuracy or loss against time and against bytes
     page         a page of several comparisons, from stored results
 """

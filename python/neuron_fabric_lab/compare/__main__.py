@@ -1,4 +1,4 @@
-"""`nf compare WORKLOAD --routes A,B,...`: trains, then tells which routes are as good."""
+"""`nf compare WORKLOAD --routes A,B,...`: trains on several routes and compares them."""
 
 import argparse
 import shlex
@@ -25,32 +25,32 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(
         prog="nf compare",
-        description="Trains a workload along several routes from the same seeds, and compares accuracy, "
-                    "bytes and time. Finished runs are kept: the same command goes on where it was.")
+        description="Trains a workload on several routes with the same seeds, and compares accuracy, "
+                    "bytes and time. Finished runs are kept: the same command continues.")
     add_job_options(parser, list(WORKLOADS))
     parser.add_argument("--routes", default=DEFAULT_ROUTES, metavar="A,B,...",
-                        help=f"as nf train takes them ({DEFAULT_ROUTES}); FP32 and BF16 join where they "
-                        "miss")
+                        help=f"routes, as for nf train ({DEFAULT_ROUTES}); FP32 and BF16 are added if they "
+                        "are missing")
     parser.add_argument("--baseline", metavar="ROUTE",
-                        help="the one that others are compared with; then no other joins (fp32 or plain, "
-                        "and bf16 or plain_bf16 on the way to the target)")
-    parser.add_argument("--seeds", type=positive, default=3, help="runs of a route (3)")
+                        help="the route that others are compared with; then no other is added (fp32 or "
+                        "plain, and bf16 or plain_bf16 for the time to the target)")
+    parser.add_argument("--seeds", type=positive, default=3, help="runs per route (3)")
     parser.add_argument("--side-by-side", type=positive, default=1, metavar="K",
-                        help="runs at the same time, which share the machine: their times are left out (1)")
+                        help="concurrent runs, which share the machine: their times are omitted (1)")
     parser.add_argument("--launcher", type=shlex.split, default=[], metavar="COMMAND",
                         help="starts the ranks of a run, as 'scripts/slow_links.sh --launcher torch --' does "
-                        "on hosts with slow links; it needs an --out of its own (ranks on this machine)")
+                        "on hosts with slow links; needs a separate --out (ranks on this host)")
     parser.add_argument("--table", action="store_true",
-                        help="train nothing: compare the runs that are there")
+                        help="train nothing: compare the existing runs")
     parser.add_argument("--out", type=Path, metavar="DIR", help="(nf-compare/WORKLOAD)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a run, no table")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per run, no table")
     options = parser.parse_args(arguments)
     options.out = options.out or Path("nf-compare") / options.workload
     return options
 
 
 def chosen_routes(options: argparse.Namespace) -> list[str]:
-    """Those asked for, and the baselines."""
+    """The given routes and the baselines."""
     from .figures import BF16, FULL_PRECISION, first_of
 
     routes = [route.strip() for route in options.routes.split(",") if route.strip()]
@@ -70,8 +70,8 @@ def passed_on(options: argparse.Namespace) -> list[str]:
 
 
 def check(options: argparse.Namespace, jobs: Sequence["Job"]) -> None:
-    """Raises ValueError, before anything is trained, on a route or size that is none, and on routes whose
-    files would have the same names."""
+    """Raises ValueError, before any training, if a route or size does not exist, or if the files of two
+    routes would have the same names."""
     from neuron_fabric_lab.train.routes import check_route
     from neuron_fabric_lab.workloads import WORKLOADS
 
@@ -80,20 +80,20 @@ def check(options: argparse.Namespace, jobs: Sequence["Job"]) -> None:
     for job in jobs:
         check_route(job.options())
         if (other := owners.setdefault(job.out, job.route)) != job.route:
-            raise ValueError(f"{other} and {job.route} would both be kept in {job.out}; give one of the "
-                             "profiles another name")
+            raise ValueError(f"{other} and {job.route} would both be stored in {job.out}; rename one of the "
+                             "profiles")
 
 
 def show(options: argparse.Namespace, results: list[dict[str, Any]]) -> int:
     from . import race, words
     from .figures import compare
 
-    # Results that are older do not say how they were made.
+    # Older results do not have their options.
     results = [{"shared_machine": options.side_by_side > 1} | result for result in results]
     comparison = compare(results, options.baseline, options.target)
     for result in results:
         if result["diverged"] and result["route"] == comparison.baseline:
-            print(f"nf compare: {options.workload} diverges along {comparison.baseline} itself (seed "
+            print(f"nf compare: {options.workload} diverges on the baseline {comparison.baseline} (seed "
                   f"{result['seed']}, step {result['steps']}): nothing can be compared with it",
                   file=sys.stderr)
             return 1
@@ -152,10 +152,10 @@ def main(arguments: list[str] | None = None) -> int:
             tell = (lambda text: None) if options.json else (lambda text: print(text, flush=True))
             run_all(jobs, options.side_by_side, tell)
     except Failures as error:
-        print(f"nf compare: runs have failed:\n{error}", file=sys.stderr)
+        print(f"nf compare: some runs failed:\n{error}", file=sys.stderr)
         failed = 1
     except Interrupt as error:
-        print(f"\nnf compare: {error}; what is done is kept in {options.out}, and the same command goes on "
+        print(f"\nnf compare: {error}; finished runs are kept in {options.out}; the same command continues "
               "from there", file=sys.stderr)
         return 128 + error.number
     except (OtherRun, OSError) as error:
@@ -163,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     results = [result for job in jobs if (result := job.result()) is not None]
     if not results:
-        print(f"nf compare: {options.out} holds no finished run of this comparison", file=sys.stderr)
+        print(f"nf compare: {options.out} has no finished run of this comparison", file=sys.stderr)
         return 1
     return show(options, results) or failed
 

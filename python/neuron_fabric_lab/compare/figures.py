@@ -1,4 +1,4 @@
-"""What several runs of each route say together."""
+"""The figures of several runs of each route."""
 
 import math
 import statistics
@@ -15,12 +15,12 @@ Result = dict[str, Any]
 
 FULL_PRECISION = ("fp32", "plain")
 BF16 = ("bf16", "plain_bf16")
-MARGIN = 0.005  # of accuracy, below the least of the pace, for a target that nobody gave
+MARGIN = 0.005  # accuracy below the minimum of the pace, for the default target
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Means over runs, of training up to the first evaluation that was as good as the target."""
+    """Means over runs, of training up to the first evaluation that reached the target."""
 
     seconds: float
     steps: float
@@ -34,28 +34,28 @@ class RouteFigures:
     diverged: int
     accuracy: float
     loss: float
-    spread: float | None            # standard deviation over seeds, of what it is judged by
-    difference: Difference | None   # to the baseline, of the same
+    spread: float | None            # standard deviation over seeds, of the accuracy or loss
+    difference: Difference | None   # to the baseline
     bytes_ratio: float | None
     bytes_up_ratio: float | None
-    step_seconds: float             # medians over runs, both, so that exposed stays below step
+    step_seconds: float             # medians over runs, as is exposed, so that exposed stays below step
     exposed_seconds: float | None
-    reached: int                    # runs that came to the target
-    arrival: Arrival | None         # where all did
+    reached: int                    # runs that reached the target
+    arrival: Arrival | None         # if all did
 
 
 @dataclass(frozen=True)
 class Comparison:
     results: Sequence[Result]
-    rows: list[RouteFigures]         # in the order in which routes come first
-    baseline: str | None             # the route that others differ from
-    pace: RouteFigures | None        # the one whose way to the target others are measured by
+    rows: list[RouteFigures]         # in the order of the first run of each route
+    baseline: str | None             # the route that others are compared with
+    pace: RouteFigures | None        # the route whose time to the target others are compared with
     target: Target | None
     target_was_given: bool
 
     @property
     def has_times(self) -> bool:
-        """Of their own, all of them: runs beside others have none."""
+        """Whether all runs have times: runs that shared the machine have none."""
         return not any(map(shared_machine, self.results))
 
     @property
@@ -65,9 +65,9 @@ class Comparison:
 
 def compare(results: Sequence[Result], baseline: str | None = None,
             target: Target | None = None, shared: bool = False) -> Comparison:
-    """A baseline that is named is all that others are compared with. Else they differ from full precision,
-    which is the truth, and race BF16, which is what they have to beat. `shared`: all runs shared their
-    machine, whatever they say themselves."""
+    """If a baseline is given, others are compared only with it. Otherwise they are compared with full
+    precision, the exact result, and with the time of BF16, the usual alternative. `shared`: all runs
+    shared the machine, even if their results do not say so."""
     results = [result | {"shared_machine": True} for result in results] if shared else results
     runs: dict[str, list[Result]] = {}
     for result in results:
@@ -88,7 +88,7 @@ def first_of(names: Sequence[str], routes: Iterable[str]) -> str | None:
 
 
 def usual_target(runs: Sequence[Result]) -> Target | None:
-    """A little below the least that these came to, so that all of them have a time."""
+    """A little below the minimum of these, so that all of them reach it."""
     accuracies = [run["accuracy"] for run in runs if not run["diverged"]]
     return Target("accuracy", min(accuracies) - MARGIN) if accuracies else None
 
@@ -131,6 +131,6 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _all_known(values: Sequence[float | None]) -> list[float]:
-    """Empty where one is not."""
+    """Empty if one is missing."""
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else []

@@ -1,20 +1,20 @@
-"""Differences between pairs of runs, and how sure they are."""
+"""Differences between pairs of runs, with confidence intervals."""
 
 import math
 import statistics
 from dataclasses import dataclass
 
-# Student's t, by degrees of freedom: 0.95 of the distribution lie below.
+# Student's t, by degrees of freedom: 0.95 of the distribution is below.
 _T95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771,
         1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """To the baseline, run by run of one seed; the interval holds the true mean 9 times in 10."""
+    """To the baseline, paired by seed; the interval has the true mean 9 times in 10."""
 
     mean: float
-    low: float | None = None  # unknown from one pair, and where a run diverged
+    low: float | None = None  # unknown with one pair, or if a run diverged
     high: float | None = None
 
 
@@ -22,13 +22,13 @@ def t95(freedom: int) -> float:
     """The bound of a two-sided interval of 90 %."""
     if freedom <= len(_T95):
         return _T95[freedom - 1]
-    # The first terms of Cornish and Fisher's expansion around the normal distribution: right to 0.0002 here.
+    # The first terms of the Cornish-Fisher expansion around the normal distribution: accurate to 0.0002 here.
     z = statistics.NormalDist().inv_cdf(0.95)
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def paired(own: dict[int, float], base: dict[int, float]) -> Difference | None:
-    """From values by seed; None where no seed is in both."""
+    """From values by seed; None if no seed is in both."""
     differences = [own[seed] - base[seed] for seed in sorted(own.keys() & base.keys())]
     if not differences:
         return None

@@ -1,4 +1,4 @@
-"""Runs of nf train, each in a folder of its own. What is finished is not done again."""
+"""Runs of nf train, each in its own folder. Finished runs are not repeated."""
 
 import contextlib
 import os
@@ -29,8 +29,8 @@ class Job:
     seed: int
     out: Path
     arguments: tuple[str, ...]  # of nf train
-    launcher: tuple[str, ...] = ()  # starts its ranks; without one, nf train does
-    shared: bool = False  # whether others run beside it
+    launcher: tuple[str, ...] = ()  # starts its ranks; nf train by default
+    shared: bool = False  # whether other runs share the machine
 
     @property
     def name(self) -> str:
@@ -40,23 +40,23 @@ class Job:
         return parse(list(self.arguments), [self.arguments[0]])
 
     def check_kept(self) -> None:
-        """Raises OtherRun where the folder holds another run, or one that was started otherwise: its times are
-        of other links."""
+        """Raises OtherRun if the folder has another run, or one with another launcher, whose times belong
+        to other links."""
         check_same(self.out, self.options().identity())
         command = (kept_run(self.out) or {}).get("command")
         if command and (other := launcher_of(command)) != list(self.launcher):
-            raise OtherRun(f"{self.out} holds a run that was started {_by(other)}, and not {_by(self.launcher)}; "
-                           "take another --out")
+            raise OtherRun(f"{self.out} has a run that was started {_by(other)}, not {_by(self.launcher)}; "
+                           "use another --out")
 
     def result(self) -> dict[str, Any] | None:
-        """Of the finished run; None where there is none."""
+        """The result of the finished run; None if there is none."""
         result = read_result(self.out)
         return result if is_finished(result, self.options().identity()) else None
 
 
 def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[str],
               launcher: Sequence[str] = (), shared: bool = False) -> list[Job]:
-    """By seed, so that the routes of one seed are complete as early as can be."""
+    """Ordered by seed, so that the routes of one seed are complete early."""
     jobs = []
     for seed in range(1, seeds + 1):
         for route in routes:
@@ -67,7 +67,7 @@ def make_jobs(out: Path, routes: Sequence[str], seeds: int, arguments: Sequence[
 
 
 def launcher_of(command: str) -> list[str]:
-    """The words before those of nf train."""
+    """The launcher in front of nf train."""
     words = shlex.split(command)
     pairs = list(zip(words, words[1:]))
     return words[:pairs.index(("nf", "train"))] if ("nf", "train") in pairs else []
@@ -81,12 +81,12 @@ class Failures(Exception):
     """Runs that ended without a result."""
 
 
-def run_all(jobs: Sequence[Job], at_a_time: int, tell: Callable[[str], None]) -> None:
-    """Raises Failures, at the end, where some have failed, and Interrupt on a signal. However it ends, no
-    run goes on without it; those that are stopped keep what they have."""
+def run_all(jobs: Sequence[Job], at_a_time: int, report: Callable[[str], None]) -> None:
+    """Raises Failures at the end if some failed, and Interrupt on a signal. In every case all runs have
+    ended; interrupted runs keep their state."""
     waiting = [job for job in jobs if job.result() is None]
     if kept := len(jobs) - len(waiting):
-        tell(f"{kept} of {len(jobs)} runs are there already")
+        report(f"{kept} of {len(jobs)} runs already exist")
     failed: list[str] = []
     done, began = 0, time.monotonic()
     with _noted_signals() as signals, _none_left_behind() as running:
@@ -103,17 +103,18 @@ def run_all(jobs: Sequence[Job], at_a_time: int, tell: Callable[[str], None]) ->
                 each = (time.monotonic() - began) / done
                 if (result := job.result()) is None:
                     failed.append(f"{job.name}: {_last_words(job)}")
-                    tell(failed[-1])
+                    report(failed[-1])
                 else:
-                    tell(f"{job.name}: {_outcome(result, each * (len(waiting) + len(running)))}")
+                    report(f"{job.name}: {_outcome(result, each * (len(waiting) + len(running)))}")
     if failed:
         raise Failures("\n".join(failed))
 
 
 @contextlib.contextmanager
 def _noted_signals() -> Iterator[list[int]]:
-    """Those that would end this process, as they arrive. They raise nothing: that could happen between the
-    start of a run and the note of it, and nobody would stop that run. What is ignored, as by nohup, stays so."""
+    """The signals that would end this process, as they arrive. They raise no exception: one raised between
+    the start of a run and its registration would leave that run behind. Ignored signals, as under nohup,
+    stay ignored."""
     noted: list[int] = []
     before = {number: handler for number in ENDING
               if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
@@ -128,7 +129,7 @@ def _noted_signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _none_left_behind() -> Iterator[dict[Job, subprocess.Popen]]:
-    """For runs under way, which end when this does."""
+    """Ends the runs that are still running."""
     running: dict[Job, subprocess.Popen] = {}
     try:
         yield running
@@ -146,7 +147,7 @@ def _start(job: Job) -> subprocess.Popen:
                                 "NF_COMMAND": shlex.join([*job.launcher, "nf", "train", *job.arguments])}
     environment |= {SHARED: "1"} if job.shared else {}
     with open(job.out / "train.log", "w") as log:
-        # Runs of their own session, or an interrupt would reach their ranks before themselves.
+        # In a separate session; otherwise an interrupt would reach the ranks before the run.
         return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=environment,
                                 start_new_session=True)
 
@@ -158,4 +159,4 @@ def _outcome(result: dict[str, Any], seconds_left: float) -> str:
 
 def _last_words(job: Job) -> str:
     lines = [line for line in (job.out / "train.log").read_text().splitlines() if line.strip()]
-    return " ".join(lines[-LAST_LINES:]) or "it said nothing"
+    return " ".join(lines[-LAST_LINES:]) or "without a message"

@@ -1,5 +1,5 @@
-"""Accuracy, or loss, against time (steps, where there are no times) and against bytes, a line a route:
-means over seeds, and their range behind it."""
+"""Accuracy, or loss, against time (steps, if there are no times) and against bytes: one line per route,
+means over seeds with their range."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ def draw(comparison: Comparison, files: Sequence[Path]) -> None:
     places[0].legend(frameon=False, loc=corner, fontsize=9)
     figure.suptitle(_title(results), fontsize=11)
     for file in files:
-        # The same results give the same bytes, so that a page made again shows what has changed.
+        # The same results give the same bytes, so that a diff of the page shows only changes.
         with atomic_file(file) as part, plt.rc_context({"svg.hashsalt": "neuron_fabric"}):
             figure.savefig(part, format=file.suffix[1:], dpi=130,
                            metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -59,7 +59,7 @@ def _title(results: Sequence[Result]) -> str:
 
 
 def _band(curves: Sequence[list[Result]], key: str, merit: Merit) -> tuple[np.ndarray, ...]:
-    """At each evaluation that all runs have: where it was on the mean, and the least, mean and most."""
+    """At each evaluation that all runs have: the mean position, and minimum, mean and maximum."""
     count = min(map(len, curves))
     x = np.mean([[point[key] for point in curve[:count]] for curve in curves], axis=0)
     y = np.array([[point[merit] for point in curve[:count]] for curve in curves])

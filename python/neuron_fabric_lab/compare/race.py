@@ -1,5 +1,5 @@
-"""The way to the target: what it took along each route, where a route does not pay, and who is sooner than
-the best profile."""
+"""The time to the target on each route, the routes that do not pay off, and the routes that are faster
+than the best profile."""
 
 from neuron_fabric.support import units
 
@@ -16,7 +16,7 @@ def title(comparison: Comparison) -> str:
 
 
 def target_rows(comparison: Comparison) -> list[list[str]]:
-    """Empty where there is no target, or no time."""
+    """Empty if there is no target, or no times."""
     if comparison.target is None or not comparison.has_times:
         return []
     pace = comparison.pace
@@ -42,12 +42,12 @@ def _ratio(own: Arrival | None, pace: Arrival | None, measure: str) -> str:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """One a route, beside the pace, and one on the best profile; none where there are no times."""
+    """One sentence per route, except the pace, and one on the best profile; none without times."""
     if comparison.target is None or not comparison.has_times:
         return []
-    told = [f"{row.route} {_verdict(row, comparison.pace)}" for row in comparison.rows
+    verdicts = [f"{row.route} {_verdict(row, comparison.pace)}" for row in comparison.rows
             if row.arrival is None or row is not comparison.pace]
-    return list(filter(None, [*told, _best_profile(comparison.rows)]))
+    return list(filter(None, [*verdicts, _best_profile(comparison.rows)]))
 
 
 def _verdict(row: RouteFigures, pace: RouteFigures | None) -> str:
@@ -64,7 +64,7 @@ def _verdict(row: RouteFigures, pace: RouteFigures | None) -> str:
 
 
 def _best_profile(rows: list[RouteFigures]) -> str:
-    """Empty where there is no profile."""
+    """Empty if there is no profile."""
     profiles = [row for row in rows if row.route == "default" or row.route.startswith("profile:")]
     if not profiles:
         return ""

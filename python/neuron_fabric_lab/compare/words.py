@@ -1,4 +1,4 @@
-"""Comparisons for people and programs: a row a route, a JSON object a run, and who fell back."""
+"""Comparisons as text and JSON: one row per route, one JSON object per run, and the fallbacks."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,11 @@ KEYS = ("workload", "route", "seed", "ranks", "accuracy", "loss", "bytes", "byte
         "bytes_to_target")
 HEAD = ["route", "runs", "accuracy", "loss", "spread", "difference", "90 % interval", "bytes", "up", "step",
         "exposed"]
-TIMES = 2  # columns, the last
+TIMES = 2  # the number of time columns, which are last
 
 
 def json_lines(comparison: Comparison) -> str:
-    """One object a run. The times of runs that shared their machine are null."""
+    """One object per run. The times of runs that shared the machine are null."""
     rows = [own_times(result | to_target(comparison.target, result["curve"]))
             for result in comparison.results]
     return "\n".join(json_text.dumps({key: row[key] for key in KEYS}) for row in rows)
@@ -58,7 +58,7 @@ def _interval(difference: Difference | None, merit: Merit) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Of a head, and of rows that begin with a route."""
+    """A Markdown table of a head, and of rows that start with a route."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *([f"`{row[0]}`", *row[1:]] for row in body)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -75,20 +75,20 @@ def legend(comparison: Comparison) -> str:
 
 
 def no_times(comparison: Comparison) -> str:
-    """Why there are none; empty where there are."""
+    """Why there are no times; empty if there are."""
     beside = sum(map(shared_machine, comparison.results))
-    return (f"times are left out: {beside} of {units.counted(len(comparison.results), 'run')} shared the "
+    return (f"times are omitted: {beside} of {units.counted(len(comparison.results), 'run')} shared the "
             "machine with others" if beside else "")
 
 
 def several_commits(comparison: Comparison) -> str:
-    """Which: then runs may differ in more than their routes. Empty where there is one."""
+    """Several commits: then runs may differ in more than their routes. Empty if there is one."""
     found = sorted({commit for result in comparison.results for commit in commits(result)})
     return f"the runs are of {len(found)} commits: {', '.join(found)}" if len(found) > 1 else ""
 
 
 def fallbacks(comparison: Comparison) -> list[str]:
-    """A sentence a route that fell back to full precision: where first, and why."""
+    """One sentence per route that fell back to full precision: the first step, and the reason."""
     sentences = []
     for row in comparison.rows:
         runs = [result for result in comparison.results if result["route"] == row.route]

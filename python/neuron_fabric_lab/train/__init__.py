@@ -1,12 +1,12 @@
-"""`nf train`, also `python -m neuron_fabric.train`: one workload, trained along one route.
+"""`nf train`, also `python -m neuron_fabric_lab.train`: trains one workload on one route.
 
-    options      what can be asked for, and which runs are the same
-    target       how good a model is to become
-    routes       how a model's gradients travel
-    run          a model on its way
-    rank         what every rank of `nf train` does with a run
-    checkpoint   what is kept of a run that stops
+    options      the options of a run, and which runs are the same
+    target       the accuracy or loss that a run should reach
+    routes       attaches a route to a model
+    run          a model in training
+    rank         the work of every rank of `nf train`
+    checkpoint   the state of a run that stops
     traffic      bytes, counted over all parts of a run
-    compute      how long a step takes that sums nothing
-    result       what a run came to, as one JSON object
+    compute      the time of a step without communication
+    result       the result of a run, as one JSON object
 """

@@ -1,4 +1,4 @@
-"""`nf train WORKLOAD`: in a process of a job a rank of it, elsewhere whoever starts the ranks."""
+"""`nf train WORKLOAD`: starts the ranks of a job, or runs one of its ranks."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from neuron_fabric_lab.train.options import TrainOptions
 
 
-def told(result: dict[str, Any], target: Target | None) -> str:
-    """A few lines for people."""
+def summary_of(result: dict[str, Any], target: Target | None) -> str:
+    """The result in a few lines."""
     lines = [f"accuracy {100 * result['accuracy']:.2f} %, loss {units.number(result['loss'])} after "
              f"{result['steps']:,} steps, {units.seconds(result['seconds'])} of training",
-             f"sent {units.byte_count(result['bytes'])} a step, {units.percent(result['bytes_ratio'])} of "
+             f"sent {units.byte_count(result['bytes'])} per step, {units.percent(result['bytes_ratio'])} of "
              f"FP32 both ways, {units.percent(result['bytes_up_ratio'])} of its contributions",
-             "the run shared the machine with others: its times are left out"
+             "the run shared the machine with other runs: its times are omitted"
              if result.get("shared_machine") else
              f"step {units.seconds(result['step_seconds'])}, exposed "
              f"{units.seconds(result['exposed_seconds'])}"]
@@ -62,45 +62,45 @@ def main(arguments: list[str] | None = None) -> int:
             checkpoint.check_same(options.out, identity)
             launch("neuron_fabric_lab.train", arguments, options.ranks, options.out)
         elif missing := missing_files(options):
-            print(f"nf train: the run in {options.out} was finished before and is not done again, so there is "
-                  f"no {' and no '.join(missing)}; give it another --out", file=sys.stderr)
+            print(f"nf train: the run in {options.out} is already finished and does not run again, so there "
+                  f"is no {' and no '.join(missing)}; use another --out", file=sys.stderr)
     except (LaunchError, checkpoint.OtherRun, OSError) as error:
         print(f"nf train: {error}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, Interrupt) as error:
-        print(f"\nnf train: interrupted; {checkpoint.kept_steps(options.out)} steps are kept in "
-              f"{options.out}, and the same command goes on from there", file=sys.stderr)
+        print(f"\nnf train: interrupted; {checkpoint.kept_steps(options.out)} steps are saved in "
+              f"{options.out}; the same command continues from there", file=sys.stderr)
         return 128 + getattr(error, "number", signal.SIGINT)
     return show(options, result.read_result(options.out))
 
 
 def missing_files(options: "TrainOptions") -> list[str]:
-    """Those that a run is asked for beside its result, and that are not there."""
+    """The files that the run should write besides its result, and that do not exist."""
     from neuron_fabric.telemetry.jsonl import run_file
 
-    asked = [None if options.run_dir is None else run_file(options.run_dir, 0), options.record]
-    return [str(path) for path in asked if path is not None and not path.exists()]
+    files = [None if options.run_dir is None else run_file(options.run_dir, 0), options.record]
+    return [str(path) for path in files if path is not None and not path.exists()]
 
 
 def show(options: "TrainOptions", result: dict[str, Any] | None) -> int:
     from neuron_fabric_lab.train.result import own_times
 
     if result is None:
-        print(f"nf train: the ranks left no result in {options.out}", file=sys.stderr)
+        print(f"nf train: the ranks wrote no result to {options.out}", file=sys.stderr)
         return 1
-    # A run that was finished before may have had another target.
+    # A run that was already finished may have had another target.
     result = own_times(result | to_target(options.target, result["curve"]))
     if options.json:
         print(json_text.dumps(result))
     elif result["finished"]:
-        print(told(result, options.target))
+        print(summary_of(result, options.target))
     if result["diverged"]:
-        print(f"nf train: the loss is not finite at step {result['steps']}: this diverges along "
+        print(f"nf train: the loss is NaN or Inf at step {result['steps']}: training diverges on "
               f"{options.route}", file=sys.stderr)
         return 1
     if not result["finished"]:
         print(f"nf train: {result['steps']} of {result['wanted_steps']} steps done; the same command "
-              "goes on from there", file=sys.stderr)
+              "continues from there", file=sys.stderr)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a run that stops. Every rank has a file of its own, and a last word of rank 0 says which
+"""The state of a run that stops. Every rank has its own file. A file of rank 0, written last, says which
 of them belong together, so that an interruption never leaves ranks at different steps."""
 
 import contextlib
@@ -18,11 +18,11 @@ FOLDER = "state"
 
 
 class OtherRun(RuntimeError):
-    """The folder belongs to a run with other options, or ranks see other folders."""
+    """The folder belongs to a run with other options, or ranks have different folders."""
 
 
 def kept_steps(out: Path) -> int:
-    """Of the run in this folder; 0 where there is none."""
+    """The saved steps of the run in this folder; 0 if there is none."""
     try:
         return int(json.loads((out / WORD).read_text())["step"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -30,16 +30,16 @@ def kept_steps(out: Path) -> int:
 
 
 def check_same(out: Path, identity: dict[str, Any]) -> None:
-    """Raises OtherRun where the folder holds another one than this, on its way or finished."""
+    """Raises OtherRun if the folder has another run, finished or not."""
     if (kept := kept_run(out)) is None:
         return
     if differs := differing(kept.get("options"), identity):
-        raise OtherRun(f"{out} holds a run with another {' and '.join(differs)}; remove the folder, or "
-                       "give this run another --out")
+        raise OtherRun(f"{out} has a run with another {' and '.join(differs)}; remove the folder, or "
+                       "use another --out")
 
 
 def kept_run(out: Path) -> dict[str, Any] | None:
-    """What is said of the run in this folder, on its way or finished, with its `options` and `command`."""
+    """The record of the run in this folder, finished or not, with its `options` and `command`."""
     if kept_steps(out):
         return json.loads((out / WORD).read_text())
     result = read_result(out)
@@ -47,8 +47,8 @@ def kept_run(out: Path) -> dict[str, Any] | None:
 
 
 class Checkpoint:
-    """In all ranks together. Raises OtherRun on all of them, as check_same() does on one: ranks may have
-    been started by others than `nf train`, and on machines that do not share the folder."""
+    """Collective. Raises OtherRun on all ranks, as check_same() does on one: ranks may have been started
+    by another program than `nf train`, on hosts that do not share the folder."""
 
     def __init__(self, out: Path, identity: dict[str, Any], command: str = "") -> None:
         self.out = out
@@ -56,7 +56,7 @@ class Checkpoint:
         self.identity = identity
         self.command = command
         self.rank = dist.get_rank()
-        self.step = self._agreed_step()  # to go on from
+        self.step = self._agreed_step()  # to continue from
 
     def save(self, step: int, state: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -72,20 +72,20 @@ class Checkpoint:
                 file.unlink()
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
-        """None where there is nothing to go on from."""
+        """None if there is no checkpoint."""
         return torch.load(self._file(self.step), map_location=device) if self.step else None
 
     def remove(self) -> None:
-        """Of all ranks; one of them does it. What is not ours stays."""
+        """Removes the files of all ranks; one rank does it. Other files stay."""
         if kept_steps(self.out):
             (self.out / WORD).unlink()
         for file in self.folder.glob("rank*.*.pt"):
             file.unlink()
-        with contextlib.suppress(OSError):  # there is none, or it holds something else
+        with contextlib.suppress(OSError):  # it does not exist, or is not empty
             self.folder.rmdir()
 
     def _agreed_step(self) -> int:
-        """Collective: a rank that goes on from elsewhere, or not at all, would leave the others waiting."""
+        """Collective: a rank that continued from another step would leave the others waiting."""
         step, refusal = kept_steps(self.out), None
         try:
             check_same(self.out, self.identity)
@@ -98,8 +98,8 @@ class Checkpoint:
             raise OtherRun(next(filter(None, refusals)))
         if len(set(steps)) > 1:
             kept = ", ".join(f"rank {rank}: {step}" for rank, step in enumerate(steps))
-            raise OtherRun(f"ranks find other steps kept in {self.out} ({kept}): give an --out that all "
-                           "machines share, or remove the folder on each")
+            raise OtherRun(f"ranks find different steps in {self.out} ({kept}): use an --out that all "
+                           "hosts share, or remove the folder on each")
         return steps[0]
 
     def _file(self, step: int) -> Path:

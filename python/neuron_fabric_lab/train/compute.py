@@ -1,4 +1,4 @@
-"""How long a step takes that sums nothing: the rest of a step is what it waits for."""
+"""The time of a step without communication: the rest of a step is waiting."""
 
 import statistics
 import time
@@ -15,8 +15,8 @@ FIRST_STEPS = 2  # slower than the others
 
 
 def compute_seconds(run: Run) -> float:
-    """The slowest rank's, the median. Changes the model of each rank on its own, so nothing comes after
-    it. Collective."""
+    """The median of the slowest rank. Changes the model of each rank separately, so training must not
+    continue after it. Collective."""
     batches = run.workload.batches(run.rank, run.ranks, run.options.seed, start=run.steps)
     times = []
     for _, batch in zip(range(STEPS), batches):

@@ -1,4 +1,4 @@
-"""What can be asked of a training run, and which runs are the same."""
+"""The options of a training run, and which runs are the same."""
 
 import argparse
 import hashlib
@@ -17,7 +17,7 @@ _IDENTITY = ("workload", "size", "route", "admit", "topology", "reducer", "ranks
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Those of `nf train`, which documents them."""
+    """The options of `nf train`, which documents them."""
 
     workload: str
     out: Path
@@ -42,7 +42,7 @@ class TrainOptions:
     json: bool = False
 
     def identity(self) -> dict[str, Any]:
-        """As JSON has it. Of a profile its content counts, not its name; of data the folder."""
+        """As in JSON. A profile counts by its content, not its name; data by its folder."""
         identity = {name: getattr(self, name) for name in _IDENTITY}
         if (profile := self.profile) is not None:
             identity["profile"] = hashlib.sha256(profile.read_bytes()).hexdigest()
@@ -58,7 +58,7 @@ class TrainOptions:
 
 def positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
     return int(text)
 
 
@@ -68,14 +68,14 @@ def above_zero(text: str) -> float:
     except ValueError:
         value = 0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
     return value
 
 
 def accuracy_target(text: str) -> Target:
     value = above_zero(text)
     if value > 1:
-        raise argparse.ArgumentTypeError(f"an accuracy is a fraction, not {text}")
+        raise argparse.ArgumentTypeError(f"an accuracy must be a fraction, not {text}")
     return Target("accuracy", value)
 
 
@@ -85,62 +85,61 @@ def loss_target(text: str) -> Target:
 
 def natural(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0 on")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 0")
     return int(text)
 
 
 def add_job_options(parser: argparse.ArgumentParser, workloads: list[str]) -> None:
-    """Those that say what is trained, which `nf compare` has, too."""
+    """The options that `nf compare` has, too: what is trained."""
     parser.add_argument("workload", choices=workloads, metavar="WORKLOAD",
                         help=f"one of {', '.join(workloads)}")
-    parser.add_argument("--size", help="of its model")
+    parser.add_argument("--size", help="the size of its model")
     parser.add_argument("--data", type=Path, metavar="FOLDER",
-                        help="with the images of cifar100 and cifar10 or the sentences of sst2")
+                        help="the folder of the images of cifar100 and cifar10 or the sentences of sst2")
     parser.add_argument("--ranks", type=positive, default=TrainOptions.ranks, help="processes (%(default)s)")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=positive, help="(what the workload needs to learn)")
-    length.add_argument("--epochs", type=above_zero, help="instead of steps")
-    parser.add_argument("--batch", type=positive, help="examples a rank and step (the workload's)")
+    length.add_argument("--steps", type=positive, help="steps of the run (as many as the workload needs)")
+    length.add_argument("--epochs", type=above_zero, help="epochs of the run, instead of steps")
+    parser.add_argument("--batch", type=positive, help="examples per rank and step (the workload's)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default=TrainOptions.device,
-                        help="cuda: NCCL, matrices in BF16; ranks may share a card (%(default)s)")
+                        help="cuda: NCCL, BF16 autocast; ranks may share a GPU (%(default)s)")
     parser.add_argument("--admit", choices=ADMITS, default=TrainOptions.admit,
-                        help="of profiles: wherever safe, or only where it pays (%(default)s)")
+                        help="for profiles: low bits if safe, or only if useful (%(default)s)")
     parser.add_argument("--eval-every", type=positive, metavar="STEPS",
-                        help="(an epoch, or a tenth of the run)")
+                        help="steps between evaluations (an epoch, or a tenth of the run)")
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--target", type=accuracy_target, metavar="ACCURACY",
-                        help="a fraction: what it took to get there is reported")
+                        help="a fraction; the result has the time to reach it")
     target.add_argument("--target-loss", type=loss_target, dest="target", metavar="LOSS",
-                        help="the same for a loss, of data held back")
+                        help="the same for a loss on held-out data")
 
 
 def parse(arguments: list[str], workloads: list[str]) -> TrainOptions:
     parser = argparse.ArgumentParser(
         prog="nf train",
-        description="Trains a workload along one route, in ranks of this machine, and keeps what came "
-                    "of it in DIR/result.json. A run that was stopped goes on when the same command "
-                    "is given again.")
+        description="Trains a workload on one route, with ranks on this host, and writes the result to "
+                    "DIR/result.json. If a run was stopped, the same command continues it.")
     add_job_options(parser, workloads)
     parser.add_argument("--route", default=TrainOptions.route,
-                        help="plain: DDP alone; plain_bf16: with PyTorch's BF16 hook; profile:FILE; "
+                        help="plain: plain DDP; plain_bf16: with PyTorch's BF16 hook; profile:FILE; "
                         "default: the profile of nf.attach(model); any other: a codec for "
-                        "everything, as fp32, bf16, waterfill:4 (%(default)s)")
+                        "all parameters, such as fp32, bf16, waterfill:4 (%(default)s)")
     parser.add_argument("--seed", type=natural, default=TrainOptions.seed,
-                        help="of weights and batches (%(default)s)")
+                        help="the seed of weights and batches (%(default)s)")
     parser.add_argument("--seconds", type=above_zero,
-                        help="stop after so many, to be resumed (never)")
+                        help="stop after so many seconds; the run can be resumed (never)")
     parser.add_argument("--topology", choices=TOPOLOGIES, default=TrainOptions.topology,
-                        help="of low-bit sums (%(default)s)")
+                        help="the topology of low-bit sums (%(default)s)")
     parser.add_argument("--reducer", choices=REDUCERS, default=TrainOptions.reducer,
-                        help="who adds: nf.attach(reducer=...) (%(default)s)")
-    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="telemetry, for nf report")
+                        help="the reducer, as in nf.attach(reducer=...) (%(default)s)")
+    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="write telemetry, for nf report")
     parser.add_argument("--record", type=Path, metavar="FILE",
-                        help="keep the sizes of buckets, for nf replay")
+                        help="record the sizes of buckets, for nf replay")
     parser.add_argument("--breach-at", type=natural, metavar="STEP",
-                        help="at this step a reducer outside the ranks refuses work: all fall back")
+                        help="at this step, report that an external reducer rejects work: all fall back")
     parser.add_argument("--out", type=Path, metavar="DIR",
                         help="(nf-train/WORKLOAD-ROUTE-seedN)")
-    parser.add_argument("--json", action="store_true", help="print the result, and no progress")
+    parser.add_argument("--json", action="store_true", help="print the result only, without progress")
     values = vars(parser.parse_args(arguments))
     values["out"] = values["out"] or default_folder(values)
     options = TrainOptions(**values)
@@ -154,7 +153,7 @@ def default_folder(values: dict[str, Any]) -> Path:
 
 
 def file_name(route: str) -> str:
-    """Of a route, for files: profile:a/b.json is profile_b."""
+    """The name of a route in file names: profile_b for profile:a/b.json."""
     kind, _, rest = route.partition(":")
     if kind == "profile":
         return f"profile_{Path(rest).stem}"

@@ -1,4 +1,4 @@
-"""What every rank of `nf train` does, from joining the others to leaving them."""
+"""The work of every rank of `nf train`."""
 
 import math
 import os
@@ -17,7 +17,7 @@ from .options import TrainOptions
 from .result import result_of, write_result
 from .run import Run, workload_of
 
-SAVE_SECONDS = 30  # of training between two checkpoints
+SAVE_SECONDS = 30  # of training between checkpoints
 
 
 def work(options: TrainOptions) -> None:
@@ -31,9 +31,9 @@ def work(options: TrainOptions) -> None:
         run.load_state_dict(state)
     if run.rank == 0 and not options.json:
         print(f"{run.workload.name}: {run.values:,} parameters; {run.workload.description}\n"
-              f"{run.ranks} ranks, {run.steps} steps along {options.route}", flush=True)
+              f"{run.ranks} ranks, {run.steps} steps on route {options.route}", flush=True)
         run.show(options.route)
-    dist.all_reduce(torch.zeros(1, device=device))  # connections are not part of the first step
+    dist.all_reduce(torch.zeros(1, device=device))  # connect before the first step
     train(run, checkpoint)
     result = result_of(run) | {"command": command()}
     if run.is_over:
@@ -49,12 +49,12 @@ def work(options: TrainOptions) -> None:
 
 
 def train(run: Run, checkpoint: Checkpoint) -> None:
-    """To the end, or until time is up; what is not at its end is kept."""
+    """Trains to the end, or until the time is up, and saves a run that is not finished."""
     began = saved = time.monotonic()
     while not run.is_over:
         run.advance()
         now = time.monotonic()
-        is_late, is_old = told_by_rank_0(now - began > (run.options.seconds or math.inf),
+        is_late, is_old = broadcast_from_rank_0(now - began > (run.options.seconds or math.inf),
                                          now - saved > SAVE_SECONDS)
         if (is_late or is_old) and not run.is_over:
             checkpoint.save(len(run.losses), run.state_dict())
@@ -63,13 +63,13 @@ def train(run: Run, checkpoint: Checkpoint) -> None:
             break
 
 
-def told_by_rank_0(*words: bool) -> list[bool]:
-    """Clocks differ, and all ranks must do the same."""
-    said = torch.tensor(words)
-    dist.broadcast(said, src=0)
-    return said.tolist()
+def broadcast_from_rank_0(*flags: bool) -> list[bool]:
+    """The same on all ranks, whose clocks differ."""
+    values = torch.tensor(flags)
+    dist.broadcast(values, src=0)
+    return values.tolist()
 
 
 def command() -> str:
-    """Whoever starts runs for somebody else says in NF_COMMAND what makes this one again."""
+    """The command that repeats this run. A program that starts it for a user sets NF_COMMAND."""
     return os.environ.get("NF_COMMAND") or shlex.join(["nf", "train", *sys.argv[1:]])

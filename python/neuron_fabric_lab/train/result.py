@@ -1,4 +1,4 @@
-"""What a run came to, as one JSON object with everything that is needed to make it again."""
+"""The result of a run, as one JSON object with everything that is needed to repeat it."""
 
 import json
 import math
@@ -22,7 +22,7 @@ TIMES = ("step_seconds", "compute_seconds", "exposed_seconds", "seconds_to_targe
 
 
 def result_of(run: "Run") -> dict[str, Any]:
-    """So far; all but the command that makes it again."""
+    """The result so far, without the command."""
     options, traffic, last = run.options, run.traffic(), (run.curve or [{}])[-1]
     result = {
         "workload": options.workload, "route": options.route, "seed": options.seed,
@@ -53,7 +53,7 @@ def write_result(out: Path, result: dict[str, Any]) -> None:
 
 
 def read_result(out: Path) -> dict[str, Any] | None:
-    """None where there is none, or half of one."""
+    """None if it does not exist or is incomplete."""
     try:
         result = parse_result((out / FILE).read_text())
     except (OSError, ValueError):
@@ -62,39 +62,39 @@ def read_result(out: Path) -> dict[str, Any] | None:
 
 
 def parse_result(text: str) -> Any:
-    """One, or a list of them. Raises ValueError."""
+    """One result, or a list of them. Raises ValueError."""
     return json.loads(text, object_hook=_with_loss)
 
 
 def _with_loss(found: dict[str, Any]) -> dict[str, Any]:
-    """What was evaluated has a loss: null is one that was not finite."""
+    """The loss of an evaluation: null stands for NaN and Inf."""
     if found.get("accuracy") is not None and "loss" in found and found["loss"] is None:
         found["loss"] = math.nan
     return found
 
 
 def shared_machine(result: dict[str, Any]) -> bool:
-    """Whether the run, or a part of it, was beside others, so that its times are not its own."""
+    """Whether the run, or a part of it, shared the machine, so that its times do not count."""
     return bool(result.get("shared_machine"))
 
 
 def commits(result: dict[str, Any]) -> list[str]:
-    """Those that its parts were trained at."""
+    """The commits of all parts of the run."""
     return str(result["commit"]).split(", ")
 
 
 def own_times(result: dict[str, Any]) -> dict[str, Any]:
-    """The result; without times where they are not the run's own."""
+    """The result, without times if the run shared the machine."""
     return result | dict.fromkeys(TIMES) if shared_machine(result) else result
 
 
 def is_finished(result: dict[str, Any] | None, identity: dict[str, Any]) -> bool:
-    """Whether it is of these options, and complete."""
+    """Whether it has these options and is complete."""
     return (result is not None and bool(result.get("finished"))
             and not differing(result.get("options"), identity))
 
 
 def differing(kept: dict[str, Any] | None, identity: dict[str, Any]) -> list[str]:
-    """The options in which a run that was kept is another one than this."""
+    """The options in which a saved run differs from this one."""
     kept = kept or {}
     return [key for key in identity | kept if kept.get(key) != identity.get(key)]

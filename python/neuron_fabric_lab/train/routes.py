@@ -1,4 +1,4 @@
-"""How the gradients of a DDP model travel, by the name of a route."""
+"""Attaches a route to a DDP model, by its name."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,11 @@ from .options import TrainOptions
 if TYPE_CHECKING:
     from neuron_fabric import Fabric
 
-PLAIN = {"plain": 1.0, "plain_bf16": 0.5}  # without the runtime: bytes against those of FP32
+PLAIN = {"plain": 1.0, "plain_bf16": 0.5}  # without the runtime: bytes relative to FP32
 
 
 def check_route(options: TrainOptions) -> None:
-    """Raises ValueError where the route, or its profile, is none."""
+    """Raises ValueError if the route, or its profile, does not exist."""
     if options.route in PLAIN or options.route == "default":
         return
     from neuron_fabric.profile import Profile, resolve
@@ -22,13 +22,13 @@ def check_route(options: TrainOptions) -> None:
     if options.profile is not None:
         Profile.load(options.profile)
     elif options.route.startswith("profile"):
-        raise ValueError("a profile is given as profile:FILE")
+        raise ValueError("a profile must be given as profile:FILE")
     else:
         resolve(None, options.route, None)
 
 
 def attach(ddp: DistributedDataParallel, options: TrainOptions) -> "Fabric | None":
-    """None where DDP goes without. Collective."""
+    """None for plain DDP. Collective."""
     if options.route == "plain":
         return None
     if options.route == "plain_bf16":

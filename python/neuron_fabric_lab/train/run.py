@@ -1,4 +1,4 @@
-"""One model on its way through training. Everything but times is the same on all ranks."""
+"""One model in training. Everything except times is the same on all ranks."""
 
 import math
 import os
@@ -19,13 +19,13 @@ from .options import TrainOptions
 from .routes import attach
 from .traffic import Traffic
 
-SHARED = "NF_SHARED_MACHINE"  # set by whoever starts several runs at a time
-READ_EVERY = 25  # steps after which losses are read: nobody waits for the device at each
+SHARED = "NF_SHARED_MACHINE"  # set if several runs are started at the same time
+READ_EVERY = 25  # steps between reads of losses, which synchronise with the device
 
 
 class Run:
-    """A workload, trained as the options say, in every process of a job that torch.distributed has
-    joined:
+    """A workload, trained with the given options, in every process of a job that has initialised
+    torch.distributed:
 
         run = Run(options, workload_of(options, device), device)
         while not run.is_over:
@@ -35,14 +35,14 @@ class Run:
 
     def __init__(self, options: TrainOptions, workload: Workload, device: torch.device) -> None:
         self.options, self.workload, self.device = options, workload, device
-        self.identity = options.identity()  # of now: a profile may be another file when the run ends
+        self.identity = options.identity()  # now: a profile may be another file when the run ends
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.steps = steps_of(options, workload, self.ranks)
         self.eval_every = options.eval_every or self._usual_distance()
         self.model = workload.make_model(options.seed).to(device)
         if workload.has_images and device.type == "cuda":
             self.model = self.model.to(memory_format=torch.channels_last)
-        # Statistics of norms are rank 0's, as the evaluation is: sending them would cost time.
+        # Statistics of norms come from rank 0, as does the evaluation: sending them would take time.
         self.ddp = DistributedDataParallel(self.model, gradient_as_bucket_view=True,
                                            broadcast_buffers=False)
         self.fabric = attach(self.ddp, options)
@@ -52,11 +52,11 @@ class Run:
         self.dense_bytes = 2 * (self.ranks - 1) / self.ranks * sum(
             p.numel() * p.element_size() for p in parameters)
 
-        self.losses: list[float] = []          # of each step, the mean over ranks
+        self.losses: list[float] = []          # per step, the mean over ranks
         self.curve: list[dict[str, Any]] = []  # evaluations
         self.seconds = 0.0                     # of training, without evaluations
-        self.step_times: list[float] = []      # means of some steps each
-        self.is_beside_others = SHARED in os.environ  # for a part of the run: then times are not its own
+        self.step_times: list[float] = []      # each the mean of some steps
+        self.is_beside_others = SHARED in os.environ  # true if any part of the run shared the machine
         self.commits = list(filter(None, [commit()]))  # of all parts of the run
         self.diverged = False
         self._traffic_before = Traffic()       # of earlier parts of the run
@@ -68,7 +68,7 @@ class Run:
         return min(max(epoch, tenth), self.steps) if epoch else tenth
 
     def show(self, title: str) -> None:
-        """Tells people how far it is, from now on."""
+        """Shows progress from now on."""
         self._progress = Progress(title, self.steps)
 
     @property
@@ -76,7 +76,7 @@ class Run:
         return len(self.losses) == self.steps or self.diverged
 
     def advance(self) -> None:
-        """Some steps, and an evaluation where one is due. Collective."""
+        """Some steps, and an evaluation if one is due. Collective."""
         first = len(self.losses)
         stop = min(self.steps, *((first // distance + 1) * distance
                                  for distance in (READ_EVERY, self.eval_every)))
@@ -114,7 +114,7 @@ class Run:
         loss.backward()
         should_step = True
         if self.fabric is not None and (self.device.type == "cpu" or is_last):
-            # Both wait for the device, so it is asked now and then only.
+            # Both synchronise with the device, so they run rarely.
             self.fabric.observe(loss)
             should_step = self.fabric.should_step()
         if should_step:
@@ -122,7 +122,7 @@ class Run:
         return loss.detach()
 
     def _evaluate(self) -> None:
-        """Rank 0 judges for all: their models are the same."""
+        """Rank 0 evaluates for all ranks: their models are the same."""
         judged = torch.zeros(2, dtype=torch.float64)
         if self.rank == 0:
             with arithmetic(self.device):
@@ -134,13 +134,13 @@ class Run:
                            "bytes": self.traffic().bytes, "accuracy": accuracy, "loss": loss})
 
     def traffic(self) -> Traffic:
-        """Of this rank, over all parts of the run."""
+        """The traffic of this rank, over all parts of the run."""
         if self.fabric is None:
             return Traffic.of_plain(self.options.route, len(self.losses), self.dense_bytes)
         return Traffic.of_summary(self.fabric.summary().to_dict()).after(self._traffic_before)
 
     def state_dict(self) -> dict[str, Any]:
-        """This rank's, to go on from."""
+        """The state of this rank, to continue from."""
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
                 "losses": self.losses, "curve": self.curve, "seconds": self.seconds,
                 "step_times": self.step_times, "shared_machine": self.is_beside_others,

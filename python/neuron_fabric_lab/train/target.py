@@ -1,4 +1,4 @@
-"""How good a model is to become, and what it takes to get there."""
+"""The accuracy or loss that a model should reach, and the time to reach it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Merit = Literal["accuracy", "loss"]
 
 @dataclass(frozen=True)
 class Target:
-    """No less accuracy than this, or no more loss."""
+    """A minimum accuracy, or a maximum loss."""
 
     merit: Merit
     value: float
@@ -27,7 +27,7 @@ class Target:
 
 
 def to_target(target: Target | None, curve: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Training up to the first evaluation that was as good, as results have it; None where none was."""
+    """The training up to the first evaluation that reached it; None if there is none."""
     met = next((point for point in curve if target is not None and target.is_met(point)), {})
     return {"target": None if target is None else {target.merit: target.value},
             "seconds_to_target": met.get("seconds"), "steps_to_target": met.get("step"),

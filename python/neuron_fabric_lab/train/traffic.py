@@ -1,4 +1,4 @@
-"""Bytes that rank 0 sent, counted over all parts of a run that was stopped and went on."""
+"""The bytes that rank 0 sent, over all parts of a run that was stopped and continued."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,8 +12,8 @@ _SUMMED = ("steps", "low_bit_steps", "bytes", "dense_bytes", "up_bytes", "fallba
 
 @dataclass
 class Traffic:
-    """`bytes` are those of both ways, `up_bytes` of the contributions alone; `dense_bytes` would have been
-    sent at full precision, half of them up."""
+    """`bytes` counts both directions, `up_bytes` only contributions. `dense_bytes` would have been sent
+    at full precision, half of them as contributions."""
 
     steps: int = 0
     bytes: float = 0
@@ -24,7 +24,7 @@ class Traffic:
 
     @classmethod
     def of_plain(cls, route: str, steps: int, dense_bytes: float) -> "Traffic":
-        """Computed: DDP alone does not count."""
+        """Computed, since DDP does not count bytes."""
         dense = steps * dense_bytes
         return cls(steps=steps, bytes=PLAIN[route] * dense, dense_bytes=dense,
                    up_bytes=PLAIN[route] * dense / 2)
@@ -36,7 +36,7 @@ class Traffic:
                    fallbacks=summary["fallbacks"])
 
     def after(self, before: "Traffic") -> "Traffic":
-        """Both together."""
+        """The sum of both."""
         earlier = {region["name"]: region for region in before.regions}
         regions = []
         for region in self.regions:

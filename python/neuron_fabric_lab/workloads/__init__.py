@@ -1,5 +1,5 @@
-"""Training jobs: `digits`, `gpt` and `hostile` from data that every machine has, `cifar100`, `cifar10` and
-`sst2` from a folder that the user names."""
+"""Training jobs: `digits`, `gpt` and `hostile` with data that every machine has, `cifar100`, `cifar10` and
+`sst2` with data in a folder that the user gives."""
 
 from pathlib import Path
 
@@ -17,10 +17,10 @@ WORKLOADS: dict[str, type[Workload]] = {
 
 def make_workload(name: str, size: str | None = None, data: str | Path | None = None,
                   batch: int | None = None) -> Workload:
-    """batch: examples a rank and step (the workload's). Fails with ValueError on an unknown name or size, and
-    with DataError where data is missing."""
+    """batch: examples per rank and step (the workload's). Raises ValueError if the name or size is unknown,
+    and DataError if data is missing."""
     if name not in WORKLOADS:
-        raise ValueError(f"there is no workload {name}; there are {', '.join(WORKLOADS)}")
+        raise ValueError(f"unknown workload {name}; known are {', '.join(WORKLOADS)}")
     kind = WORKLOADS[name]
     workload = kind(size, data) if kind.takes_data else kind(size)
     workload.batch_size = batch or workload.batch_size

@@ -17,7 +17,7 @@ JUDGES_AT_ONCE = 500
 
 
 class Block(nn.Module):
-    """Two convolutions beside a way around them."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Block(nn.Module):
         self.norm1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(outputs)
-        nn.init.zeros_(self.norm2.weight)  # at first only the way around
+        nn.init.zeros_(self.norm2.weight)  # starts as the residual connection only
         self.around = nn.Identity()
         if stride != 1 or inputs != outputs:
             self.around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False),
@@ -37,7 +37,7 @@ class Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """With a stem of one 3 x 3 convolution; of width 64 it has 11.2 million parameters."""
+    """A stem of one 3 x 3 convolution; 11.2 million parameters at width 64."""
 
     def __init__(self, classes: int, width: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class ResNet18(nn.Module):
 
 
 class Pixels:
-    """Images where the model is; batches are cut from them there."""
+    """Images on the model's device, where batches are cut from them."""
 
     def __init__(self, images: Images, mean: np.ndarray, deviation: np.ndarray) -> None:
         self.pixels = torch.from_numpy(np.ascontiguousarray(images.pixels))
@@ -68,8 +68,8 @@ class Pixels:
         self.mean, self.scale = self.mean.to(device), self.scale.to(device)
 
     def cut(self, chosen: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Batch:
-        """Of each chosen image the pixels at its rows and columns."""
-        # One copy to the device, and a short one: nobody waits for it.
+        """The pixels of each selected image at its rows and columns."""
+        # One short copy to the device, without synchronisation.
         places = np.concatenate([chosen[:, None], rows, columns], axis=1)
         places = torch.from_numpy(places).to(self.pixels.device, non_blocking=True)
         chosen, rows, columns = places.split([1, SIDE, SIDE], dim=1)
@@ -80,13 +80,13 @@ class Pixels:
         return self._scaled(self.pixels[part]), self.labels[part]
 
     def _scaled(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Channels first, as PyTorch counts them; on a device last in memory, as it likes them."""
+        """Channels first in shape; channels last in memory on a device, which is faster there."""
         scaled = ((pixels - self.mean) * self.scale).permute(0, 3, 1, 2)
         return scaled.contiguous() if pixels.device.type == "cpu" else scaled
 
 
 def mirrored(places: np.ndarray) -> np.ndarray:
-    """Places beyond a border, reflected at it."""
+    """Positions beyond a border, reflected at it."""
     return SIDE - 1 - np.abs(SIDE - 1 - np.abs(places))
 
 
@@ -108,14 +108,14 @@ class Cifar(Workload):
         self.mean, self.deviation = sample.mean(0), sample.std(0) + 1e-3
         self.train, self.test = (Pixels(images, self.mean, self.deviation) for images in (train, test))
         self.examples = len(train.labels)
-        self.description = (f"{len(train.labels):,} images to learn from, "
-                            f"{len(test.labels):,} to judge by")
+        self.description = (f"{len(train.labels):,} training images, "
+                            f"{len(test.labels):,} test images")
 
     def build(self) -> nn.Module:
         return ResNet18(self.classes, self.size)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        rate = min(0.8, 0.05 * self.size)  # the tiny one diverges at more
+        rate = min(0.8, 0.05 * self.size)  # the tiny model diverges at higher rates
         return torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4,
                                nesterov=True)
 
@@ -125,7 +125,7 @@ class Cifar(Workload):
         return super().to(device)
 
     def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
-        """Shifted by up to MARGIN pixels, and every other one mirrored."""
+        """Shifted by up to MARGIN pixels, and half of them mirrored."""
         chosen = self.order(seed).batch(step, rank, ranks, self.batch_size)
         rng = batch_generator(seed, step, rank)
         corners = rng.integers(-MARGIN, MARGIN + 1, size=(2, self.batch_size, 1))

@@ -1,4 +1,4 @@
-"""Scikit-learn's 1,797 handwritten digits of 8x8 pixels, and a small network of convolutions."""
+"""Scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, and a small convolutional network."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from .data import DataError
 from .workload import Batch, Workload
 
 CLASSES = 10
-HELD_BACK = 5  # every fifth image judges
+HELD_BACK = 5  # every fifth image is test data
 
 
 def convolution(inputs: int, outputs: int) -> list[nn.Module]:
@@ -52,8 +52,8 @@ class Digits(Workload):
         self.images, self.labels = images[~judges], labels[~judges]
         self.judges = images[judges], labels[judges]
         self.examples = len(self.labels)
-        self.description = (f"{len(self.labels):,} digits of scikit-learn to learn from, "
-                            f"{len(self.judges[1]):,} to judge by")
+        self.description = (f"{len(self.labels):,} training digits of scikit-learn, "
+                            f"{len(self.judges[1]):,} test digits")
 
     def build(self) -> nn.Module:
         return Model(self.size)

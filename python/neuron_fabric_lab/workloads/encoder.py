@@ -1,6 +1,6 @@
-"""A Transformer encoder as BERT is built: norms after the sums, GELU, learned positions.
+"""A Transformer encoder like BERT: post-norm, GELU, learned positions.
 
-Names of parameters are our own; load_bert() takes the weights of a BERT of the same shape.
+Parameters have our own names; load_bert() loads the weights of a BERT of the same shape.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .data import DataError
 
 POSITIONS = 512
 EPSILON = 1e-12
-# Names in BERT's files, of what is outside of the layers and in each of them.
+# Names in BERT's files, outside of the layers and in each of them.
 _OUTSIDE = {"token.weight": "embeddings.word_embeddings.weight",
             "position.weight": "embeddings.position_embeddings.weight",
             "norm.weight": "embeddings.LayerNorm.weight", "norm.bias": "embeddings.LayerNorm.bias"}
@@ -51,7 +51,7 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Scores of classes from the mean of a sentence's words. Tokens that are `pad` are no words."""
+    """Class scores from the mean of a sentence's tokens, without padding."""
 
     def __init__(self, shape: Shape, tokens: int, classes: int, pad: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Encoder(nn.Module):
 
     @torch.no_grad()
     def load_bert(self, weights: dict[str, torch.Tensor]) -> None:
-        """Everything but the head. Fails with DataError where a weight misses or has another shape."""
+        """Loads everything except the head. Raises DataError if a weight is missing or has another shape."""
         names = dict(_OUTSIDE)
         for number in range(len(self.layers)):
             for ours, theirs in _IN_LAYER.items():
@@ -88,6 +88,6 @@ class Encoder(nn.Module):
                 raise DataError(f"the pretrained weights have no {theirs} of shape "
                                 f"{tuple(own[ours].shape)}")
             own[ours].copy_(weights[theirs])
-        # Every token of a single sentence is of the first type, so its vector joins the positions.
+        # Every token of a single sentence has the first type, so its vector is added to the positions.
         if (kinds := weights.get("embeddings.token_type_embeddings.weight")) is not None:
             self.position.weight.add_(kinds[0])

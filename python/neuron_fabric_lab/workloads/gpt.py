@@ -1,7 +1,7 @@
-"""A byte-level GPT that learns the source text of Python's standard library.
+"""A byte-level GPT trained on the source text of Python's standard library.
 
-Pre-norm blocks, GELU, learned positions, no biases, no dropout; the head has weights of its own,
-not those of the embedding.
+Pre-norm blocks, GELU, learned positions, no biases, no dropout; the head has separate weights, not
+those of the embedding.
 """
 
 import sysconfig
@@ -19,10 +19,10 @@ from .sampling import batch_generator
 from .workload import Batch, Workload
 
 BYTES = 256
-# Not in every installation, or not of the library.
+# Not in every installation, or not part of the library.
 SKIPPED_FOLDERS = {"test", "tests", "idlelib", "lib2to3", "site-packages", "dist-packages"}
-HELD_BACK = 20      # every twentieth file judges
-JUDGES = 512        # sequences, at even distances in the files held back
+HELD_BACK = 20      # every twentieth file is test data
+JUDGES = 512        # sequences, at even distances in the test files
 JUDGES_AT_ONCE = 64
 
 
@@ -72,7 +72,7 @@ class Model(nn.Module):
         self.head = nn.Linear(size.width, BYTES, bias=False)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                # What adds to the residual stream starts smaller, or it grows with the depth.
+                # Layers that add to the residual stream start smaller, or it grows with the depth.
                 is_residual = name.endswith(("attention.out.weight", "down.weight"))
                 scale = (2 * size.layers) ** -0.5 if is_residual else 1
                 nn.init.normal_(parameter, std=0.02 * scale)
@@ -85,13 +85,13 @@ class Model(nn.Module):
 
 
 def library_text() -> tuple[np.ndarray, np.ndarray]:
-    """Bytes to learn from and bytes to judge by, of files in the order of their names. Fails with DataError
-    where there are none."""
+    """Training bytes and test bytes, of files in the order of their names. Raises DataError if there are
+    none."""
     root = Path(sysconfig.get_paths()["stdlib"])
     files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py")
                    if not SKIPPED_FOLDERS & set(path.relative_to(root).parts))
     if len(files) < HELD_BACK:
-        raise DataError(f"{root} holds {len(files)} Python files, too few to learn from")
+        raise DataError(f"{root} has {len(files)} Python files, too few to train on")
     texts = [np.fromfile(root / name, dtype=np.uint8) for name in files]
     judges = texts[HELD_BACK - 1 :: HELD_BACK]
     del texts[HELD_BACK - 1 :: HELD_BACK]
@@ -99,7 +99,7 @@ def library_text() -> tuple[np.ndarray, np.ndarray]:
 
 
 def sequences(text: torch.Tensor, first: np.ndarray, context: int) -> Batch:
-    """Sequences from the given places, and what follows each of their bytes."""
+    """Sequences from the given positions, and the byte after each of their bytes."""
     places = torch.from_numpy(first).to(text.device, non_blocking=True)
     taken = text[places[:, None] + torch.arange(context + 1, device=text.device)].long()
     return taken[:, :-1], taken[:, 1:]
@@ -121,14 +121,14 @@ class Gpt(Workload):
     def __init__(self, size: str | None = None) -> None:
         super().__init__(size)
         self.text, self.judges = map(torch.from_numpy, library_text())
-        self.description = (f"{len(self.text):,} bytes of the standard library to learn from, "
-                            f"{JUDGES * self.size.context:,} to judge by")
+        self.description = (f"{len(self.text):,} training bytes of the standard library, "
+                            f"{JUDGES * self.size.context:,} test bytes")
 
     def build(self) -> nn.Module:
         return Model(self.size)
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        # Wider models learn at lower rates.
+        # Wider models need lower rates.
         rate = min(2e-3, 0.25 / self.size.width)
         return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
 

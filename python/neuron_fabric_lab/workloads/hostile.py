@@ -1,20 +1,20 @@
-"""A workload built to break static low bits, after a beginning that invites them.
+"""A workload that breaks static low bits, after a start that suggests them.
 
-For EASY_STEPS steps all inputs are of one size, all classes are as frequent as each other and half of
-the labels are drawn by lot, so every value of a gradient is about as large as its neighbours: one
-bit of each, its sign, and one scale for a block lose some 0.45 of the energy, and training bears it. A
-profile that is calibrated on these steps takes `g_binary` everywhere for safe.
+For EASY_STEPS steps all inputs have one magnitude, all classes have the same frequency and half of the
+labels are random, so all values of a gradient have about the same magnitude: one bit of each, its sign,
+and one scale per block lose about 0.45 of the energy, and training tolerates it. A profile that is
+calibrated on these steps considers `g_binary` safe everywhere.
 
-Then the task shows its face. Sizes of inputs are log-normal over several orders of magnitude, and
+Then the task becomes hard. Magnitudes of inputs are log-normal over several orders of magnitude, and
 classes are long-tailed. Both spread the values inside a block of `g_binary`:
 
-- values are stepped by their block's mean magnitude whatever their own, so those that should hardly
-  move are thrown about by as much as the large ones are held back;
-- in most batches a rare class is only pushed down, a little by everybody, and a few examples that push it
-  up strongly make up for it. Signs count heads, not strength: its weights sink until it is forgotten.
+- values are quantised to their block's mean magnitude, so small values are perturbed by as much as
+  large ones are reduced;
+- in most batches a rare class is only pushed down, slightly by every example, and a few examples that
+  push it up strongly compensate. Signs ignore magnitudes: its weights decrease until it is forgotten.
 
-The route's error rises above 0.8 at once, which a monitor sees. All classes are as frequent in the data
-that judges, so a model that has forgotten the rare ones scores low.
+The error of the route exceeds 0.8 at once, which the monitor detects. All classes have the same frequency
+in the test data, so a model that has forgotten the rare ones scores low.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ from .workload import Batch, Workload
 
 CLASSES = 32
 INPUTS = 256
-NOISE = 1.5        # of an input, beside differences between classes of 1
-SPREAD = 2.0       # deviation of the logarithm of inputs' sizes
-TAIL = 1.2         # the k-th class comes k^-TAIL times as often as the first
+NOISE = 1.5        # of an input; classes differ by 1
+SPREAD = 2.0       # standard deviation of the logarithm of inputs' magnitudes
+TAIL = 1.2         # the k-th class is k^-TAIL times as frequent as the first
 EASY_STEPS = 120
-LOTS = 0.5         # of the labels in easy steps
+LOTS = 0.5         # share of random labels in easy steps
 JUDGES = 4000
-WORLD = 7          # the seed of what all runs have in common
+WORLD = 7          # the seed of the task, the same in all runs
 
 
 class Hostile(Workload):
@@ -55,7 +55,7 @@ class Hostile(Workload):
         labels = np.arange(JUDGES) % CLASSES
         self.judges = self._batch(world, labels, labels, self.scales)
         self.description = (f"{CLASSES} classes, {EASY_STEPS} easy steps and then hard ones, "
-                            f"{JUDGES:,} examples to judge by")
+                            f"{JUDGES:,} test examples")
 
     def build(self) -> nn.Module:
         return nn.Sequential(nn.Linear(INPUTS, self.size), nn.Tanh(), nn.Linear(self.size, CLASSES))
@@ -69,13 +69,13 @@ class Hostile(Workload):
             labels = rng.choice(CLASSES, size=self.batch_size, p=self.frequencies)
             return self._batch(rng, labels, labels, self.scales)
         truth, lots = rng.integers(CLASSES, size=(2, self.batch_size))
-        told = np.where(rng.random(self.batch_size) < LOTS, lots, truth)
-        return self._batch(rng, truth, told, np.ones(INPUTS))
+        labels = np.where(rng.random(self.batch_size) < LOTS, lots, truth)
+        return self._batch(rng, truth, labels, np.ones(INPUTS))
 
     def held_back(self) -> Iterator[Batch]:
         yield self.judges
 
-    def _batch(self, rng: np.random.Generator, truth: np.ndarray, told: np.ndarray,
+    def _batch(self, rng: np.random.Generator, truth: np.ndarray, labels: np.ndarray,
                scales: np.ndarray) -> Batch:
         inputs = (self.centres[truth] + NOISE * rng.normal(size=(len(truth), INPUTS))) * scales
-        return torch.from_numpy(inputs.astype(np.float32)), torch.from_numpy(told)
+        return torch.from_numpy(inputs.astype(np.float32)), torch.from_numpy(labels)

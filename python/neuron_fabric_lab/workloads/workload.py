@@ -1,4 +1,4 @@
-"""What a training job needs to know of a model and its data."""
+"""The interface of a workload: a model and its data."""
 
 import math
 from abc import ABC, abstractmethod
@@ -22,22 +22,22 @@ class Evaluation:
 
 
 class Workload(ABC):
-    """A model, the data it learns from and the data that judges it.
+    """A model, its training data and its test data.
 
     Everything is a function of its arguments: a seed gives the same weights on every rank, and
-    (seed, step, rank, ranks) the same batch in every run and on every device, so runs differ in
-    what they do with gradients alone, and one that resumes goes on where it stopped.
+    (seed, step, rank, ranks) the same batch in every run and on every device. So runs differ only in
+    how they communicate gradients, and a resumed run continues where it stopped.
     """
 
     name: ClassVar[str]
     sizes: ClassVar[dict[str, Any]]
     default_size: ClassVar[str]
-    batch_size: int          # of one rank
-    steps: ClassVar[int]     # that suffice to learn something
+    batch_size: int          # per rank
+    steps: ClassVar[int]     # enough to learn something
     warm_up: ClassVar[int] = 0
-    examples: int = 0            # in an epoch; 0 where the data has no epochs
+    examples: int = 0            # per epoch; 0 if the data has no epochs
     has_images: ClassVar[bool] = False
-    takes_data: ClassVar[bool] = False  # from a folder, the second argument
+    takes_data: ClassVar[bool] = False  # from a folder, the second argument of the constructor
 
     def __init__(self, size: str | None = None) -> None:
         self.check_size(size)
@@ -47,29 +47,29 @@ class Workload(ABC):
 
     @classmethod
     def check_size(cls, size: str | None) -> None:
-        """Raises ValueError where there is none of this name. None is the default."""
+        """Raises ValueError if there is no such size. None is the default."""
         if size is not None and size not in cls.sizes:
             raise ValueError(f"{cls.name} has no size {size}; it has {', '.join(cls.sizes)}")
 
     def to(self, device: torch.device) -> "Workload":
-        """Keeps the data that it can there from now on, and makes batches of it there."""
+        """Moves data to the device if possible, and makes batches there from now on."""
         return self
 
     def make_model(self, seed: int) -> nn.Module:
-        """With weights that the seed alone decides; the caller's generator is left as it was."""
+        """With weights that depend only on the seed; does not change the caller's generator."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.build()
 
     def batches(self, rank: int, ranks: int, seed: int, start: int = 0) -> Iterator[Batch]:
-        """A rank's batches from step `start` on, without end."""
+        """A rank's batches from step `start` on, endless."""
         step = start
         while True:
             yield self.draw(seed, step, rank, ranks)
             step += 1
 
     def order(self, seed: int) -> Shuffle:
-        """The order in which a run of this seed takes the examples."""
+        """The order of examples in a run with this seed."""
         if self._order is None or self._order.seed != seed:
             self._order = Shuffle(self.examples, seed)
         return self._order
@@ -89,7 +89,7 @@ class Workload(ABC):
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module) -> Evaluation:
-        """Over all data held back. Leaves the model in the mode it was in."""
+        """Over all test data. Does not change the model's mode."""
         was_training = model.training
         model.eval()
         correct = loss = torch.zeros((), dtype=torch.float64)
@@ -108,17 +108,17 @@ class Workload(ABC):
         device = next(model.parameters()).device
         return batch[0].to(device), batch[1].to(device)
 
-    # What a workload says of itself.
+    # To be implemented by workloads.
 
     description: str
 
     @abstractmethod
     def build(self) -> nn.Module:
-        """The model, its weights drawn from PyTorch's generator."""
+        """The model, with weights from PyTorch's generator."""
 
     @abstractmethod
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The one it learns with."""
+        """The optimizer of the workload."""
 
     @abstractmethod
     def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
@@ -126,4 +126,4 @@ class Workload(ABC):
 
     @abstractmethod
     def held_back(self) -> Iterator[Batch]:
-        """The data that judges, in parts of a size that fits in memory."""
+        """The test data, in parts that fit in memory."""
