@@ -1,4 +1,4 @@
-"""The extension, as python/csrc/bindings.cc makes it. `import torch` comes before it."""
+"""The extension of python/csrc/bindings.cc. Import torch first."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from torch.distributed import GradBucket, ProcessGroup, Reducer, Store
 
 __version__: str
 built_for_torch: str
-"""Its version when this was compiled."""
+"""The version of PyTorch that the extension was compiled with."""
 devices: str
-"""What this build sums on beside the host: "cuda" or nothing."""
+"""The devices that this build reduces on, besides the host: "cuda" or empty."""
 
 class Runtime:
-    """One model's fabric: core, process groups and worker thread. Any thread may call it."""
+    """The fabric of one model: core, process groups and worker thread. Thread-safe."""
 
     def __init__(
         self,
@@ -31,15 +31,15 @@ class Runtime:
     def topology(self) -> str: ...
     @property
     def place(self) -> str:
-        """Where gradients are summed: "host" or "cuda"."""
+        """Where gradients are reduced: "host" or "cuda"."""
 
     @property
     def why_on_host(self) -> str:
-        """Why gradients of a device are brought to the host; empty where they are not."""
+        """Why gradients of a device are staged through host memory; empty if they are not."""
 
     @property
     def held_bytes(self) -> int:
-        """Of device memory, beside the gradients."""
+        """Peak device memory, without the gradients."""
 
     def register(self, reducer: Reducer) -> None: ...
     def run(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]: ...
@@ -59,7 +59,7 @@ class Runtime:
     def close(self) -> None: ...
 
 def reducer_parameters(reducer: Reducer, /) -> list[tuple[torch.Tensor, bool]]:
-    """What it reduces, in the order of its buckets, each with whether it expects sparse gradients."""
+    """Its parameters in the order of its buckets, each with whether it expects sparse gradients."""
 
 def parse_profile(text: str, origin: str, /) -> str: ...
 def static_profile(route: str, /) -> str: ...
@@ -77,14 +77,14 @@ def region_names(
 def contribution_bytes(
     route: str, names: list[str], module_types: list[str], tensors: list[torch.Tensor], /
 ) -> int:
-    """What one rank sends of these along a route, before the sum comes back."""
+    """The bytes that one rank contributes for these on a route, without the reduced values."""
 
 def remembers(route: str, /) -> bool:
-    """Whether ranks keep what a step has lost along a route for the next one."""
+    """Whether the route keeps memory (residuals, low-rank factors) from step to step."""
 
 def reason_names() -> list[str]: ...
 def parameter_key(name: str, /) -> int: ...
 
 def bench_all_reduce(training: ProcessGroup, own: ProcessGroup, request: str, /) -> None:
-    """One rank's part of `nf bench all_reduce`, whose request nf writes. Rank 0 prints. The second
-    group is for it alone, and lives until all ranks have returned."""
+    """One rank's part of `nf bench all_reduce`; nf writes the request. Rank 0 prints. No other code may
+    use the second group, which must exist until all ranks have returned."""

@@ -21,7 +21,7 @@ ORDER = 0  # the order of its batches
 def train_densely(bench: Workbench, evidence: Evidence) -> Evidence:
     """Trains the model to the start of the branches. Raises CalibrationError if it diverges."""
     settings = bench.settings
-    # Routes with error feedback are not measured: later sums correct the error of one sum.
+    # Routes with memory are not measured: later sums correct the error of one sum.
     sessions = {route: bench.open(Settings(route=route, seed=settings.seed))
                 for route in settings.candidates if not _C.remembers(route)}
     bench.watch.begin("dense training", settings.dense_steps)
