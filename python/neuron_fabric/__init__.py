@@ -1,4 +1,4 @@
-"""Low-bit gradient communication for DistributedDataParallel: 1 to 8 bits per element where that is safe
+"""Low-bit gradient communication for DistributedDataParallel: 1 to 8 bits per element if that is safe
 and faster.
 
     import neuron_fabric as nf
@@ -7,7 +7,7 @@ and faster.
 
 Every module that needs PyTorch is imported on first use, so that reports can be made without PyTorch.
 
-    ddp, comm_hook            attach() and hook(): where gradients enter
+    ddp, comm_hook            attach() and hook(): the entry points
     settings, profile, model  their arguments: settings, profiles, the parameters of a model
     session, attached         one attached model
     running                   what must end with the process

@@ -49,7 +49,7 @@ class HookState:
         self._reduced: list[tuple[torch.Tensor, bool]] | None = None  # once the wrapper is known
         self._known: set[int] = set()  # identities of the module's parameters
         if wrapper is not None:
-            self._take_wrapper(wrapper)
+            self._set_wrapper(wrapper)
         else:
             self._finder = module.register_forward_pre_hook(_FindWrapper(weakref.ref(self)))
 
@@ -72,10 +72,10 @@ class HookState:
     def find_wrapper(self, ddp: DistributedDataParallel | None) -> None:
         """Called in the forward pass of the module. `ddp` is the DDP model that runs it, if any."""
         if ddp is not None and any(state is self for _, state in ddp._comm_hooks):
-            self._take_wrapper(ddp)
+            self._set_wrapper(ddp)
             self._finder.remove()
 
-    def _take_wrapper(self, ddp: DistributedDataParallel) -> None:
+    def _set_wrapper(self, ddp: DistributedDataParallel) -> None:
         # Never called in the backward pass, during which the reducer holds its lock.
         self._reduced = _C.reducer_parameters(ddp.reducer)
         mark_attached(ddp, None)

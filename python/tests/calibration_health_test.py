@@ -53,7 +53,7 @@ def test_a_branch_that_was_mostly_dense_is_of_no_route():
 
 
 def test_the_worse_of_two():
-    assert RegionHealth(0.1, 5.0).or_worse(RegionHealth(0.2, 3.0)) == RegionHealth(0.2, 5.0)
+    assert RegionHealth(0.1, 5.0).merge_maxima(RegionHealth(0.2, 3.0)) == RegionHealth(0.2, 5.0)
 
 
 @pytest.mark.parametrize(("value", "up"), [(0, 0), (0.123, 0.13), (0.12, 0.12), (24.6, 25), (101, 110)])

@@ -25,7 +25,7 @@ def recorded_branch(_bench, _assignment, order, reader):
 
 @pytest.fixture
 def bench(monkeypatch):
-    monkeypatch.setattr(trials, "_way", recorded_branch)
+    monkeypatch.setattr(trials, "_reduction", recorded_branch)
     monkeypatch.setattr(trials, "_branch", lambda *_: 1.0)
     return SimpleNamespace(watch=Watch(), settings=SimpleNamespace(branch_steps=len(NORMS)))
 
@@ -51,6 +51,6 @@ def test_a_branch_that_was_mostly_dense_has_no_loss(bench, monkeypatch):
             reader.write(record)
         yield
 
-    monkeypatch.setattr(trials, "_way", fallen_back)
+    monkeypatch.setattr(trials, "_reduction", fallen_back)
     evidence = Evidence(ranks=2, regions=(), candidates=("waterfill:5",))
     assert trials.answer(bench, Question(CHECKPOINT, BODY, 3), evidence).losses == (1.0, None, 1.0)

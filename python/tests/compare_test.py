@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from neuron_fabric_lab.compare import jobs
-from neuron_fabric_lab.compare.__main__ import chosen_routes, main, passed_on
+from neuron_fabric_lab.compare.__main__ import chosen_routes, main, train_arguments
 from neuron_fabric_lab.compare.jobs import make_jobs
 from neuron_fabric_lab.train.checkpoint import OtherRun
 
@@ -132,7 +132,7 @@ def test_bad_input_is_told(tmp_path, capsys):
 def test_options_of_the_job_are_passed_on():
     options = Namespace(workload="sst2", size="tiny", data="a b", ranks=2, steps=None, epochs=1.5, batch=None,
                         device="cpu", admit="safe", eval_every=5)
-    assert passed_on(options) == ["sst2", "--size", "tiny", "--data", "a b", "--ranks", "2", "--epochs",
+    assert train_arguments(options) == ["sst2", "--size", "tiny", "--data", "a b", "--ranks", "2", "--epochs",
                                   "1.5", "--device", "cpu", "--admit", "safe", "--eval-every", "5"]
 
 

@@ -59,8 +59,8 @@ def test_a_copy_without_history_is_told_its_commit(checkout, monkeypatch):
 def test_a_machine_in_words():
     here = provenance.machine(torch.device("cpu"))
     assert here["device"] == "cpu"
-    assert provenance.in_words(here) == f"{here['processor']}, {here['cores']} cores"
-    assert provenance.in_words(here | {"card": "a card"}).startswith("a card, ")
+    assert provenance.describe_machine(here) == f"{here['processor']}, {here['cores']} cores"
+    assert provenance.describe_machine(here | {"card": "a card"}).startswith("a card, ")
 
 
 @needs_extension

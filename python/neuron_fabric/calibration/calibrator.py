@@ -31,6 +31,8 @@ from neuron_fabric.ranks.own_group import own_group
 from neuron_fabric.ranks.rendezvous import agree, broadcast_from_rank_0, run_on_all_ranks
 from neuron_fabric.settings import mode
 
+ACTION = "nf.Calibrator"  # in error messages
+
 
 class Calibrator:
     """Calibrates with a user's training loop (docs/howto/from_ddp_to_calibrated.md).
@@ -112,9 +114,9 @@ class Calibrator:
               | {"out": out is not None, "resume": resume})
         if self._store is not None:
             # Each host may have its own folder: rank 0's evidence counts.
-            kept = run_on_all_ranks(self._group, lambda: self._kept() if resume else None)
-            kept = self._of_rank_0(kept)
-            run_on_all_ranks(self._group, lambda: self._take_up(kept))
+            kept = run_on_all_ranks(self._group, lambda: self._kept() if resume else None, ACTION)
+            kept = self._from_rank_0(kept)
+            run_on_all_ranks(self._group, lambda: self._resume(kept), ACTION)
 
     def run(self) -> Outcome:
         """Collective. Raises CalibrationError if the training diverges at full precision."""
@@ -125,7 +127,7 @@ class Calibrator:
         if not self._evidence.dense_losses:
             self._remember(FIRST_STEP)
             # All ranks decide by the same values.
-            self._evidence = self._of_rank_0(train_densely(self._bench, self._evidence))
+            self._evidence = self._from_rank_0(train_densely(self._bench, self._evidence))
             self._remember(CHECKPOINT)
             self._keep()
             losses = self._evidence.dense_losses
@@ -133,17 +135,17 @@ class Calibrator:
         time_left = TimeLeft()
         while (question := next_question(self._evidence, self.settings)) is not None:
             started = time.monotonic()
-            self._evidence = self._of_rank_0(self._evidence.with_branches(
+            self._evidence = self._from_rank_0(self._evidence.with_branches(
                 answer(self._bench, question, self._evidence)))
             self._keep()
             time_left.answered(time.monotonic() - started)
             self._bench.watch.left = time_left.estimate(self._evidence)
-            self._bench.watch.end(self._told(question))
+            self._bench.watch.end(self._result_text(question))
         return Outcome(self.settings, self._evidence, choose(self._evidence, self.settings),
                        tuple(region.pattern for region in self._bench.regions),
                        self._bench.parameters.tensors[0].device)
 
-    def _of_rank_0(self, evidence: Evidence | None) -> Evidence | None:
+    def _from_rank_0(self, evidence: Evidence | None) -> Evidence | None:
         """Returns rank 0's evidence on every rank; None if there is none."""
         values = broadcast_from_rank_0(self._group, None if evidence is None else evidence.to_dict())
         return None if values is None else Evidence.from_dict(values)
@@ -166,7 +168,7 @@ class Calibrator:
         assert self._store is not None
         return self._store.load(self._facts()) if self._rank == 0 else None
 
-    def _take_up(self, kept: Evidence | None) -> None:
+    def _resume(self, kept: Evidence | None) -> None:
         assert self._store is not None
         if kept is None or not kept.dense_losses:
             self._store.clear()
@@ -184,9 +186,9 @@ class Calibrator:
         """Returns when all ranks have saved it: stored evidence relies on the checkpoints of all ranks."""
         snapshot = self._bench.snapshots[name] = Snapshot.take(self._bench.training.parts)
         if (store := self._store) is not None:
-            run_on_all_ranks(self._group, lambda: store.save_checkpoint(name, snapshot))
+            run_on_all_ranks(self._group, lambda: store.save_checkpoint(name, snapshot), ACTION)
 
-    def _told(self, question: Question) -> str:
+    def _result_text(self, question: Question) -> str:
         if not question.assignment.routes:
             found = self._evidence.find(question.assignment, question.start)
             assert found is not None

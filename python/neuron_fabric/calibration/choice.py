@@ -143,19 +143,19 @@ class _Search:
     def at_first(self, chosen: Assignment) -> Assignment | None:
         tried = [chosen]
         for route in self.by_cost(list(self.settings.candidates)):
-            better = Assignment.of({name: self._dearer(name, old, route)
+            better = Assignment.of({name: self._more_expensive(name, old, route)
                                     for name, old in chosen.routes})
             if better not in tried:
                 tried.append(better)
         return next((one for one in tried if self.is_within_target(one, FIRST_STEP)), None)
 
-    def _dearer(self, name: str, *routes: str) -> str:
+    def _more_expensive(self, name: str, *routes: str) -> str:
         return max(routes, key=lambda route: self.regions[name].bytes_up[route])
 
     def cheapest_on(self, route: str) -> Assignment:
         kept = self._within_target(route, [name for name, region in self.regions.items()
                                            if self.saved(region, route) > 0])
-        kept = self._worth_their_risk(route, kept)
+        kept = self._worth_the_risk(route, kept)
         if not kept:
             return Assignment()
         found = Assignment.of(dict.fromkeys(kept, route))
@@ -173,7 +173,7 @@ class _Search:
         return max(names, key=lambda name: self.harm(Assignment.of({name: route})).at_worst
                    / self.saved(self.regions[name], route))
 
-    def _worth_their_risk(self, route: str, kept: list[str]) -> list[str]:
+    def _worth_the_risk(self, route: str, kept: list[str]) -> list[str]:
         if len(kept) < 2:
             return kept
         saved = {name: self.saved(self.regions[name], route) for name in kept}

@@ -9,7 +9,7 @@ import torch
 from neuron_fabric import _C
 from neuron_fabric.calibration.branch import warming_up
 from neuron_fabric.calibration.evidence import Evidence, Measurement
-from neuron_fabric.calibration.measure import MeasuringWay
+from neuron_fabric.calibration.measure import MeasuringReduction
 from neuron_fabric.calibration.store import CalibrationError
 from neuron_fabric.calibration.workbench import Workbench
 from neuron_fabric.session import Session
@@ -34,7 +34,7 @@ def train_densely(bench: Workbench, evidence: Evidence) -> Evidence:
         for session in sessions.values():
             session.close()
     means = bench.training.mean(losses)
-    _refuse_divergence(means)
+    _reject_divergence(means)
     return dataclasses.replace(evidence, dense_losses=tuple(means), measurements=tuple(measured))
 
 
@@ -50,14 +50,14 @@ def _steps(bench: Workbench, sessions: dict[str, Session],
         if step not in points:
             yield next(stepper)
             continue
-        way = MeasuringWay(training.ddp.process_group, region_of, sessions, training.scaler)
-        with bench.switch.through(way):
+        reduction = MeasuringReduction(training.ddp.process_group, region_of, sessions, training.scaler)
+        with bench.switch.through(reduction):
             loss = next(stepper)
-        measured += way.measurements(step)
+        measured += reduction.measurements(step)
         yield loss
 
 
-def _refuse_divergence(losses: list[float]) -> None:
+def _reject_divergence(losses: list[float]) -> None:
     advice = "lower the learning rate, or clip gradients"
     for step, loss in enumerate(losses):
         if not math.isfinite(loss):

@@ -73,7 +73,7 @@ class RegionHealth:
     error: float       # the maximum of one rank's contributions, ‖g − Q(g)‖² / ‖g‖²
     norm_ratio: float  # the maximum of norm / mean of the norms before
 
-    def or_worse(self, other: "RegionHealth") -> "RegionHealth":
+    def merge_maxima(self, other: "RegionHealth") -> "RegionHealth":
         """The maximum of both."""
         return RegionHealth(max(self.error, other.error), max(self.norm_ratio, other.norm_ratio))
 

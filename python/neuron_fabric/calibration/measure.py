@@ -15,7 +15,7 @@ from neuron_fabric.calibration.switch import Scaler, Sum, set_scale
 from neuron_fabric.session import Session
 
 
-class MeasuringWay:
+class MeasuringReduction:
     """For one step.
 
     region_of: the regions of the measured parameters, by the tensor's identity.

@@ -92,7 +92,7 @@ class Outcome:
         seen: dict[str, RegionHealth] = {}
         for branches in filter(None, tried):
             for region, one in branches.health.items():
-                seen[region] = one.or_worse(seen.get(region, one))
+                seen[region] = one.merge_maxima(seen.get(region, one))
         return seen
 
     def _provenance(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Outcome:
             "version": versions["neuron_fabric"],
             "torch": versions["torch"],
             "commit": provenance.commit(),
-            "machine": provenance.in_words(provenance.machine(self.device)),
+            "machine": provenance.describe_machine(provenance.machine(self.device)),
             "ranks": self.evidence.ranks,
             "settings": self.settings.to_dict(),
             "chosen": dict(self.choice.assignment.routes),

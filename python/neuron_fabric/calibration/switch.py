@@ -17,7 +17,7 @@ from neuron_fabric.session import Session
 Sum = torch.futures.Future[torch.Tensor]
 
 
-class Way(Protocol):
+class Reduction(Protocol):
     """Averages a bucket over all ranks, in place."""
 
     def __call__(self, bucket: dist.GradBucket) -> Sum: ...
@@ -39,7 +39,7 @@ def set_scale(scaler: Scaler | None, bucket: dist.GradBucket, sessions: Iterable
         session.runtime.set_loss_scale(scale)
 
 
-class DenseWay:
+class DenseReduction:
     """Dense, as DDP does it."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
@@ -51,7 +51,7 @@ class DenseWay:
         return future.then(lambda done: done.value()[0])
 
 
-class SessionWay:
+class SessionReduction:
     """As for an attached model."""
 
     def __init__(self, session: Session, scaler: Scaler | None = None) -> None:
@@ -68,18 +68,18 @@ class Switch:
     """The hook of one DDP model; dense outside `through`."""
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
-        self.way: Way = DenseWay(ddp.process_group)
+        self.reduction: Reduction = DenseReduction(ddp.process_group)
         ddp.register_comm_hook(self, _hook)
 
     @contextmanager
-    def through(self, way: Way) -> Iterator[None]:
-        before, self.way = self.way, way
+    def through(self, reduction: Reduction) -> Iterator[None]:
+        before, self.reduction = self.reduction, reduction
         try:
             yield
         finally:
-            self.way = before
+            self.reduction = before
 
 
 # DDP reads these annotations: they must be the classes themselves.
 def _hook(switch: Switch, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    return switch.way(bucket)
+    return switch.reduction(bucket)

@@ -9,7 +9,7 @@ from neuron_fabric.calibration.choice import Question
 from neuron_fabric.calibration.evidence import FIRST_STEP, Assignment, Branches, Evidence
 from neuron_fabric.calibration.health import HealthReader
 from neuron_fabric.calibration.store import CalibrationError
-from neuron_fabric.calibration.switch import SessionWay
+from neuron_fabric.calibration.switch import SessionReduction
 from neuron_fabric.calibration.workbench import Workbench
 from neuron_fabric.settings import Settings
 from neuron_fabric.telemetry.stream import Reader
@@ -26,11 +26,11 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
         # Every branch has its own session, so that residuals do not reach the next one, and its own
         # reader, so that norms start from zero.
         reader = HealthReader()
-        with _way(bench, question.assignment, order, reader):
+        with _reduction(bench, question.assignment, order, reader):
             loss = _branch(bench, question.start, order + 1)
         losses.append(loss if reader.is_of(question.assignment) else None)
         for region, seen in reader.health(question.assignment).items():
-            health[region] = seen.or_worse(health.get(region, seen))
+            health[region] = seen.merge_maxima(health.get(region, seen))
     if None in losses and not question.assignment.routes:
         raise CalibrationError("the training diverges at full precision: the loss of a branch is NaN or "
                                "Inf; lower the learning rate, or clip gradients")
@@ -38,14 +38,14 @@ def answer(bench: Workbench, question: Question, evidence: Evidence) -> Branches
 
 
 @contextmanager
-def _way(bench: Workbench, assignment: Assignment, order: int, reader: Reader) -> Iterator[None]:
+def _reduction(bench: Workbench, assignment: Assignment, order: int, reader: Reader) -> Iterator[None]:
     if not assignment.routes:
         yield  # as in dense training
         return
     session = bench.open(Settings(profile=bench.trial_profile(assignment), admit="safe",
                                   seed=bench.settings.seed + order, readers=[reader]))
     try:
-        with bench.switch.through(SessionWay(session, bench.training.scaler)):
+        with bench.switch.through(SessionReduction(session, bench.training.scaler)):
             yield
     finally:
         session.close()

@@ -34,7 +34,7 @@ class UpdateError(ValueError):
 
 
 @dataclass
-class Seen:
+class RegionRecord:
     """The records of one region in a run."""
 
     steps: array = field(default_factory=lambda: array("Q"))  # at low bits
@@ -48,13 +48,13 @@ class Seen:
         del self.steps[bisect_left(self.steps, step):]
 
 
-def read_records(run_dir: Path) -> dict[str, Seen]:
+def read_records(run_dir: Path) -> dict[str, RegionRecord]:
     """By region. Raises UpdateError if there are none."""
     files = sorted(run_dir.glob("rank*.jsonl")) if run_dir.is_dir() else []
     if not files:
         raise UpdateError(f"{run_dir} has no records of a run (rank0.jsonl): give the folder that "
                           "was run_dir of attach()")
-    seen: dict[str, Seen] = {}
+    seen: dict[str, RegionRecord] = {}
     try:
         with open(files[0], encoding="utf-8") as lines:
             _read(lines, seen)
@@ -65,7 +65,7 @@ def read_records(run_dir: Path) -> dict[str, Seen]:
     return seen
 
 
-def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
+def _read(lines: Iterable[str], seen: dict[str, RegionRecord]) -> None:
     routes: dict[str, str] = {}
     budgets: dict[str, float | None] = {}
     history = History()
@@ -86,10 +86,10 @@ def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
                 for known in seen.values():
                     known.undo(event.step)
             for region in event.regions:
-                known = seen.setdefault(region.name, Seen())
+                known = seen.setdefault(region.name, RegionRecord())
                 _add(known, event.step, region, budgets.get(region.name))
         elif isinstance(event, Decision):
-            seen.setdefault(event.region, Seen())
+            seen.setdefault(event.region, RegionRecord())
             history.decide(event)
     for decision in history.decisions:
         known = seen[decision.region]
@@ -98,7 +98,7 @@ def _read(lines: Iterable[str], seen: dict[str, Seen]) -> None:
             known.fallbacks[decision.after] += 1
 
 
-def _add(known: Seen, step: int, region: RegionStep, budget: float | None) -> None:
+def _add(known: RegionRecord, step: int, region: RegionStep, budget: float | None) -> None:
     if region.reason not in CHOSEN_REASONS or region.route == DENSE_ROUTE:
         return
     known.steps.append(step)
@@ -109,7 +109,7 @@ def _add(known: Seen, step: int, region: RegionStep, budget: float | None) -> No
         known.max_error = max(known.max_error, error)
 
 
-def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str, Any]:
+def update(profile: dict[str, Any], seen: dict[str, RegionRecord], run: str) -> dict[str, Any]:
     """The profile with the changes that the run suggests, which are listed in `updates` of its
     provenance."""
     names = [region["name"] for region in profile["regions"]]
@@ -120,7 +120,7 @@ def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str
     most = result.get("health", {}).get("most_fallbacks", DEFAULT_MAX_FALLBACKS)
     rows = []
     for region in result["regions"]:
-        found = seen.get(region["name"], Seen())
+        found = seen.get(region["name"], RegionRecord())
         # An update has changed its routes, and no job has run with the new ones yet.
         is_outdated = any(route != _route_at(result, region["name"], step)
                           for route, step in found.routes.items())
@@ -134,7 +134,7 @@ def update(profile: dict[str, Any], seen: dict[str, Seen], run: str) -> dict[str
     return result
 
 
-def _changes(profile: dict[str, Any], region: dict[str, Any], found: Seen, most: int) -> list[str]:
+def _changes(profile: dict[str, Any], region: dict[str, Any], found: RegionRecord, most: int) -> list[str]:
     """Changes a region of the profile, and describes the changes."""
     changes = []
     if found.is_locked_out or found.fallbacks.total() > most:

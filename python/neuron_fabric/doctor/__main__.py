@@ -30,7 +30,7 @@ def show_progress(text: str) -> None:
 
 def check_software(found: dict[str, Facts]) -> list[Finding]:
     program = software.find_nf()
-    info = software.ask_nf(program) if program else {}
+    info = software.query_nf(program) if program else {}
     findings = [*software.check_nf(program, info), software.check_python()]
     torch = found["torch"]
     findings.append(software.check_torch(torch))
@@ -47,7 +47,7 @@ def check_software(found: dict[str, Facts]) -> list[Finding]:
     return findings + [found for found in [device.check_cards(cards, extension)] if found]
 
 
-def examine(quick: bool) -> list[Finding]:
+def run_checks(quick: bool) -> list[Finding]:
     show_progress("asking PyTorch")
     found = probe()
     findings = check_software(found)
@@ -67,7 +67,7 @@ def examine(quick: bool) -> list[Finding]:
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
-        findings = examine(options.quick)
+        findings = run_checks(options.quick)
     except KeyboardInterrupt:
         print("\nnf doctor: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -28,7 +28,7 @@ def find_nf() -> str | None:
     return shutil.which("nf")
 
 
-def ask_nf(program: str) -> Facts:
+def query_nf(program: str) -> Facts:
     """The output of `nf info --json`, or an `error`."""
     try:
         done = subprocess.run([program, "info", "--json"], capture_output=True, text=True, timeout=60,

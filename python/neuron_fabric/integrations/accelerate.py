@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 import neuron_fabric as nf
-from neuron_fabric.integrations.framework import bare, is_alone, missing
+from neuron_fabric.integrations.framework import is_single_process, missing, unwrapped
 from neuron_fabric.integrations.state import load_state, save_state
 from neuron_fabric.model import parameters_of
 
@@ -38,7 +38,7 @@ def attach(accelerator: Accelerator, model: torch.nn.Module, **options: Any) -> 
     if _find(accelerator, model) is None:
         raise ValueError("the model is not one of this accelerator's: pass the model that "
                          "accelerator.prepare() returned")
-    if is_alone(model, accelerator.num_processes):
+    if is_single_process(model, accelerator.num_processes):
         return nf.Fabric(None, parameters_of(model))
     fabric = nf.attach(model, **{"scaler": accelerator.scaler} | options)
 
@@ -65,6 +65,6 @@ def _find(accelerator: Accelerator, model: torch.nn.Module) -> int | None:
     the list that hooks receive, so this reads the accelerator's own list, which has the models before
     DDP wrapped them."""
     for index, other in enumerate(accelerator._models):
-        if bare(other) is bare(model):
+        if unwrapped(other) is unwrapped(model):
             return index
     return None

@@ -14,7 +14,7 @@ def missing(package: str, module: str) -> ImportError:
                        f"pip install {package}")
 
 
-def is_alone(model: torch.nn.Module, processes: int) -> bool:
+def is_single_process(model: torch.nn.Module, processes: int) -> bool:
     """True, with a warning, if there is one process and no DDP around the model: a run for debugging,
     or a job that was not started with a launcher."""
     is_ddp = isinstance(getattr(model, "_orig_mod", model), DistributedDataParallel)
@@ -25,7 +25,7 @@ def is_alone(model: torch.nn.Module, processes: int) -> bool:
     return True
 
 
-def bare(model: torch.nn.Module) -> torch.nn.Module:
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
     """The model without DDP and torch.compile() around it."""
     while True:
         if isinstance(model, DistributedDataParallel):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import neuron_fabric as nf
-from neuron_fabric.integrations.framework import StepLoss, is_alone, missing
+from neuron_fabric.integrations.framework import StepLoss, is_single_process, missing
 from neuron_fabric.integrations.state import gather_state, state_of_rank
 
 try:
@@ -51,7 +51,7 @@ class NeuronFabricCallback(pl.Callback):
             self.fabric = None
         restored, self._restored = self._restored, None
         model = trainer.strategy.model
-        if is_alone(model, trainer.world_size):
+        if is_single_process(model, trainer.world_size):
             return
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         self.fabric = nf.attach(model, **{"scaler": scaler} | self.options)

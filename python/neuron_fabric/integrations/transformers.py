@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import neuron_fabric as nf
-from neuron_fabric.integrations.framework import StepLoss, is_alone, missing
+from neuron_fabric.integrations.framework import StepLoss, is_single_process, missing
 from neuron_fabric.integrations.state import load_state, save_state
 
 try:
@@ -46,7 +46,7 @@ class NeuronFabricCallback(TrainerCallback):
         self.fabric: nf.Fabric | None = None  # set from the start of training on, also after its end
         self._resume: str | bool | None = None
         self._loss = StepLoss()
-        trainer.train = self._remembering_checkpoint(trainer.train)
+        trainer.train = self._with_checkpoint(trainer.train)
         trainer.training_step = self._adding_loss(trainer.training_step)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -55,7 +55,7 @@ class NeuronFabricCallback(TrainerCallback):
             self.fabric = None
         self._loss = StepLoss()
         model = self.trainer.model_wrapped
-        if is_alone(model, args.world_size):
+        if is_single_process(model, args.world_size):
             return
         self.fabric = nf.attach(model, **{"scaler": self.trainer.accelerator.scaler} | self.options)
         if self._resume:
@@ -77,7 +77,7 @@ class NeuronFabricCallback(TrainerCallback):
             # A closed fabric cannot reduce gradients: another train() wraps the model again.
             self.trainer.model_wrapped = self.trainer.model
 
-    def _remembering_checkpoint(self, train: Any) -> Any:
+    def _with_checkpoint(self, train: Any) -> Any:
         @functools.wraps(train)
         def wrapped(resume_from_checkpoint: Any = None, *args: Any, **options: Any) -> Any:
             self._resume = resume_from_checkpoint

@@ -234,7 +234,7 @@ def _decisions(run: Run) -> str:
              Cell.text(decision.route)] for decision in run.decisions[-MAX_ROWS:]]
     return (f'<section class="card wide"><h3>Decisions</h3>{_more(run.decisions)}<details><summary>'
             f"{units.counted(len(rows), 'decision')}</summary>"
-            + table(["step", "epoch", "region", "from", "to", "travels"], rows)
+            + table(["step", "epoch", "region", "from", "to", "route"], rows)
             + "</details></section>")
 
 

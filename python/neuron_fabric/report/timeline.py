@@ -142,7 +142,7 @@ def _fits(text: str, width: float) -> bool:
     return len(text) * LETTER + 14 < width
 
 
-def _tell(decision: Decision) -> str:
+def _describe(decision: Decision) -> str:
     return (f"step {decision.step:,}, epoch {decision.epoch:,}: from {decision.before} to "
             f"{decision.after}, route {decision.route}")
 
@@ -158,7 +158,7 @@ def _spaced(x: Scale, decisions: list[Decision], gap: float
         else:
             groups.append((place, [decision]))
     for place, group in groups:
-        texts = [_tell(decision) for decision in group[:8]]
+        texts = [_describe(decision) for decision in group[:8]]
         texts += [f"and {len(group) - 8} more"] if len(group) > 8 else []
         yield place, "\n".join(texts), group[0]
 

@@ -27,7 +27,7 @@ def machine(device: torch.device) -> dict[str, Any]:
     return found
 
 
-def in_words(machine: dict[str, Any]) -> str:
+def describe_machine(machine: dict[str, Any]) -> str:
     card = f"{machine['card']}, " if "card" in machine else ""
     return f"{card}{machine['processor']}, {machine['cores']} cores"
 

@@ -16,7 +16,7 @@ _METRICS = {  # name without prefix: type, help
     "step_seconds_total": ("counter", "Time of all steps."),
     "exposed_seconds_total": ("counter", "Time that steps waited for reduced gradients."),
     "predicted_exposed_seconds_total": ("counter", "The exposed time that the cost model predicted."),
-    "shadow_exposed_seconds_total": ("counter", "In shadow mode: the predicted exposed time with low-bit routes."),
+    "shadow_exposed_seconds_total": ("counter", "In shadow mode: the same with low-bit routes."),
     "sent_bytes_total": ("counter", "Bytes sent by this rank, by region and route in use."),
     "dense_bytes_total": ("counter", "Bytes that it would have sent without low-bit routes."),
     "shadow_bytes_total": ("counter", "In shadow mode: bytes that low-bit routes would send."),

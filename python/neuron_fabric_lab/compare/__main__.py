@@ -61,7 +61,7 @@ def chosen_routes(options: argparse.Namespace) -> list[str]:
     return list(dict.fromkeys(joining + routes))
 
 
-def passed_on(options: argparse.Namespace) -> list[str]:
+def train_arguments(options: argparse.Namespace) -> list[str]:
     words = [options.workload]
     for name in PASSED_ON:
         if (value := getattr(options, name)) is not None:
@@ -137,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     from .jobs import Failures, make_jobs, run_all
 
     options = parse(arguments)
-    jobs = make_jobs(options.out, chosen_routes(options), options.seeds, passed_on(options),
+    jobs = make_jobs(options.out, chosen_routes(options), options.seeds, train_arguments(options),
                      options.launcher, options.side_by_side > 1)
     try:
         check(options, jobs)
@@ -149,8 +149,8 @@ def main(arguments: list[str] | None = None) -> int:
         if not options.table:
             for job in jobs:
                 job.check_kept()
-            tell = (lambda text: None) if options.json else (lambda text: print(text, flush=True))
-            run_all(jobs, options.side_by_side, tell)
+            report = (lambda text: None) if options.json else (lambda text: print(text, flush=True))
+            run_all(jobs, options.side_by_side, report)
     except Failures as error:
         print(f"nf compare: some runs failed:\n{error}", file=sys.stderr)
         failed = 1

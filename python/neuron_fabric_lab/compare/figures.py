@@ -75,7 +75,7 @@ def compare(results: Sequence[Result], baseline: str | None = None,
     full, half = first_of(FULL_PRECISION, runs), first_of(BF16, runs)
     named = baseline if baseline in runs else None
     baseline, pace = named or full or half, named or half or full
-    wanted = target or usual_target(runs.get(pace or "", []))
+    wanted = target or default_target(runs.get(pace or "", []))
     merit = wanted.merit if wanted is not None else "accuracy"
     rows = {route: _figures(own, runs[baseline] if baseline not in (None, route) else [], merit, wanted)
             for route, own in runs.items()}
@@ -87,7 +87,7 @@ def first_of(names: Sequence[str], routes: Iterable[str]) -> str | None:
     return next((route for route in routes if route in names), None)
 
 
-def usual_target(runs: Sequence[Result]) -> Target | None:
+def default_target(runs: Sequence[Result]) -> Target | None:
     """A little below the minimum of these, so that all of them reach it."""
     accuracies = [run["accuracy"] for run in runs if not run["diverged"]]
     return Target("accuracy", min(accuracies) - MARGIN) if accuracies else None

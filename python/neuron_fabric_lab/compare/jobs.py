@@ -89,7 +89,7 @@ def run_all(jobs: Sequence[Job], at_a_time: int, report: Callable[[str], None]) 
         report(f"{kept} of {len(jobs)} runs already exist")
     failed: list[str] = []
     done, began = 0, time.monotonic()
-    with _noted_signals() as signals, _none_left_behind() as running:
+    with _recorded_signals() as signals, _terminated_at_exit() as running:
         while waiting or running:
             while waiting and len(running) < at_a_time:
                 job = waiting.pop(0)
@@ -102,7 +102,7 @@ def run_all(jobs: Sequence[Job], at_a_time: int, report: Callable[[str], None]) 
                 done += 1
                 each = (time.monotonic() - began) / done
                 if (result := job.result()) is None:
-                    failed.append(f"{job.name}: {_last_words(job)}")
+                    failed.append(f"{job.name}: {_last_lines(job)}")
                     report(failed[-1])
                 else:
                     report(f"{job.name}: {_outcome(result, each * (len(waiting) + len(running)))}")
@@ -111,7 +111,7 @@ def run_all(jobs: Sequence[Job], at_a_time: int, report: Callable[[str], None]) 
 
 
 @contextlib.contextmanager
-def _noted_signals() -> Iterator[list[int]]:
+def _recorded_signals() -> Iterator[list[int]]:
     """The signals that would end this process, as they arrive. They raise no exception: one raised between
     the start of a run and its registration would leave that run behind. Ignored signals, as under nohup,
     stay ignored."""
@@ -128,7 +128,7 @@ def _noted_signals() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def _none_left_behind() -> Iterator[dict[Job, subprocess.Popen]]:
+def _terminated_at_exit() -> Iterator[dict[Job, subprocess.Popen]]:
     """Ends the runs that are still running."""
     running: dict[Job, subprocess.Popen] = {}
     try:
@@ -157,6 +157,6 @@ def _outcome(result: dict[str, Any], seconds_left: float) -> str:
     return (f"{100 * result['accuracy']:.2f} %, loss {result['loss']:.4f}, {result['seconds']:.1f} s{left}")
 
 
-def _last_words(job: Job) -> str:
+def _last_lines(job: Job) -> str:
     lines = [line for line in (job.out / "train.log").read_text().splitlines() if line.strip()]
     return " ".join(lines[-LAST_LINES:]) or "without a message"

@@ -65,7 +65,7 @@ def origin(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _machine(result: dict[str, Any]) -> str:
-    return f"{provenance.in_words(result['machine'])}, PyTorch {result['versions']['torch']}"
+    return f"{provenance.describe_machine(result['machine'])}, PyTorch {result['versions']['torch']}"
 
 
 def make_page(folders: Sequence[Path], page: Path, images: Path) -> list[str]:

@@ -38,7 +38,7 @@ class Run:
         self.identity = options.identity()  # now: a profile may be another file when the run ends
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.steps = steps_of(options, workload, self.ranks)
-        self.eval_every = options.eval_every or self._usual_distance()
+        self.eval_every = options.eval_every or self._default_eval_interval()
         self.model = workload.make_model(options.seed).to(device)
         if workload.has_images and device.type == "cuda":
             self.model = self.model.to(memory_format=torch.channels_last)
@@ -62,7 +62,7 @@ class Run:
         self._traffic_before = Traffic()       # of earlier parts of the run
         self._progress: Progress | None = None
 
-    def _usual_distance(self) -> int:
+    def _default_eval_interval(self) -> int:
         epoch = self.workload.examples // (self.workload.batch_size * self.ranks)
         tenth = max(1, self.steps // 10)
         return min(max(epoch, tenth), self.steps) if epoch else tenth
@@ -80,11 +80,11 @@ class Run:
         first = len(self.losses)
         stop = min(self.steps, *((first // distance + 1) * distance
                                  for distance in (READ_EVERY, self.eval_every)))
-        self._take_steps(first, stop)
+        self._run_steps(first, stop)
         if stop % self.eval_every == 0 or self.is_over:
             self._evaluate()
 
-    def _take_steps(self, first: int, stop: int) -> None:
+    def _run_steps(self, first: int, stop: int) -> None:
         batches = self.workload.batches(self.rank, self.ranks, self.options.seed, start=first)
         wait_for(self.device)
         began = time.perf_counter()
