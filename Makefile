@@ -1,9 +1,9 @@
-# The words to type. The work is in scripts/; "make demo" and "make test" need nothing before them.
+# Entry points; the work is in scripts/. "make demo" and "make test" run from a fresh clone.
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup:  ## install missing packages and make .venv
+setup:  ## install missing packages and create .venv
 	@scripts/setup.sh
 
 build: setup  ## build the release preset: library, nf, benchmarks
@@ -12,16 +12,16 @@ build: setup  ## build the release preset: library, nf, benchmarks
 demo: build  ## build, then train a small model with and without nf.attach
 	@scripts/demo.sh
 
-tour: build  ## build, then show codecs and all-reduce at work
+tour: build  ## build, then demonstrate the codecs and the all-reduce
 	@scripts/tour.sh
 
-test: setup  ## everything that decides about a change
+test: setup  ## the full pre-merge suite
 	@scripts/test.sh
 
 format:  ## format the sources in place
 	@scripts/format.sh
 
-lint: setup  ## format, layers and clang-tidy
+lint: setup  ## check format and layers, run clang-tidy
 	@scripts/lint.sh
 
 fuzz: setup  ## fuzz the decoders for FUZZ_SECONDS (30)

@@ -1,16 +1,16 @@
-# PyTorch as a Python package: TorchPython::TorchPython has the headers, the libraries and the ABI
-# that an extension needs. Torch's own CMake package would ask a CUDA build of torch for the CUDA
-# toolkit, which an extension without device code can do without.
+# Finds PyTorch as a Python package. TorchPython::TorchPython provides the headers, the libraries and
+# the ABI flag for an extension. The CMake package of a CUDA build of torch requires the CUDA toolkit,
+# which an extension without device code does not need.
 #
-# Asks Python_EXECUTABLE; sets TorchPython_VERSION, TorchPython_ROOT, and TorchPython_CUDA where torch
-# was built with it.
+# Queries Python_EXECUTABLE; sets TorchPython_VERSION, TorchPython_ROOT, and TorchPython_CUDA if torch
+# was built with CUDA.
 set(_torch_query [[
 import pathlib, re, torch
 print(re.match(r"[0-9.]+", torch.__version__)[0], pathlib.Path(torch.__file__).parent,
       int(torch.compiled_with_cxx11_abi()), int(torch.version.cuda is not None), sep=";")
 ]])
-# An isolated build hides the packages of its Python behind PYTHONPATH. The torch that is installed
-# there is the one that the extension will meet, so look behind it.
+# An isolated build hides the packages of its Python with PYTHONPATH. The extension will be loaded by
+# the torch that is installed there, so the second query ignores the environment (-E).
 foreach(_flag IN ITEMS -B -E)
   execute_process(COMMAND ${Python_EXECUTABLE} ${_flag} -c "${_torch_query}"
                   OUTPUT_VARIABLE _torch OUTPUT_STRIP_TRAILING_WHITESPACE

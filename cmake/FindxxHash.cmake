@@ -1,4 +1,4 @@
-# Debian's libxxhash-dev ships no CMake package: find the header and the library by name.
+# Debian's libxxhash-dev has no CMake package: find the header and the library by name.
 find_path(XXHASH_INCLUDE_DIR xxhash.h)
 find_library(XXHASH_LIBRARY xxhash)
 include(FindPackageHandleStandardArgs)

@@ -1,5 +1,5 @@
-# For the preset arm: compiles for 64-bit Arm on another machine and runs the tests in an emulator.
-# scripts/arm_packages.sh brings the libraries.
+# Toolchain of the preset arm: cross-compiles for 64-bit Arm and runs the tests in an emulator.
+# scripts/arm_packages.sh fetches the libraries.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)

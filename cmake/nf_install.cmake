@@ -1,6 +1,6 @@
-# What a consumer gets: find_package(neuron_fabric), then neuron_fabric::neuron_fabric for all
-# layers, or one layer by its name, as neuron_fabric::codec; find_package(neuron_fabric COMPONENTS mpi)
-# for neuron_fabric::mpi, too, and the MPI that it was built with.
+# The installed package: find_package(neuron_fabric) provides neuron_fabric::neuron_fabric for all
+# layers, and one target per layer, such as neuron_fabric::codec. find_package(neuron_fabric COMPONENTS
+# mpi) adds neuron_fabric::mpi and the MPI that it was built with.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks the libraries of the core, built for 64-bit Arm, into build/arm_packages, where the preset
-# arm finds them. Needs apt and a network but no root, and leaves this system's packages alone.
+# Unpacks the 64-bit Arm libraries of the core into build/arm_packages for the preset arm. Needs apt
+# and a network, but not root, and does not change the packages of this system.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +18,7 @@ for_arm() {  # command
 packages=({libfmt,libhwy,libxxhash,libgtest,libgmock}-dev:arm64)
 echo "arm: fetching ${packages[*]}"
 for_arm apt-get update
-# The shared libraries that their links point to, and headers that serve every machine.
+# Add the shared libraries that the symbolic links point to, and headers for all architectures.
 packages+=($(for_arm apt-cache depends "${packages[@]}" |
   sed -n 's/^ *Depends: \(lib\(fmt\|hwy\|xxhash\)[0-9]*:arm64\)$/\1/p')
   nlohmann-json3-dev libcli11-dev)

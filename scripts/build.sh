@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/build.sh PRESET [TARGET...]: configures the preset's folder where needed, then builds.
+# scripts/build.sh PRESET [TARGET...]: configures the folder of the preset if needed, then
+# builds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:?usage: scripts/build.sh PRESET [TARGET...]}
@@ -8,12 +9,13 @@ shift
 export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 . scripts/ccache.sh
 
-# One build of a preset at a time: ./nf may be called from many places at once.
+# One build per preset at a time: several processes may call ./nf at once.
 mkdir -p build
 exec 9>"build/$preset.lock"
 flock 9
 
-# A new .venv may have brought PyTorch; and cuda shares its folder with dev.
+# Configure again if .venv has changed (it may contain PyTorch now), or if the folder was configured
+# for another preset: cuda shares the folder of dev.
 folder=build/${preset/#cuda/dev}
 if [[ $(cat "$folder/preset" 2>/dev/null) != "$preset" ||
       ! $folder/build.ninja -nt CMakePresets.json ||

@@ -1,9 +1,8 @@
 # shellcheck shell=bash
-# Sourced at the root of the tree, before CMake: compiles through ccache where there is one. An object
-# that one folder has compiled is found by the others that compile alike: neither the folder nor
-# whether warnings are errors makes it another. CCACHE_DEPEND: what the compiler says it has read is
-# the key, so that a first compilation does not run the preprocessor twice. CCACHE_SLOPPINESS: what
-# ccache asks for to keep objects made with precompiled headers.
+# Source this at the root of the tree before CMake: compiles through ccache if it is installed. Build
+# folders share objects: neither the folder (CCACHE_BASEDIR) nor -Werror is part of the key.
+# CCACHE_DEPEND takes the dependencies from the compiler, so that a cache miss does not run the
+# preprocessor twice. ccache requires CCACHE_SLOPPINESS for precompiled headers.
 if command -v ccache >/dev/null; then
   export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER:-ccache}
   export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_IGNOREOPTIONS=${CCACHE_IGNOREOPTIONS:--Werror}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Copies the libraries that the build needs from this Debian system into .deps, headers and all, so
-# that a machine without packages or network can build the tree beside them: CMake looks there first.
-# GoogleTest and MPI are not among them; what needs them is left out where they are missing.
+# Copies the libraries and headers that the build needs from this Debian system into .deps, so that a
+# machine without packages or network can build the tree: CMake searches .deps first. GoogleTest and
+# MPI are not copied; targets that need them are left out if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(libfmt-dev nlohmann-json3-dev libhwy-dev libcli11-dev libxxhash-dev)
-# With the shared libraries that their links point to.
+# Add the shared libraries that the symbolic links of the packages point to.
 for package in "${packages[@]}"; do
   dpkg-query -W "$package" >/dev/null 2>&1 || { echo "$package is missing: run make setup" >&2; exit 1; }
   for needed in $(dpkg-query -W -f '${Depends}' "$package" | tr ',' '\n' | sed 's/(.*//'); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains a small model as plain DDP, with static low-bit gradients and with nf.attach(), and compares
-# them, in a few minutes; `make demo` builds what it needs first. Options are those of `nf demo`.
+# Trains a small model with plain DDP, with static low-bit gradients and with nf.attach(), and compares
+# the runs; takes a few minutes. `make demo` builds first. The options are those of `nf demo`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PYTHONPATH=$PWD/python${PYTHONPATH:+:$PYTHONPATH}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/real_gradients.sh FOLDER NF OUT.jsonl [RANKS...]: measures with the program NF how well
-# waterfill and dynamiq sum each FOLDER/*.npy, for each number of ranks (8), and appends the results
-# to OUT.jsonl; scripts/real_gradients_table.py makes a table of them. JOBS=N runs N at a time.
+# scripts/real_gradients.sh FOLDER NF OUT.jsonl [RANKS...]: measures the error of waterfill and
+# dynamiq with the program NF on each FOLDER/*.npy, for each number of ranks (8), and appends the
+# results to OUT.jsonl; scripts/real_gradients_table.py prints them as a table. JOBS=N runs N at a time.
 set -euo pipefail
 
 fail() {
@@ -14,13 +14,13 @@ folder=$1 nf=$2 out=$3
 shift 3
 ranks=("$@")
 ((${#ranks[@]} > 0)) || ranks=(8)
-command -v "$nf" >/dev/null || fail "there is no program $nf"
+command -v "$nf" >/dev/null || fail "program $nf not found"
 shopt -s nullglob
 files=("$folder"/*.npy)
-((${#files[@]} > 0)) || fail "there is no .npy file in $folder"
+((${#files[@]} > 0)) || fail "no .npy files in $folder"
 
-# A run uses all cores, but not all the time: a few fill each other's pauses, as far as the memory
-# holds the values and their sums, at most four times a file.
+# A run does not keep all cores busy all the time, so several run side by side, as many as fit in
+# memory: a run needs up to four times the size of its file.
 jobs=$((($(nproc) + 3) / 4))
 largest=$(stat -L -c %s "${files[@]}" | sort -n | tail -n 1)
 available=$(awk '$1 == "MemAvailable:" { printf "%d", $2 * 1024 }' /proc/meminfo)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what packages.txt and requirements.txt name, where it is missing; run it as often as you
-# like. Python packages go to .venv. NF_SKIP_PACKAGES=1 leaves the system's packages alone.
+# Installs the missing packages of packages.txt, and those of requirements.txt into .venv. Safe to run
+# again. NF_SKIP_PACKAGES=1 leaves the system packages alone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ missing_packages() {
 
 install_packages() {
   command -v dpkg-query >/dev/null ||
-    fail "this is no Debian system: install what packages.txt names by other means," \
+    fail "not a Debian system: install the packages of packages.txt by other means," \
          "then set NF_SKIP_PACKAGES=1"
   local missing as_root=()
   missing=$(missing_packages)
@@ -40,7 +40,7 @@ install_packages() {
   fi
 }
 
-# The lines of requirements.txt that .venv does not hold.
+# The lines of requirements.txt that are not installed in .venv.
 missing_python_packages() {
   comm -23 <(sort requirements.txt) \
     <(.venv/bin/python -m pip list --format freeze --disable-pip-version-check 2>/dev/null |
@@ -50,19 +50,19 @@ missing_python_packages() {
 install_python_packages() {
   local stamp=.venv/requirements.sha256 wanted missing quiet=()
   wanted=$(sha256sum <requirements.txt)
-  # A virtual environment breaks when the Python it was made from goes away: see that it runs.
+  # A virtual environment breaks if the Python that created it is removed: check that it runs.
   if ! .venv/bin/python -c '' 2>/dev/null; then
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
       fail "python3 on PATH must be 3.11 or newer; it is $(python3 --version 2>&1 || true)"
-    echo "setup: making .venv"
-    python3 -m venv --clear .venv || fail "python3 cannot make a virtual environment"
+    echo "setup: creating .venv"
+    python3 -m venv --clear .venv || fail "python3 cannot create a virtual environment"
   elif [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
     return
   fi
   missing=$(missing_python_packages)
   if [[ -n $missing ]]; then
     echo "setup: installing into .venv: $missing"
-    if [[ $missing == *torch==* ]]; then echo "setup: PyTorch is some GB, once: minutes"; fi
+    if [[ $missing == *torch==* ]]; then echo "setup: the first run downloads several GB (PyTorch)"; fi
     if [[ ! -t 1 ]]; then quiet=(--quiet); fi
     .venv/bin/python -m pip install "${quiet[@]}" --disable-pip-version-check \
       -r requirements.txt ||

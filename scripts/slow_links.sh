@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs an MPI program or a torch job on hosts of its own that are joined by slow links; see --help.
+# Runs an MPI program or a torch job on emulated hosts with slow links between them; see --help.
 # shellcheck disable=SC2317  # clean_up is called by a trap
 set -euo pipefail
 
@@ -7,21 +7,21 @@ usage() {
   cat <<'END'
 scripts/slow_links.sh [--hosts N] [--ranks R] [--rate RATE] [--launcher mpi|torch] [--] COMMAND...
 
-Runs COMMAND as R ranks (1) on each of N hosts (4), which are network namespaces of this machine. Each
-has one link to a switch, of RATE (200mbit) in either direction, as tc spells it; `none` leaves the
-links as fast as the machine makes them. For example:
+Runs COMMAND with R ranks (1) on each of N hosts (4), which are network namespaces of this machine.
+Each host has one link of RATE (200mbit) per direction to a switch. RATE has the syntax of tc; `none`
+does not limit the links. Examples:
 
   scripts/slow_links.sh --hosts 4 --rate 200mbit -- build/release/tools/nf/nf bench all_reduce \
     --transport mpi -b 64M -e 64M --codec waterfill:4,bf16,fp32,mpi_16bit,mpi_fp32 --repeat 5
   scripts/slow_links.sh --launcher torch -- .venv/bin/python bench/step_time.py --routes plain,bf16
 
-mpi (the default) starts the ranks by mpirun. torch starts COMMAND once a rank with the environment
-that torchrun would give it (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) and Gloo on the
-link; when one rank fails, the others are stopped after 5 seconds.
+mpi (the default) starts the ranks with mpirun. torch starts COMMAND once per rank with the environment
+of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) and Gloo on the link; if one rank
+fails, the others are stopped after 5 seconds.
 
 Needs root, iproute2 (ip, tc), Open MPI (mpirun) for mpi, and a kernel with veth, bridge and tbf.
-Everything it makes has a name of its own and is gone when it ends, however it ends. The exit status
-is that of mpirun, or of the first rank to fail. docs/howto/slow_links.md says more.
+Namespaces, links and mounts have unique names and are removed on exit, also after an error or a
+signal. The exit status is that of mpirun, or of the first rank to fail. See docs/howto/slow_links.md.
 END
 }
 
@@ -35,29 +35,29 @@ while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --hosts | --ranks | --rate | --launcher)
-      (($# >= 2)) || fail "$1 needs a value; --help says more"
+      (($# >= 2)) || fail "$1 needs a value; see --help"
       declare "${1#--}=$2"
       shift 2
       ;;
     --) shift; break ;;
-    -*) fail "there is no option $1; --help says more" ;;
+    -*) fail "unknown option $1; see --help" ;;
     *) break ;;
   esac
 done
-(($# > 0)) || fail "say what to run: scripts/slow_links.sh [--hosts N] [--rate RATE] -- COMMAND..."
-[[ $launcher == mpi || $launcher == torch ]] || fail "--launcher is mpi or torch, not '$launcher'"
-[[ $hosts =~ ^[1-9][0-9]?$ ]] || fail "--hosts is a number from 1 to 99, not '$hosts'"
-[[ $ranks =~ ^[1-9][0-9]?$ ]] || fail "--ranks is a number from 1 to 99, not '$ranks'"
-((EUID == 0)) || fail "needs root, to make network namespaces: sudo scripts/slow_links.sh ..."
-command -v ip >/dev/null || fail "there is no ip: apt-get install iproute2"
-command -v tc >/dev/null || fail "there is no tc: apt-get install iproute2"
+(($# > 0)) || fail "no command: scripts/slow_links.sh [--hosts N] [--rate RATE] -- COMMAND..."
+[[ $launcher == mpi || $launcher == torch ]] || fail "--launcher must be mpi or torch, not '$launcher'"
+[[ $hosts =~ ^[1-9][0-9]?$ ]] || fail "--hosts must be a number from 1 to 99, not '$hosts'"
+[[ $ranks =~ ^[1-9][0-9]?$ ]] || fail "--ranks must be a number from 1 to 99, not '$ranks'"
+((EUID == 0)) || fail "needs root to create network namespaces: sudo scripts/slow_links.sh ..."
+command -v ip >/dev/null || fail "ip not found: apt-get install iproute2"
+command -v tc >/dev/null || fail "tc not found: apt-get install iproute2"
 [[ $launcher != mpi ]] || command -v mpirun >/dev/null ||
-  fail "there is no mpirun: apt-get install openmpi-bin"
-command -v "$1" >/dev/null || fail "there is no program $1"
+  fail "mpirun not found: apt-get install openmpi-bin"
+command -v "$1" >/dev/null || fail "program $1 not found"
 
-# A path of sockets must be short, so the folder is in /tmp whatever TMPDIR says.
+# Always in /tmp, not in TMPDIR: the paths of sockets must be short.
 work=$(mktemp -d -p /tmp nf_links.XXXXXX)
-name=${work##*.}  # of this run: another may be under way
+name=${work##*.}  # unique, because other runs may be in progress
 switch=nf-$name-switch
 job=
 
@@ -65,7 +65,7 @@ clean_up() {
   trap - EXIT
   trap '' HUP INT TERM
   local space pids tenths
-  if [[ -n $job ]] && kill "$job" 2>/dev/null; then  # mpirun ends its ranks
+  if [[ -n $job ]] && kill "$job" 2>/dev/null; then  # mpirun stops its ranks
     for ((tenths = 0; tenths < 50; ++tenths)); do
       kill -0 "$job" 2>/dev/null || break
       sleep 0.1
@@ -73,7 +73,7 @@ clean_up() {
   fi
   for space in $(ip netns list | awk -v prefix="nf-$name-" 'index($1, prefix) == 1 { print $1 }'); do
     pids=$(ip netns pids "$space")
-    # The wait keeps the shell from a line about each.
+    # Without the wait, the shell prints a line per process.
     # shellcheck disable=SC2086  # a list of words
     if [[ -n $pids ]]; then { kill -KILL $pids && wait $pids; } 2>/dev/null || true; fi
     ip netns delete "$space" || true
@@ -89,11 +89,11 @@ trap 'exit 143' TERM
 shape() {  # namespace device
   if [[ $rate == none ]]; then return; fi
   tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 128kb latency 50ms ||
-    fail "tc cannot limit a link to '$rate': a wrong spelling (man tc), or a kernel without tbf"
+    fail "tc cannot limit a link to '$rate': wrong syntax (man tc), or a kernel without tbf"
 }
 
-# The switch is a namespace too, with an address from which mpirun can reach all hosts.
-ip netns add "$switch" || fail "cannot make network namespaces here (a container without rights?)"
+# The switch is a namespace as well, with an address from which mpirun reaches all hosts.
+ip netns add "$switch" || fail "cannot create network namespaces (a container without the privilege?)"
 ip -n "$switch" link set lo up
 ip -n "$switch" link add bridge type bridge || fail "this kernel has no bridge"
 ip -n "$switch" address add 10.77.0.254/24 dev bridge
@@ -111,14 +111,14 @@ add_host() {  # number from 1
   shape "$space" eth0       # what the host sends
   shape "$switch" "port$1"  # what it receives
   mkdir -p "$work/$1/shm"
-  mount -t tmpfs "nf-$name" "$work/$1/shm"  # shared memory of its own: ranks know a host by it
+  mount -t tmpfs "nf-$name" "$work/$1/shm"  # separate shared memory: ranks identify a host by it
 }
 
 for ((host = 1; host <= hosts; ++host)); do add_host "$host"; done
 
 run_mpi() {  # command
-  # What mpirun calls instead of ssh, with an address and a command line. Another host name and
-  # another folder for its sockets keep Open MPI from taking the hosts for one.
+  # mpirun calls this instead of ssh, with an address and a command line. Different host names and
+  # socket folders prevent Open MPI from treating the hosts as one.
   cat >"$work/enter" <<END
 #!/usr/bin/env bash
 host=\${1##*.}
@@ -128,9 +128,9 @@ exec ip netns exec "nf-$name-\$host" unshare --uts bash -c "hostname nf\$host &&
 END
   chmod +x "$work/enter"
 
-  # Ranks share this machine's cores, whatever the hosts look like: they must not stick to a core,
-  # nor spin where they could yield. Only TCP, and only over the links.
-  # shellcheck disable=SC2054  # the comma is Open MPI's
+  # The ranks share the cores of this machine: do not bind them to cores, and yield instead of
+  # spinning. Use TCP only, over the links only.
+  # shellcheck disable=SC2054  # the comma is part of Open MPI's syntax
   local options=(
     --allow-run-as-root -n $((hosts * ranks)) --bind-to none
     --host "$(seq -s , -f "10.77.0.%g:$ranks" "$hosts")"
@@ -138,7 +138,7 @@ END
     --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24
     --mca oob_tcp_if_include 10.77.0.0/24 --mca mpi_yield_when_idle 1
   )
-  # In the background, so that a signal to this script is not kept waiting for it.
+  # In the background, so that this script handles signals at once.
   TMPDIR=$work ip netns exec "$switch" mpirun "${options[@]}" "$@" &
   job=$!
   local status=0
@@ -150,13 +150,13 @@ END
 run_torch() {  # command
   local host rank ended status tenths
   local -A rank_of=()
-  # The store asks for the names of its clients, and no name server can be reached from here.
+  # The store resolves the names of its clients, but no name server is reachable.
   { cat /etc/hosts; seq "$hosts" | sed 's/.*/10.77.0.& nf&\n::ffff:10.77.0.& nf&/'; } >"$work/hosts"
   export WORLD_SIZE=$((hosts * ranks)) LOCAL_WORLD_SIZE=$ranks MASTER_ADDR=10.77.0.1 MASTER_PORT=29500
   export GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
   for ((rank = 0; rank < WORLD_SIZE; ++rank)); do
     host=$((rank / ranks + 1))
-    # shellcheck disable=SC2016  # expanded inside, in a mount namespace of its own
+    # shellcheck disable=SC2016  # expanded by the inner shell, in its own mount namespace
     RANK=$rank LOCAL_RANK=$((rank % ranks)) ip netns exec "nf-$name-$host" \
       bash -c 'mount --bind "$0" /etc/hosts && mount --bind "$1" /dev/shm && shift && exec "$@"' \
       "$work/hosts" "$work/$host/shm" "$@" &
@@ -164,10 +164,10 @@ run_torch() {  # command
   done
   while ((${#rank_of[@]} > 0)); do
     status=0
-    wait -n -p ended "${!rank_of[@]}" 2>/dev/null || status=$?  # a signal is told below
+    wait -n -p ended "${!rank_of[@]}" 2>/dev/null || status=$?  # reported below
     if ((status != 0)); then
       echo "slow_links: rank ${rank_of[$ended]} ended with status $status" >&2
-      for ((tenths = 0; tenths < 50; ++tenths)); do  # the others may have a word to say about it
+      for ((tenths = 0; tenths < 50; ++tenths)); do  # give the others time to report errors
         [[ -n $(jobs -r) ]] || break
         sleep 0.1
       done
