@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import neuron_fabric as nf
 import pytest
@@ -12,7 +13,7 @@ def test_the_front_does_not_load_the_lab():
     code = ("import sys, neuron_fabric as nf\n"
             "for name in nf.__all__: getattr(nf, name)\n"
             "sys.exit(any(name.startswith('neuron_fabric_lab') for name in sys.modules))")
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
 
 
 @pytest.mark.parametrize("name", ["calibrate", "compare", "demo", "train", "workloads"])
