@@ -1,21 +1,25 @@
-# How every target of this tree is made: one place for flags, warnings and sanitizers.
+# Functions that define the targets of this tree: the one place for flags, warnings and sanitizers.
 #
 #   nf_library(name sources...)   a static library nf_<name> in the layer of that name
 #   nf_flags(target)              the flags alone, for executables
 #   nf_test(name libraries... [LABELS labels...])
-#                                 <name>.cc as a GoogleTest binary, run by ctest
+#                                 a GoogleTest program built from <name>.cc and run by ctest
+#   nf_label(label tests... [TARGETS targets...])
+#                                 adds a label to tests, and the targets to tests_<label>
+#
+# The target tests_<label> builds what ctest -L <label> runs. docs/testing.md lists the labels.
 
 function(nf_flags target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  # Fusing a * b + c changes bits from one machine to the next; where a format wants one rounding
-  # it says std::fma (docs/simd.md).
+  # A fused a * b + c rounds once, and whether the compiler fuses differs between machines. Formats
+  # that need one rounding call std::fma (docs/simd.md).
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                                            -ffp-contract=off)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # GCC 12 at -O3 sees overlaps in concatenations of std::string that are none (its bug 105651).
+    # GCC 12 at -O3 reports false overlaps in concatenations of std::string (GCC bug 105651).
     target_compile_options(${target} PRIVATE -Wno-restrict)
   else()
-    # Clang counts changes of sign among the conversions.
+    # In clang, -Wconversion includes changes of sign.
     target_compile_options(${target} PRIVATE -Wno-sign-conversion)
   endif()
   if(NF_WARNINGS_AS_ERRORS)
@@ -27,8 +31,8 @@ function(nf_flags target)
     target_link_options(${target} PUBLIC -fsanitize=${NF_SANITIZE})
   endif()
   if(NF_SANITIZE MATCHES undefined)
-    # Accesses through such pointers are what the address sanitizer reports; to check the pointers,
-    # too, takes the compiler twice as long for vector code.
+    # The address sanitizer reports accesses through such pointers. To check the pointers as well
+    # doubles the compile time of vector code.
     target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,pointer-overflow)
   endif()
 endfunction()
@@ -49,8 +53,8 @@ function(nf_library name)
   target_include_directories(nf_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
 endfunction()
 
-# The flags of a test program. The compiler takes longer than the test's own loops, and longest under
-# the sanitizers.
+# The flags of a test program. To optimise a test takes longer than to run it, above all under the
+# sanitizers.
 function(nf_test_flags target)
   nf_flags(${target})
   if(NF_SANITIZE)
@@ -59,7 +63,7 @@ function(nf_test_flags target)
     target_compile_options(${target} PRIVATE -O1)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # The same concatenations, which GCC takes for the test's own once headers are precompiled.
+    # More false overlaps, which GCC reports in the test once headers are precompiled.
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
 endfunction()
@@ -73,5 +77,19 @@ function(nf_test name)
                                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${arg_UNPARSED_ARGUMENTS} nf_test_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 600)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  foreach(label IN LISTS arg_LABELS)
+    nf_label(${label} ${name} TARGETS ${name})
+  endforeach()
+endfunction()
+
+function(nf_label label)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" TARGETS)
+  set_property(TEST ${arg_UNPARSED_ARGUMENTS} APPEND PROPERTY LABELS ${label})
+  if(NOT TARGET tests_${label})
+    add_custom_target(tests_${label})
+  endif()
+  if(arg_TARGETS)
+    add_dependencies(tests_${label} ${arg_TARGETS})
+  endif()
 endfunction()

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# scripts/build.sh PRESET [TARGET...]: configures the folder of the preset if needed, then
-# builds.
+# scripts/build.sh PRESET [TARGET...]: configures build/PRESET if needed, then builds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:?usage: scripts/build.sh PRESET [TARGET...]}
@@ -14,14 +13,11 @@ mkdir -p build
 exec 9>"build/$preset.lock"
 flock 9
 
-# Configure again if .venv has changed (it may contain PyTorch now), or if the folder was configured
-# for another preset: cuda shares the folder of dev.
-folder=build/${preset/#cuda/dev}
-if [[ $(cat "$folder/preset" 2>/dev/null) != "$preset" ||
-      ! $folder/build.ninja -nt CMakePresets.json ||
+# Configure again if .venv has changed: it may contain PyTorch now.
+folder=build/$preset
+if [[ ! $folder/build.ninja -nt CMakePresets.json ||
       ! $folder/build.ninja -nt .venv/requirements.sha256 ]]; then
   cmake --preset "$preset" >/dev/null 9>&-
-  echo "$preset" >"$folder/preset"
 fi
 targets=()
 if (($# > 0)); then targets=(--target "$@"); fi

@@ -1,25 +1,33 @@
 #!/usr/bin/env bash
-# scripts/test.sh [STAGE...]: runs the named stages, or all of them. FUZZ_SECONDS (30) is shared by
-# all fuzz targets. Every stage runs even where an earlier one failed; what it said is kept in
-# build/test, and its last lines are repeated above the summary where it failed.
+# scripts/test.sh [STAGE...]: runs the named stages, or all of them; docs/testing.md describes them.
+#
+# All stages run even if one fails. The output of each is kept in build/test/STAGE.log; the last lines
+# of a failed stage are repeated above the summary. If several stages are named, two run at a time:
+# stages that mostly compile run at low priority and fill the waits of the others.
+#
+# FUZZ_SECONDS (30) is shared by all fuzz targets. NF_TEST_TRACKS=1 runs one stage at a time.
 # shellcheck disable=SC2317  # stages are called by name
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all_stages=(format layers python unit rtl asan tsan fuzz torch wheel examples cuda)
-more_stages=(arm)  # run where they are named
+# The two tracks, each in the order in which its stages run. Both start when `build` has finished.
+compile_track=(unit asan fuzz tsan cuda)
+wait_track=(format layers python torch wheel examples rtl)
+all_stages=(build "${wait_track[@]}" "${compile_track[@]}")
+named_only=(arm)  # not part of "all"
 logs=build/test
-skip_mark=$logs/skipped  # a file, since any exit status may be some tool's failure (77: libFuzzer's)
 last_lines=40
 mkdir -p "$logs"
 
+# Ends the stage. The marker is a file because any exit status may be a failure of some tool
+# (77 is libFuzzer's).
 skip() {
   echo "skipped: $*"
-  touch "$skip_mark"
+  touch "$skip_marker"
   exit 0
 }
 
-# Old compilers' sanitizers cannot place their shadow memory under strong address randomisation.
+# Old sanitizer runtimes cannot place their shadow memory under strong address randomisation.
 fixed_addresses() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
@@ -29,11 +37,14 @@ run_ctest() {  # preset
   fixed_addresses ctest --preset "$1"
 }
 
+# Compiles the objects that other stages share, so that no two stages compile them at the same time.
+stage_build() { scripts/build.sh release; }
+
 stage_format() { scripts/format.sh --check; }
 
 stage_layers() { python3 scripts/check_layers.py; }
 
-# The tests of the package are the stage torch.
+# The tests of the scripts; stage torch runs those of the package.
 stage_python() {
   local files
   files=$(git ls-files --cached --others --exclude-standard '*_test.py' ':!python')
@@ -43,23 +54,25 @@ stage_python() {
   .venv/bin/python -m pytest -q $files
 }
 
-# Ranks share the cores: one thread each.
+# The tests mostly wait, so more of them run than there are cores. Ranks share the cores: one thread
+# each.
 stage_torch() {
   scripts/build.sh release nf nf_python
-  PYTHONPATH=python OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --durations=12 python/tests
+  export PYTHONPATH=python OMP_NUM_THREADS=1
+  .venv/bin/python -m pytest -q --durations=12 -n $(($(nproc) + 1)) --dist worksteal python/tests
 }
 
-# What pip installs, away from this tree: in an environment of its own that borrows .venv's packages.
+# Installs the wheel outside this tree, in an environment that borrows the packages of .venv.
 stage_wheel() {
   local away
   away=$(mktemp -d)
-  # shellcheck disable=SC2064  # the value of now
+  # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$away'" EXIT
   .venv/bin/python -m venv --without-pip "$away"
   .venv/bin/python -c 'import site; print(site.getsitepackages()[0])' \
     >"$("$away/bin/python" -c 'import site; print(site.getsitepackages()[0])')/borrowed.pth"
   . scripts/ccache.sh
-  export CXX=${CXX:-c++}  # not the name that Python was built with: ccache knows c++ from release
+  export CXX=${CXX:-c++}  # the compiler name of the release build, so that ccache finds its objects
   .venv/bin/python -m pip --python "$away/bin/python" install --quiet --disable-pip-version-check \
     --no-build-isolation --no-deps .
   unset PYTHONPATH NF_PYTHON
@@ -75,30 +88,25 @@ print("neuron_fabric", __version__, "in", _C.__file__)
 END
 }
 
+# The tests that must run as compiled for release: label `release`.
 stage_unit() {
-  scripts/build.sh dev
-  run_ctest dev
+  scripts/build.sh dev tests_release
+  run_ctest unit
 }
 
+# All tests written in C++.
 stage_asan() {
   scripts/build.sh asan
   run_ctest asan
 }
 
-# Builds and runs only the tests whose label the test preset names; nf_test gives test and target the
-# same name.
-run_labelled() {
-  scripts/build.sh "$1" nf_base  # configures, so that ctest knows the labels
-  local targets
-  targets=$(ctest --preset "$1" --show-only | sed -n 's/^ *Test *#[0-9]*: //p')
-  # shellcheck disable=SC2086  # a list of words
-  scripts/build.sh "$1" $targets
-  run_ctest "$1"
+# The tests that start threads: label `threads`.
+stage_tsan() {
+  scripts/build.sh tsan tests_threads
+  run_ctest tsan
 }
 
-stage_tsan() { run_labelled tsan; }
-
-# Seeds in fuzz/corpus/<target> are read only; what a run discovers stays in the build folder.
+# Seeds in fuzz/corpus/<target> are read only; new inputs stay in the build folder.
 stage_fuzz() {
   scripts/build.sh asan fuzz/all
   local programs=() corpora program name seconds
@@ -119,13 +127,13 @@ stage_fuzz() {
   done
 }
 
-# Each example is a project of its own: built by an installed library, away from this tree. Its
+# Builds each example as a project of its own, outside this tree, against the installed library. The
 # program has the name of its folder.
 stage_examples() {
   scripts/build.sh release
   local away example name
   away=$(mktemp -d)
-  # shellcheck disable=SC2064  # the value of now
+  # shellcheck disable=SC2064  # expand now
   trap "rm -rf '$away'" EXIT
   cmake --install build/release --prefix "$away/prefix" >/dev/null
   for example in examples/*/CMakeLists.txt; do
@@ -139,11 +147,11 @@ stage_examples() {
   done
 }
 
-# Compiles and links; the tests themselves skip where there is no device.
+# Compiles and links everything for one architecture. Without a device the tests skip.
 stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
-  run_labelled cuda
-  scripts/build.sh cuda nf nf_python  # the extension with CUDA, beside the one that is tested
+  scripts/build.sh cuda tests_cuda nf nf_python
+  run_ctest cuda
 }
 
 # The codecs on NEON. The cross compiler and the emulator are not in packages.txt.
@@ -156,63 +164,109 @@ stage_arm() {
   ctest --test-dir build/arm/tests/codec --output-on-failure --parallel "$(nproc)"
 }
 
-# The RTL against its reference and against the model's traces: a few minutes.
+# The RTL against its reference and against traces of the cycle model.
 stage_rtl() {
   command -v verilator >/dev/null || skip "there is no verilator"
   command -v yosys >/dev/null || skip "there is no yosys"
-  scripts/build.sh dev nf
+  NF=build/release/tools/nf/nf
+  export NF
+  scripts/build.sh release nf
   RTL_LINES=20000 TRACE_LINES=20000 rtl/run.sh lint prove simulate replay
 }
 
-# Sets cpu to the seconds of all that has ended: bash tells them only in the shell that waited for it.
-read_cpu() {
-  times >"$logs/times"
-  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' "$logs/times")
+# Writes the output of a stage to its log, and to the terminal as well if no other stage runs.
+keep_output() {  # log
+  if ((${#stages[@]} == 1)); then tee "$1"; else cat >"$1"; fi
+}
+
+# Runs one stage and writes its line of the summary to $logs/STAGE.result.
+run_stage() {  # stage
+  local stage=$1 started=$SECONDS word=passed status cpu counts
+  local log=$logs/$stage.log skip_marker=$logs/$stage.skipped
+  rm -f "$skip_marker" "$logs/$stage.result" "$logs/$stage.failed"
+  set +e
+  # `times` counts only children of its own shell: one subshell per stage.
+  (
+    (
+      set -e
+      "stage_$stage"
+    )
+    status=$?
+    times >"$logs/$stage.times"
+    exit "$status"
+  ) 2>&1 | keep_output "$log"
+  status=${PIPESTATUS[0]}
+  set -e
+  if ((status != 0)); then
+    word=FAILED
+    touch "$logs/$stage.failed"
+  elif [[ -f $skip_marker ]]; then
+    word=skipped
+  fi
+  cpu=$(awk -F '[ms ]+' 'NR == 2 { print int(60 * ($1 + $3) + $2 + $4) }' "$logs/$stage.times")
+  counts=$(grep -E 'tests passed|tests failed|^[0-9]+ (passed|failed|skipped).* in [0-9.]+s' "$log" |
+    paste -s -d ';') || true
+  printf '%-9s %-8s %5d s, %5d s of CPU   %s\n' "$stage" "$word" $((SECONDS - started)) "$cpu" \
+    "$counts" >"$logs/$stage.result"
+  rm -f "$skip_marker" "$logs/$stage.times"
+}
+
+run_track() {  # stages in order
+  local stage
+  for stage; do
+    printf '==> %s  (%d s so far)\n' "$stage" "$SECONDS"
+    run_stage "$stage"
+    if ((${#stages[@]} > 1)); then cat "$logs/$stage.result"; fi
+  done
+}
+
+# Prints the stages of a list that are to run, in the order of that list.
+chosen() {  # list
+  local stage
+  for stage; do
+    if [[ " ${stages[*]} " == *" $stage "* ]]; then echo "$stage"; fi
+  done
 }
 
 stages=("$@")
 ((${#stages[@]} > 0)) || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
-  if [[ " ${all_stages[*]} ${more_stages[*]} " != *" $stage "* ]]; then
-    echo "test: no stage $stage; there are: ${all_stages[*]} ${more_stages[*]}" >&2
+  if [[ " ${all_stages[*]} ${named_only[*]} " != *" $stage "* ]]; then
+    echo "test: unknown stage $stage; the stages are: ${all_stages[*]} ${named_only[*]}" >&2
     exit 2
   fi
 done
 
-summary=() failed=()
-for stage in "${stages[@]}"; do
-  printf '\n==> %s  (%d s so far)\n' "$stage" "$SECONDS"
-  started=$SECONDS
-  read_cpu
-  cpu_before=$cpu
-  rm -f "$skip_mark"
-  set +e
-  (
-    set -e
-    "stage_$stage"
-  ) 2>&1 | tee "$logs/$stage.log"
-  result=${PIPESTATUS[0]}
-  set -e
-  if ((result != 0)); then
-    word=FAILED
-    failed+=("$stage")
-  elif [[ -f $skip_mark ]]; then
-    word=skipped
-  else
-    word=passed
-  fi
-  read_cpu
-  line=$(printf '%-9s %-8s %5d s, %5d s of CPU' "$stage" "$word" $((SECONDS - started)) \
-                $((cpu - cpu_before)))
-  if passed=$(grep 'tests passed' "$logs/$stage.log"); then line+="   $passed"; fi
-  summary+=("$line")
-done
+if [[ ${NF_TEST_TRACKS:-2} == 1 || ${#stages[@]} == 1 ]]; then
+  run_track "${stages[@]}"
+else
+  # shellcheck disable=SC2046  # lists of words
+  {
+    run_track $(chosen build)
+    set -m  # a process group per track, so that an interrupt ends both
+    (
+      renice -n 5 "$BASHPID" >/dev/null
+      run_track $(chosen "${compile_track[@]}" "${named_only[@]}")
+    ) &
+    tracks=($!)
+    run_track $(chosen "${wait_track[@]}") &
+    tracks+=($!)
+    set +m
+  }
+  trap 'kill -- "${tracks[@]/#/-}" 2>/dev/null' EXIT
+  trap 'exit 130' INT TERM
+  wait "${tracks[@]}"
+  trap - EXIT INT TERM
+fi
 
-for stage in "${failed[@]}"; do
-  printf '\n==> the end of what %s said; all of it: %s\n' "$stage" "$logs/$stage.log"
+failed=0
+for stage in "${stages[@]}"; do
+  if [[ ! -f $logs/$stage.failed ]]; then continue; fi
+  failed=1
+  if ((${#stages[@]} == 1)); then break; fi  # they are on the terminal
+  printf '\n==> the last lines of %s; all of them: %s\n' "$stage" "$logs/$stage.log"
   tail -n "$last_lines" "$logs/$stage.log"
 done
-
 printf '\n==> summary  (%d s)\n' "$SECONDS"
-printf '%s\n' "${summary[@]}"
-((${#failed[@]} == 0))
+for stage in "${stages[@]}"; do cat "$logs/$stage.result"; done
+exit "$failed"
