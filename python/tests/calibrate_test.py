@@ -82,7 +82,7 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     code, _, err = run("--out", folder, "--resume", "--batch", "3")
     assert code == 1
     assert "has a calibration with another training (digits, batches of" in err
-    assert "and now digits, batches of 3)" in err
+    assert "now digits, batches of 3)" in err
 
 
 @needs_extension

@@ -43,7 +43,7 @@ def with_options(options: dict | None = None):
 OTHER_MODEL = profile(ROUTES, regions=[{"name": "second", "names": ["layer4.*"]}, {"name": "rest"}])
 
 WRONG_OPTIONS = [
-    ({"route": "waterfil:4"}, "no codec 'waterfil'; did you mean 'waterfill'?"),
+    ({"route": "waterfil:4"}, "codec 'waterfil' is unknown; did you mean 'waterfill'?"),
     ({"route": "waterfill:99"}, "route='waterfill:99': "),
     ({"route": 4}, "route must be the name of a route, such as 'waterfill:4', not 4"),
     ({"profile": 3}, "profile must be a path, a dict or an nf.Profile, not 3"),

@@ -161,7 +161,7 @@ def test_a_job_of_another_size_goes_on_and_says_what_it_lost(tmp_path, ranks):
     results = on_ranks(ranks, go_on_with_other_ranks, tmp_path)
     for told, notice, digests, memory, losses in results:
         assert len(told) == 1
-        assert f"the state is of 3 ranks and this job has {ranks}" in told[0]
+        assert f"the state is from 3 ranks and this job has {ranks}" in told[0]
         assert "error feedback" in told[0] and "is reset" in told[0]
         assert notice and notice in told[0]
         assert memory == 0

@@ -30,7 +30,7 @@ def test_a_refusal_is_all_that_is_seen() -> None:
         for end in job.join():
             end.check_clean()
             assert end.code == 1
-            assert "no codec 'waterfil'; did you mean 'waterfill'?" in end.errors
+            assert "codec 'waterfil' is unknown; did you mean 'waterfill'?" in end.errors
 
 
 def test_nothing_of_a_meeting_is_held_when_it_is_over() -> None:

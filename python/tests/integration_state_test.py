@@ -74,7 +74,7 @@ def test_with_another_number_of_ranks_only_residuals_begin_anew(tmp_path, how, b
     for step, loaded, told in on_ranks(after, load, tmp_path, how):
         assert step == STEPS
         assert loaded == []
-        assert len(told) == 1 and f"is of {before} ranks and this job has {after}" in told[0]
+        assert len(told) == 1 and f"is from {before} ranks and this job has {after}" in told[0]
 
 
 def test_a_smaller_job_that_saves_to_the_same_folder_leaves_no_old_files(tmp_path):
