@@ -78,7 +78,7 @@ def test_a_rank_that_cannot_keep_its_checkpoint_ends_all(tmp_path):
 
 
 @pytest.mark.parametrize(("fact", "told"), [
-    ("device", "another device (cuda, now cpu)"), ("torch", "another torch (cuda, and now ")])
+    ("device", "another device (cuda, now cpu)"), ("torch", "another torch (cuda, now ")])
 def test_work_of_another_device_or_version_is_refused(tmp_path, fact, told):
     on_ranks(2, interrupted, str(tmp_path), OPTIONS["dense_steps"] + 1)
     kept = json.loads((tmp_path / EVIDENCE).read_text())
