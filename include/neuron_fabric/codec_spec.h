@@ -1,5 +1,5 @@
-// How a codec is spelled on the command line, in a profile and in JSON:
-// `name[:value][+option[=value]]...`, as in `waterfill:4`, `g_binary+majority`,
+// A codec spec names a codec and its settings on the command line, in profiles and in JSON:
+// `name[:value][+option[=value]]...`, for example `waterfill:4`, `g_binary+majority`,
 // `waterfill+width=4`.
 #pragma once
 
@@ -20,24 +20,24 @@ struct CodecSpec {
 
   static Expected<CodecSpec> parse(std::string_view text);
 
-  // The one spelling of this codec: parse(to_string(spec)) == spec.
+  // The canonical text of this spec: parse(spec.to_string()) == spec.
   std::string to_string() const;
 
-  // Fails, naming the nearest known word, if there is a value where none is taken or an option
-  // that is not in `known`.
+  // Fails if there is a value although the codec takes none, or an option that is not in `known`;
+  // suggests the nearest known option.
   Status allow(bool takes_value, std::span<const std::string_view> known) const;
 
-  // An option as a number. Fails if it is not one or lies outside [least, most].
-  Expected<double> number(std::string_view option, double fallback, double least,
-                          double most) const;
-  // A bare option. Fails if it was given a value.
+  // The value of an option, or `fallback` if it is absent. Fails if it is not a number in
+  // [min, max].
+  Expected<double> number(std::string_view option, double fallback, double min, double max) const;
+  // Whether a bare option is present. Fails if it has a value.
   Expected<bool> flag(std::string_view option) const;
 
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 
-// The word of `known` nearest to `word` by edit distance, for "did you mean" hints; empty if none
-// is near.
+// The word of `known` nearest to `word` by edit distance, for "did you mean" hints. Empty if no
+// word is near.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace nf

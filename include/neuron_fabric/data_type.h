@@ -1,4 +1,4 @@
-// The types a gradient can have, and views of gradient values in memory that somebody else owns.
+// The data types of gradients, and non-owning views of gradient values.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ constexpr std::size_t size_of(DataType type) { return type == DataType::kFloat32
 // "fp32", "bf16", "fp16".
 std::string_view to_string(DataType type);
 
-// `count` values of one type, at any alignment. 16-bit types are given by their bits.
+// `count` values of one type, at any alignment. `data` holds the bit patterns of 16-bit types.
 struct ConstValues {
   const void* data = nullptr;
   std::size_t count = 0;

@@ -1,5 +1,5 @@
-// How the core reports failure. Nothing in the core throws for an expected failure, prints or
-// aborts: it returns a Status, or an Expected<T> where there is also a result.
+// Error reporting. The core does not throw for expected failures, print or abort: functions return
+// a Status, or an Expected<T> if they also have a result.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@ namespace nf {
 
 enum class ErrorCode {
   kOk,
-  kInvalidArgument,   // a caller's sizes or values do not fit together
-  kBadConfig,         // an unknown codec, option or key; the message names the nearest known one
-  kCorruptFrame,      // bytes that no encoder could have written, or that a checksum disowns
-  kForeignFrame,      // a sound frame, but of another codec, epoch or format version
-  kUnsupported,       // this machine or this build cannot do it
-  kDisagreement,      // ranks were asked for different things; the message says what differs
-  kPeerLost,          // another rank is gone
-  kAborted,           // another rank gave up; the message has its reason
-  kDeadlineExceeded,  // somebody did not answer in time
-  kOutOfMemory,       // of a device
+  kInvalidArgument,   // the caller's sizes or values do not match
+  kBadConfig,         // an unknown codec, option or key; the message suggests the nearest one
+  kCorruptFrame,      // bytes that no encoder writes, or a wrong checksum
+  kForeignFrame,      // a valid frame of another codec, epoch or format version
+  kUnsupported,       // not supported by this host or this build
+  kDisagreement,      // ranks made different calls; the message names the difference
+  kPeerLost,          // a peer exited or the connection to it broke
+  kAborted,           // another rank aborted; the message contains its reason
+  kDeadlineExceeded,  // a peer did not respond in time
+  kOutOfMemory,       // device memory is exhausted
 };
 
 std::string_view to_string(ErrorCode code);
@@ -42,7 +42,7 @@ class [[nodiscard]] Status {
 // "invalid_argument: wire is 12 bytes, expected 16".
 std::string to_string(const Status& status);
 
-// A T or the reason why there is none; the shape of C++23's std::expected<T, Status>.
+// A T or an error; the interface of C++23's std::expected<T, Status>.
 template <typename T>
 class [[nodiscard]] Expected {
  public:

@@ -8,7 +8,7 @@ namespace nf {
 
 using Duration = std::chrono::nanoseconds;
 
-// The longest that anybody waits: the end of a longer wait may be beyond what a clock counts.
+// The longest wait. The deadline of a longer one could overflow the clock.
 inline constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
 
 constexpr Duration bounded(Duration wait) { return std::min(wait, kLongestWait); }

@@ -1,4 +1,4 @@
-// Memory for values and wire bytes, aligned so that vector code never splits a cache line.
+// Memory for values and wire bytes, aligned to a cache line for vector code.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace nf {
 
 inline constexpr std::size_t kBufferAlignment = 64;
 
-// A fixed number of bytes, not initialised. Movable, not copyable.
+// A fixed number of uninitialised bytes. Movable, not copyable.
 class Buffer {
  public:
   Buffer() = default;
@@ -21,7 +21,7 @@ class Buffer {
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
 
-  // The whole buffer as T; a remainder that holds no whole T is left out.
+  // The buffer as an array of T, without a last partial T.
   template <typename T>
   std::span<T> as() {
     return {reinterpret_cast<T*>(data_.get()), size_ / sizeof(T)};

@@ -10,7 +10,7 @@ namespace nf {
 
 std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 
-// For names: parameters, spellings.
+// The checksum of a name: a parameter or a codec spec.
 std::uint64_t checksum(std::string_view text);
 
 }  // namespace nf

@@ -1,4 +1,4 @@
-// Time as an argument: what waits or measures takes a Clock, so that its tests need no sleep.
+// Code that waits or measures time takes a Clock, so that its tests need no sleep.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace nf {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Time since some fixed moment; never goes back.
+  // Monotonic time since an arbitrary fixed point.
   virtual Duration now() const = 0;
 };
 

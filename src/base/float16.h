@@ -1,5 +1,5 @@
-// The 16-bit floating-point types by their bits. Rounding is to nearest, ties to even; every NaN
-// becomes the one positive quiet NaN, so that all machines write the same bytes.
+// Conversions between FP32 and the bits of BF16 and FP16. Rounding is to nearest, ties to even.
+// Every NaN becomes the same positive quiet NaN, so that all hosts write the same bytes.
 #pragma once
 
 #include <bit>
@@ -26,7 +26,7 @@ constexpr std::uint16_t float_to_bfloat16(float x) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// The least BF16 value that is not below x, for finite x >= 0.
+// The smallest BF16 value >= x, for finite x >= 0.
 constexpr std::uint16_t float_to_bfloat16_up(float x) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(x) + 0xffffu) >> 16);
 }
@@ -34,7 +34,7 @@ constexpr std::uint16_t float_to_bfloat16_up(float x) {
 constexpr float float16_to_float(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t magnitude = bits & 0x7fffu;
-  if (magnitude >= 0x7c00u) {  // infinity, or a NaN, which becomes quiet as conversions do
+  if (magnitude >= 0x7c00u) {  // infinity or NaN; hardware conversions make NaN quiet too
     const std::uint32_t quiet = magnitude > 0x7c00u ? 0x00400000u : 0u;
     return std::bit_cast<float>(sign | kInfinityBits | quiet | ((magnitude & 0x3ffu) << 13));
   }

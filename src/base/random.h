@@ -1,10 +1,10 @@
-// Counter-based random numbers: every draw is a function of where it is used, not of when, so that
-// lanes, threads, tiles and devices draw the same bits (docs/random.md has the test vectors).
+// Counter-based random numbers: a draw is a function of its position, not of previous draws, so
+// that lanes, threads, tiles and devices draw the same bits (test vectors: docs/random.md).
 //
-// Draws come in blocks of 256 elements. A block has a key of 64 bits, mixed from everything that
-// identifies it; inside it, word w (0 <= w < 128) is a 32-bit hash of the key and w, and serves two
-// elements with 16 bits each: of a group of 32 elements, element j takes the low and element j + 16
-// the high half of word 16 * group + j.
+// A block of 256 elements has a 64-bit key, a hash of everything that identifies the block. Word w
+// (0 <= w < 128) of the block is a 32-bit hash of the key and w. It contains the 16-bit draws of
+// two elements: in pack p of 32 elements, element j uses the low half and element j + 16 the high
+// half of word 16 * p + j.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace nf {
 
-// What a draw is for. Draws of different purposes are independent.
+// Draws for different purposes are independent.
 enum class DrawPurpose : std::uint64_t {
   kDither = 1,      // waterfill
   kRounding = 2,    // dynamiq (private part), thc
-  kShift = 3,       // dynamiq: the permutation that all ranks share
+  kShift = 3,       // dynamiq: the shared permutation of strata
   kGroupScale = 4,  // dynamiq
   kSign = 5,        // g_binary: the sign of an exact zero, and ties
   kRotation = 6,    // thc: the signs of the rotation, shared by all ranks
-  kMerge = 7,       // marsit: which of two bits a merge takes
-  kLowRank = 8,     // powersgd: the columns to start from
+  kMerge = 7,       // marsit: the choice between two bits in a merge
+  kLowRank = 8,     // powersgd: the initial columns
 };
 
 // The encoder of draws that all ranks share.
@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kSharedEncoder = 0xffffffffu;
 
 inline constexpr std::size_t kDrawBlock = 256;
 
-// A bijection of 64 bits in which every input bit moves every output bit (the finaliser of
+// A bijection of 64 bits in which every input bit affects every output bit (the finaliser of
 // SplitMix64).
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x ^= x >> 30;
@@ -42,7 +42,7 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
 
 inline constexpr std::uint64_t kGolden64 = 0x9e3779b97f4a7c15u;
 
-// Everything that identifies a stream of draws. One is made per encode or decode.
+// Identifies a stream of draws. There is one per encode or decode.
 struct DrawStream {
   std::uint64_t key = 0;
 
@@ -67,8 +67,8 @@ struct DrawKey {
 inline constexpr std::uint32_t kWordStride = 0xa93cc69du;  // Weyl sequence of the counter
 inline constexpr std::uint32_t kWordMultiplier = 0xd35a2d97u;
 
-// Seven vector instructions for two draws (six where xor takes three operands). One multiplication
-// suffices because the key brings 64 mixed bits and a block needs only 128 words.
+// Seven vector instructions for two draws (six with a three-operand xor). One multiplication is
+// enough because the key has 64 mixed bits and a block needs only 128 words.
 constexpr std::uint32_t draw_word(DrawKey key, std::uint32_t word) {
   std::uint32_t x = key.start + word * kWordStride;
   x ^= (x >> 16) ^ key.twist;
@@ -78,9 +78,9 @@ constexpr std::uint32_t draw_word(DrawKey key, std::uint32_t word) {
 
 // The 16 bits of one element of the block.
 constexpr std::uint32_t draw16(DrawKey key, std::uint32_t element) {
-  const std::uint32_t group = element / 32;
+  const std::uint32_t pack = element / 32;
   const std::uint32_t lane = element % 32;
-  const std::uint32_t word = draw_word(key, group * 16 + lane % 16);
+  const std::uint32_t word = draw_word(key, pack * 16 + lane % 16);
   return lane < 16 ? word & 0xffffu : word >> 16;
 }
 

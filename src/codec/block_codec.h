@@ -1,5 +1,5 @@
-// What codecs of whole blocks share: any count and any type of value, on top of kernels that see
-// FP32 values in whole blocks.
+// Base class of codecs whose kernels process whole blocks of FP32 values. It handles values of any
+// count, type and alignment.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace nf {
 
-// Blocks [block, block + blocks) of a slice, and how many values they really hold. Only the last
-// run of a slice may hold fewer than whole blocks; it is then one block.
+// Blocks [block, block + blocks) of a slice and the number of values in them. Only the last run of
+// a slice may contain a partial block, and then it contains no other block.
 struct Run {
   std::size_t block = 0;
   std::size_t blocks = 0;
@@ -28,9 +28,9 @@ class BlockCodec : public Codec {
   std::size_t granule() const override { return block_; }
 
  protected:
-  static constexpr std::size_t kMostBlock = 8192;
+  static constexpr std::size_t kMaxBlock = 8192;
 
-  // `block` is at most kMostBlock.
+  // `block` is at most kMaxBlock.
   BlockCodec(CodecSpec spec, std::size_t block, Isa isa)
       : Codec(std::move(spec)), block_(block), convert_(convert_kernels(isa)) {}
 
@@ -45,18 +45,18 @@ class BlockCodec : public Codec {
     return static_cast<Byte*>(data) + run.block * block_ * size_of(type);
   }
 
-  // Whether kernels can read and write the values where they lie.
+  // Whether kernels can read and write the values in place.
   static bool direct(const void* data, DataType type) {
     return type == DataType::kFloat32 &&
            reinterpret_cast<std::uintptr_t>(data) % alignof(float) == 0;
   }
 
  protected:
-  // Calls work(run, values) for runs that cover all values; a last partial block comes padded with
+  // Calls work(run, values) for consecutive runs of all values. A partial block is padded with
   // zeros.
   template <typename Work>
   void for_each_run(ConstValues values, Work work) const {
-    alignas(64) float staged[kMostBlock];
+    alignas(64) float staged[kMaxBlock];
     const bool in_place = direct(values.data, values.type);
     for_each_tile(values.count, in_place, [&](Run run, bool whole) {
       const std::byte* from = at(values.data, run, values.type);
@@ -70,10 +70,10 @@ class BlockCodec : public Codec {
     });
   }
 
-  // The same for values that `work` writes. It sees the old values if `update`, else rubbish.
+  // The same for values that `work` writes. The values are initialised only if `update` is set.
   template <typename Work>
   void for_each_run(Values values, bool update, Work work) const {
-    alignas(64) float staged[kMostBlock];
+    alignas(64) float staged[kMaxBlock];
     const bool in_place = direct(values.data, values.type);
     for_each_tile(values.count, in_place, [&](Run run, bool whole) {
       std::byte* to = at(values.data, run, values.type);
@@ -88,12 +88,12 @@ class BlockCodec : public Codec {
   }
 
  private:
-  // Values used in place go in one run of all whole blocks; others in tiles that fit the staging
+  // All whole blocks are one run if values are used in place. Otherwise a run fits the staging
   // buffer.
   template <typename Work>
   void for_each_tile(std::size_t count, bool in_place, Work work) const {
     const std::size_t whole = count / block_;
-    const std::size_t tile = in_place ? whole : kMostBlock / block_;
+    const std::size_t tile = in_place ? whole : kMaxBlock / block_;
     for (std::size_t block = 0; block < whole; block += tile) {
       const std::size_t blocks = std::min(tile, whole - block);
       work(Run{block, blocks, blocks * block_}, true);

@@ -7,10 +7,10 @@
 namespace nf {
 namespace {
 
-// Beyond any parameter; keeps sums of sizes far from overflow.
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
-// Numbers of contributions are exact as FP32.
-constexpr std::uint32_t kMostRanks = 1u << 24;
+// Larger than any parameter, and small enough that sums of sizes do not overflow.
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;
+// Contribution counts up to this are exact in FP32.
+constexpr std::uint32_t kMaxRanks = 1u << 24;
 
 Status mismatch(std::string_view what, std::size_t actual, std::size_t expected) {
   return {ErrorCode::kInvalidArgument,
@@ -39,11 +39,12 @@ std::string_view to_string(SumShape shape) {
   return "unknown";
 }
 
-std::uint32_t Codec::most_ranks() const { return kMostRanks; }
+std::uint32_t Codec::max_ranks() const { return kMaxRanks; }
+bool Codec::is_unbiased(std::uint32_t /*encodes*/) const { return false; }
 
 std::size_t Codec::statistics_size(std::size_t /*count*/) const { return 0; }
 std::size_t Codec::width_count(std::size_t /*count*/) const { return 0; }
-std::uint8_t Codec::most_width() const { return 0; }
+std::uint8_t Codec::max_width() const { return 0; }
 std::size_t Codec::granule_size(std::uint8_t /*width*/) const { return 0; }
 bool Codec::keeps_residual() const { return false; }
 std::vector<Hop> Codec::hops(SumOrder /*order*/) const { return {}; }
@@ -90,7 +91,7 @@ Status Codec::combine_statistics(std::size_t count,
                                  std::span<const std::span<const std::byte>> by_rank,
                                  std::span<std::byte> combined) const {
   const std::size_t size = statistics_size(count);
-  if (by_rank.empty()) return {ErrorCode::kInvalidArgument, "statistics of no rank at all"};
+  if (by_rank.empty()) return {ErrorCode::kInvalidArgument, "no statistics to combine"};
   NF_RETURN_IF_ERROR(check_ranks(by_rank.size()));
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     if (by_rank[rank].size() != size) {
@@ -111,7 +112,7 @@ Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder o
 
 Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
                             std::size_t capacity) const {
-  if (order.ranks == 0) return {ErrorCode::kInvalidArgument, "widths for no rank at all"};
+  if (order.ranks == 0) return {ErrorCode::kInvalidArgument, "cannot choose widths for 0 ranks"};
   for (const WidthRequest& request : parameters) {
     if (request.statistics.size() != statistics_size(request.count)) {
       return mismatch("size of combined statistics", request.statistics.size(),
@@ -125,9 +126,9 @@ Status Codec::choose_widths(std::span<const WidthRequest> parameters, SumOrder o
 }
 
 Status Codec::check_ranks(std::size_t ranks) const {
-  if (ranks <= most_ranks()) return {};
+  if (ranks <= max_ranks()) return {};
   return {ErrorCode::kInvalidArgument,
-          fmt::format("sums of at most {} ranks, not {}", most_ranks(), ranks)};
+          fmt::format("{} ranks exceed this codec's maximum of {}", ranks, max_ranks())};
 }
 
 Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
@@ -139,12 +140,13 @@ Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
         fmt::format("slice starts at element {}, not a multiple of {}", slice.first, granule())};
   }
   if (contributions == 0 || contributions > slice.ranks) {
-    return {ErrorCode::kInvalidArgument, fmt::format("a message of {} contributions among {} ranks",
-                                                     contributions, slice.ranks)};
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("message of {} contributions in a sum of {} ranks", contributions,
+                        slice.ranks)};
   }
   NF_RETURN_IF_ERROR(check_ranks(slice.ranks));
-  if (slice.first > kMostElements || slice.count > kMostElements) {
-    return {ErrorCode::kInvalidArgument, "a slice beyond 2^48 elements"};
+  if (slice.first > kMaxElements || slice.count > kMaxElements) {
+    return {ErrorCode::kInvalidArgument, "slice exceeds 2^48 elements"};
   }
   const std::size_t end = static_cast<std::size_t>(slice.first) + slice.count;
   if (slice.statistics.size() < statistics_size(end)) {
@@ -155,7 +157,7 @@ Status Codec::check_slice(const Slice& slice, std::uint32_t contributions,
     return mismatch("number of the parameter's widths", slice.widths.size(), width_count(end));
   }
   const std::size_t before = width_count(static_cast<std::size_t>(slice.first));
-  std::array<bool, 256> is_known{};  // each width is asked about once
+  std::array<bool, 256> is_known{};  // is_width() is called once per width
   for (const std::uint8_t width : slice.widths.subspan(before, width_count(end) - before)) {
     if (is_known[width]) continue;
     if (!is_width(width)) {
@@ -179,7 +181,7 @@ Status Codec::encode(const Slice& slice, Origin origin, ConstValues values,
   NF_RETURN_IF_ERROR(check_slice(slice, origin.contributions, values.count));
   if (merges_messages(kind()) && origin.contributions != 1) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("{} merges messages: it encodes one rank's values, not the sum of {}",
+            fmt::format("codec '{}' encodes the values of one rank, not a sum of {} ranks",
                         spec_.name, origin.contributions)};
   }
   const std::size_t expected = encoded_size(slice, origin.contributions);
@@ -209,7 +211,7 @@ Status Codec::decode_add_encode(const Slice& slice, Origin origin, std::span<con
   const bool adds_one = total.contributions == origin.contributions + 1;
   if (total.contributions <= origin.contributions || (merges_messages(kind()) && !adds_one)) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("{} adds values to a message of {} contributions to make one of {}",
+            fmt::format("codec '{}' cannot extend a message of {} contributions to one of {}",
                         spec_.name, origin.contributions, total.contributions)};
   }
   const std::size_t expected = encoded_size(slice, total.contributions);
@@ -223,7 +225,8 @@ Status Codec::merge(const Slice& slice, Origin first, std::span<const std::byte>
                     std::span<std::byte> out) const {
   if (!merges_messages(kind())) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("{} is {}: its messages do not merge", spec_.name, to_string(kind()))};
+            fmt::format("codec '{}' cannot merge messages: its kind is {}", spec_.name,
+                        to_string(kind()))};
   }
   NF_RETURN_IF_ERROR(check_message(slice, first, first_wire, slice.count));
   NF_RETURN_IF_ERROR(check_message(slice, second, second_wire, slice.count));

@@ -1,5 +1,4 @@
-// The table of codecs: one line a codec. Whatever is said of every codec (listings, contract tests,
-// fuzzers, benchmarks) loops over it.
+// The table of codecs. Listings, contract tests, fuzzers and benchmarks iterate over it.
 #include <fmt/format.h>
 
 #include <array>
@@ -24,10 +23,10 @@ constexpr std::array kCodecs{
     CodecEntry{"mxfp6", "mxfp6", "6.25 bits, OCP E3M2", make_mxfp6},
     CodecEntry{"mxfp4", "mxfp4", "4.25 bits, OCP E2M1, may saturate", make_mxfp4},
     CodecEntry{"thc", "thc", "4 bits in, 7 for a sum of 8, rotated, codes add exactly", make_thc},
-    CodecEntry{"topkc", "topkc:8", "1 to 16 bits, the blocks with the greatest norm, in BF16",
+    CodecEntry{"topkc", "topkc:8", "1 to 16 bits, the blocks with the largest norm, in BF16",
                make_topkc},
-    CodecEntry{"omnireduce", "omnireduce:8", "1 to 16 bits, what is loud on any rank, in BF16",
-               make_omnireduce},
+    CodecEntry{"omnireduce", "omnireduce:8",
+               "1 to 16 bits, the largest blocks of any rank, in BF16", make_omnireduce},
     CodecEntry{"marsit", "marsit", "1 bit for any sum, signs that merge at random", make_marsit},
 };
 
@@ -46,8 +45,9 @@ Expected<std::unique_ptr<Codec>> make_codec(std::string_view text,
   }
   const std::string_view hint = nearest(spec->name, names);
   return Status(ErrorCode::kBadConfig,
-                fmt::format("no codec '{}'; {}`nf info` lists them", spec->name,
-                            hint.empty() ? "" : fmt::format("did you mean '{}'? ", hint)));
+                fmt::format("codec '{}' is unknown; {}", spec->name,
+                            hint.empty() ? "`nf info` lists the codecs"
+                                         : fmt::format("did you mean '{}'?", hint)));
 }
 
 }  // namespace nf

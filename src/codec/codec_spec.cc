@@ -1,6 +1,7 @@
 #include "neuron_fabric/codec_spec.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -11,7 +12,7 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kLongestSpelling = 200;  // no honest spelling comes near
+constexpr std::size_t kMaxLength = 200;  // much longer than any valid spec
 
 bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -46,11 +47,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
-  std::size_t least = std::max<std::size_t>(2, word.size() / 2) + 1;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2) + 1;
   for (const std::string_view candidate : known) {
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance < least) {
-      least = distance;
+    if (distance < best_distance) {
+      best_distance = distance;
       best = candidate;
     }
   }
@@ -60,16 +61,17 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
 Expected<CodecSpec> CodecSpec::parse(std::string_view text) {
   const auto fail = [&](std::string_view why) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': {}; a codec is spelled name[:value][+option[=value]]...",
-                              text.substr(0, kLongestSpelling), why));
+                  fmt::format("codec spec '{}': {}; the format is name[:value][+option[=value]]...",
+                              text.substr(0, kMaxLength), why));
   };
-  if (text.size() > kLongestSpelling) return fail("too long");
+  const std::string too_long = fmt::format("longer than {} characters", kMaxLength);
+  if (text.size() > kMaxLength) return fail(too_long);
 
   CodecSpec spec;
   const std::string_view head = text.substr(0, text.find('+'));
   const std::size_t colon = head.find(':');
   spec.name = head.substr(0, colon);
-  if (!is_word(spec.name)) return fail("the name is not a word");
+  if (!is_word(spec.name)) return fail("the name must consist of letters, digits and '_'");
   if (colon != std::string_view::npos) {
     spec.value = parse_number(head.substr(colon + 1));
     if (!spec.value) return fail("the value after ':' is not a number");
@@ -81,7 +83,7 @@ Expected<CodecSpec> CodecSpec::parse(std::string_view text) {
     rest.remove_prefix(option.size());
     const std::size_t equals = option.find('=');
     const std::string_view key = option.substr(0, equals);
-    if (!is_word(key)) return fail("an option is not a word");
+    if (!is_word(key)) return fail("an option must consist of letters, digits and '_'");
     std::string value;
     if (equals != std::string_view::npos) {
       value = option.substr(equals + 1);
@@ -91,8 +93,8 @@ Expected<CodecSpec> CodecSpec::parse(std::string_view text) {
       return fail(fmt::format("option '{}' is given twice", key));
     }
   }
-  // A value may print longer than it was given, 1e3 as 1000: what is accepted must read back.
-  if (spec.to_string().size() > kLongestSpelling) return fail("too long");
+  // to_string() may be longer than `text` (1e3 becomes 1000) and must be accepted by parse().
+  if (spec.to_string().size() > kMaxLength) return fail(too_long);
   return spec;
 }
 
@@ -100,7 +102,7 @@ std::string CodecSpec::to_string() const {
   std::string text = name;
   if (value) {
     text += fmt::format(":{}", *value);
-    std::erase(text, '+');  // of 1e+20: a plus starts an option
+    std::erase(text, '+');  // 1e+20: a plus would start an option
   }
   for (const auto& [key, option] : options) {
     text += '+' + key;
@@ -111,27 +113,31 @@ std::string CodecSpec::to_string() const {
 
 Status CodecSpec::allow(bool takes_value, std::span<const std::string_view> known) const {
   if (value && !takes_value) {
-    return {ErrorCode::kBadConfig, fmt::format("codec '{}' takes no value after ':'", name)};
+    return {ErrorCode::kBadConfig,
+            fmt::format("codec '{}' takes no value; omit ':{}'", name, *value)};
   }
   for (const auto& [key, option] : options) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string_view hint = nearest(key, known);
+    const std::string remedy = !hint.empty() ? fmt::format("did you mean '{}'?", hint)
+                               : known.empty()
+                                   ? "it takes no options"
+                                   : fmt::format("its options are {}", fmt::join(known, ", "));
     return {ErrorCode::kBadConfig,
-            fmt::format("codec '{}' has no option '{}'{}", name, key,
-                        hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint))};
+            fmt::format("codec '{}' has no option '{}'; {}", name, key, remedy)};
   }
   return {};
 }
 
-Expected<double> CodecSpec::number(std::string_view option, double fallback, double least,
-                                   double most) const {
+Expected<double> CodecSpec::number(std::string_view option, double fallback, double min,
+                                   double max) const {
   const auto found = options.find(std::string(option));
   if (found == options.end()) return fallback;
   const std::optional<double> number = parse_number(found->second);
-  if (!number || !(*number >= least && *number <= most)) {
+  if (!number || !(*number >= min && *number <= max)) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': option '{}={}' is not a number from {} to {}", name,
-                              option, found->second, least, most));
+                  fmt::format("codec '{}': option '{}={}' must be a number from {} to {}", name,
+                              option, found->second, min, max));
   }
   return *number;
 }
@@ -141,7 +147,8 @@ Expected<bool> CodecSpec::flag(std::string_view option) const {
   if (found == options.end()) return false;
   if (!found->second.empty()) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': option '{}' takes no value", name, option));
+                  fmt::format("codec '{}': option '{}' takes no value; omit '={}'", name, option,
+                              found->second));
   }
   return true;
 }

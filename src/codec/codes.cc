@@ -5,7 +5,7 @@
 namespace nf {
 namespace {
 
-// How a plane lays its elements out: byte j of `bytes` holds elements j, j + stride, ...
+// The bits per code of a plane and its size in a pack.
 struct Plane {
   unsigned bits;
   std::size_t bytes;
@@ -13,7 +13,7 @@ struct Plane {
 
 constexpr Plane kPlanes[] = {{16, 64}, {8, 32}, {4, 16}, {2, 8}, {1, 4}};
 
-// The byte and the bit in it where `element` of a plane below 16 bits starts.
+// The position of an element in a plane of less than 16 bits.
 struct Place {
   std::size_t byte;
   unsigned bit;

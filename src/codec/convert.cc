@@ -1,4 +1,4 @@
-// The scalar reference of convert.h, and the choice between it and the vector forms.
+// The scalar reference of convert.h, and the selection of the form.
 #include "codec/convert.h"
 
 #include <bit>
@@ -10,7 +10,7 @@
 namespace nf {
 namespace {
 
-// Which of two NaN a sum takes after is the compiler's choice, so a sum has one NaN of its own.
+// The sum of two NaNs is either of them, depending on the compiler, so sums use a canonical NaN.
 struct Float32 {
   using Bits = std::uint32_t;
   static float widen(Bits bits) { return std::bit_cast<float>(bits); }

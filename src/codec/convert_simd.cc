@@ -64,7 +64,7 @@ struct Float16 {
     return hn::PromoteTo(DF(), hn::LoadU(DH(), reinterpret_cast<const hwy::float16_t*>(p)));
   }
   static HWY_INLINE V16 narrow(VF v) {
-    // One canonical NaN; the conversion itself would keep payload and sign.
+    // A canonical NaN; the conversion alone would keep payload and sign.
     const VF canonical = hn::IfThenElse(hn::IsNaN(v), from_bits(set_u(0x7fc00000u)), v);
     return hn::BitCast(D16(), hn::DemoteTo(DH(), canonical));
   }
@@ -73,7 +73,7 @@ struct Float16 {
   }
 };
 
-// The last count % kLanes values go through a small buffer, by the same code.
+// The last count % kLanes values use the same code on a small buffer.
 template <typename Type>
 void widen(const std::byte* bytes, std::size_t count, float* values) {
   std::size_t i = 0;
@@ -101,7 +101,7 @@ template <typename Type>
 void narrow(const float* values, std::size_t count, std::byte* bytes) {
   std::size_t i = 0;
   if (streams(count * Type::kBytes)) {
-    // Write up to a whole vector of output, then whole lines past the caches.
+    // Write values until the output is aligned, then stream whole lines past the caches.
     const std::size_t head = values_to_alignment(bytes, Type::kBytes);
     if (head != kNeverAligned && head < count) {
       for (; i < head; i += std::min(kLanes, head - i)) {

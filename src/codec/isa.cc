@@ -54,7 +54,7 @@ Expected<Isa> find_isa(std::string_view name) {
     if (to_string(isa) == name) return isa;
     names.push_back(to_string(isa));
   }
-  return Status(ErrorCode::kUnsupported, fmt::format("no ISA '{}' on this machine; there are: {}",
+  return Status(ErrorCode::kUnsupported, fmt::format("ISA '{}' is not available; this host has {}",
                                                      name, fmt::join(names, ", ")));
 }
 

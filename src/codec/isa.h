@@ -1,5 +1,5 @@
-// Which form of the codecs runs: the scalar reference or one of the vector forms. All write the
-// same bytes. The best one this CPU has is taken, unless NF_FORCE_ISA names another.
+// Selects the form of the codecs: the scalar reference or one of the vector forms. All forms write
+// the same bytes. The default is the best form that this CPU supports; NF_FORCE_ISA overrides it.
 #pragma once
 
 #include <span>
@@ -14,17 +14,17 @@ enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
 // "scalar", "avx2", "avx512", "neon".
 std::string_view to_string(Isa isa);
 
-// The forms that this build has and this CPU can run, best first; kScalar is always the last.
+// The forms that this build contains and this CPU supports, best first. kScalar is always the last.
 std::span<const Isa> available_isas();
 
-// The one of available_isas() that `name` names. Fails with kUnsupported, listing them.
+// The ISA of available_isas() with this name. Fails with kUnsupported and lists the available ones.
 Expected<Isa> find_isa(std::string_view name);
 
-// The form that codecs made from now on will use: what set_isa() said last, else NF_FORCE_ISA, else
-// the best. Fails if NF_FORCE_ISA names one that cannot run here.
+// The form of new codecs: the last argument of set_isa(), otherwise NF_FORCE_ISA, otherwise the
+// best form. Fails if NF_FORCE_ISA names a form that is not available.
 Expected<Isa> active_isa();
 
-// For tests and benchmarks. Not to be called while other threads make codecs.
+// For tests and benchmarks. Do not call it while other threads create codecs.
 void set_isa(Isa isa);
 
 }  // namespace nf

@@ -1,4 +1,4 @@
-// The factories behind the table in codec_registry.cc.
+// The factories of the table in codec_registry.cc.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The scalar reference of square_sum.h, and the choice between it and the vector forms.
+// The scalar reference of square_sum.h, and the selection of the form.
 #include "codec/square_sum.h"
 
 #include "codec/square_sum_simd.h"

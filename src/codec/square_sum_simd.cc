@@ -31,7 +31,7 @@ double sum_squares(const float* values, std::size_t count) {
     prefetch_ahead(values + i + 16);
     for (std::size_t v = 0; v < kSums; ++v) {
       const VD x = hn::PromoteTo(d, hn::LoadU(narrow, values + i + v * kDoubles));
-      sums[v] = hn::MulAdd(x, x, sums[v]);  // the product is exact, so one rounding as well as two
+      sums[v] = hn::MulAdd(x, x, sums[v]);  // the product is exact: fused and unfused are equal
     }
   }
   for (std::size_t half = kSums / 2; half > 0; half /= 2) {

@@ -47,7 +47,7 @@ void combine_super_group_statistics(std::size_t count,
     const float summed = mean * ranks;
     const bool worth_removing = values * summed * summed * 32.0f >= energy;
     std::uint16_t bits = float_to_bfloat16(mean);
-    const bool zero = (bits & 0x7fff) == 0;  // -0 too: a removed mean must not turn +0 into -0
+    const bool zero = (bits & 0x7fff) == 0;  // also -0: removing the mean must not turn +0 into -0
     if (!std::isfinite(mean) || !worth_removing || zero) bits = 0;
     put_u16(bits, combined.data() + at);
     put_u16(float_to_bfloat16(energy), combined.data() + at + 2);

@@ -33,8 +33,8 @@ std::size_t SuperGroupCodec::width_count(std::size_t count) const {
   return format_.width != 0 ? 0 : super_groups_of(count);
 }
 
-std::uint8_t SuperGroupCodec::most_width() const {
-  return static_cast<std::uint8_t>(format_.width != 0 ? 0 : format_.most_width);
+std::uint8_t SuperGroupCodec::max_width() const {
+  return static_cast<std::uint8_t>(format_.width != 0 ? 0 : format_.max_width);
 }
 
 std::size_t SuperGroupCodec::granule_size(std::uint8_t width) const {
@@ -45,14 +45,14 @@ std::size_t SuperGroupCodec::granule_size(std::uint8_t width) const {
 std::size_t SuperGroupCodec::payload_capacity(std::span<const std::size_t> counts) const {
   std::size_t values = 0;
   std::size_t statistics = 0;
-  std::size_t least = 0;
+  std::size_t min_size = 0;
   for (const std::size_t count : counts) {
     values += count;
     statistics += statistics_size(count);
-    least += layout(count, format_.width != 0 ? format_.width : format_.least_width).size();
+    min_size += layout(count, format_.width != 0 ? format_.width : format_.min_width).size();
   }
   const auto budget = static_cast<std::size_t>(format_.budget * static_cast<double>(values) / 8);
-  return budget > statistics + least ? budget - statistics : least;
+  return budget > statistics + min_size ? budget - statistics : min_size;
 }
 
 std::size_t SuperGroupCodec::encoded_size(const Slice& slice,
@@ -60,7 +60,7 @@ std::size_t SuperGroupCodec::encoded_size(const Slice& slice,
   return layout(slice).size();
 }
 
-// Of `count` values that all have one width.
+// The layout of `count` values of one width.
 SuperGroupCodec::Layout SuperGroupCodec::layout(std::size_t count, unsigned width) const {
   if (width == 0) return {};
   return {.units = 2 * super_groups_of(count),
@@ -74,7 +74,7 @@ SuperGroupCodec::Layout SuperGroupCodec::layout(const Slice& slice) const {
   const auto widths = slice.widths.subspan(first_group(slice));
   std::size_t bits = 0;
   std::size_t sent = 0;
-  for (const std::uint8_t width : widths.first(whole)) {  // a plain loop, for the vectoriser
+  for (const std::uint8_t width : widths.first(whole)) {  // a simple loop that vectorises
     bits += width;
     sent += width != 0 ? 1 : 0;
   }
@@ -101,12 +101,12 @@ SuperGroups SuperGroupCodec::super_groups(const Slice& slice, Run run) const {
           .ranks = slice.ranks};
 }
 
-// Finds the place of a run in a message. Runs come in order, so it only ever steps forward.
+// Finds the position of a run in a message. Runs must be passed in order.
 template <typename Byte>
 class SuperGroupCodec::Cursor {
  public:
   Cursor(const SuperGroupCodec& codec, const Slice& slice, Byte* wire)
-      : groups_(codec.super_groups(slice, Run{})), scales_a_block_(codec.scales_of(kSuperGroup)) {
+      : groups_(codec.super_groups(slice, Run{})), scales_per_block_(codec.scales_of(kSuperGroup)) {
     const Layout arrays = codec.layout(slice);
     at_ = {.units = wire, .scales = wire + arrays.units, .codes = wire + arrays.codes_at()};
   }
@@ -116,7 +116,7 @@ class SuperGroupCodec::Cursor {
       const unsigned width = groups_.width_of(block_);
       if (width == 0) continue;
       at_.units += 2;
-      at_.scales += scales_a_block_;
+      at_.scales += scales_per_block_;
       at_.codes += kPacks * pack_bytes(width);
     }
     return at_;
@@ -124,7 +124,7 @@ class SuperGroupCodec::Cursor {
 
  private:
   const SuperGroups groups_;
-  const std::size_t scales_a_block_;
+  const std::size_t scales_per_block_;
   SuperGroupWire<Byte> at_;
   std::size_t block_ = 0;
 };
@@ -137,7 +137,7 @@ void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, con
     return;
   }
   if (groups.width_of(0) == 0) return;
-  // Padding equals the mean, so that it is zero once centred and raises no peak.
+  // Pad with the mean: it is zero after centring and raises no peak.
   const float mean =
       static_cast<float>(origin.contributions) * bfloat16_to_float(get_u16(groups.statistics));
   float padded[kSuperGroup];
@@ -150,7 +150,7 @@ void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, con
   std::memcpy(at.codes, whole.codes, packs_of(run.values) * pack_bytes(groups.width_of(0)));
 }
 
-// Calls work(groups, place in the message), where there are only whole super-groups.
+// Calls work(groups, position in the message) with whole super-groups.
 template <typename Work>
 void SuperGroupCodec::with_whole_groups(const Slice& slice, Run run, In at, Work work) const {
   const SuperGroups groups = super_groups(slice, run);
@@ -159,7 +159,7 @@ void SuperGroupCodec::with_whole_groups(const Slice& slice, Run run, In at, Work
     return;
   }
   WholeGroup whole;
-  // A message without any bytes may have no address either.
+  // The address of an empty message may be null.
   if (const Layout arrays = layout(run.values, groups.width_of(0)); arrays.size() > 0) {
     std::memcpy(whole.unit, at.units, arrays.units);
     std::memcpy(whole.scales, at.scales, arrays.scales);
@@ -189,10 +189,10 @@ Status SuperGroupCodec::do_combine_statistics(std::size_t count,
 Status SuperGroupCodec::do_choose_widths(std::span<const WidthRequest> parameters, SumOrder order,
                                          std::size_t capacity) const {
   if (format_.width != 0) return {};
-  // Units and scales of all super-groups, or where some may have none, the padding after them.
+  // The units and scales of all super-groups. If super-groups may be left out, only the padding.
   std::size_t metadata = 0;
   for (const WidthRequest& parameter : parameters) {
-    metadata += format_.least_width == 0 ? 15 : layout(parameter.count, 1).codes_at();
+    metadata += format_.min_width == 0 ? 15 : layout(parameter.count, 1).codes_at();
   }
   fit_widths(width_rule(order), parameters, order.ranks,
              capacity > metadata ? capacity - metadata : 0);
@@ -206,7 +206,7 @@ Status SuperGroupCodec::do_validate(const Slice& slice, Origin /*origin*/,
     const std::uint16_t unit = get_u16(wire + 2 * j);
     if (unit >= 0x7f80 && unit != kBfloat16Nan) {
       return {ErrorCode::kCorruptFrame,
-              fmt::format("scale unit {:#06x} of super-group {}", unit, j)};
+              fmt::format("invalid scale unit {:#06x} of super-group {}", unit, j)};
     }
   }
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };

@@ -1,10 +1,10 @@
-// What waterfill and dynamiq share. A message consists of four arrays,
+// Base class of waterfill and dynamiq. A message consists of
 //
-//   [BF16 unit per super-group] [scales] [zeros to a multiple of 16 bytes] [codes],
+//   [BF16 unit per super-group] [scales] [zeros to a multiple of 16 bytes] [codes].
 //
-// and every super-group has its own width, either one for all or chosen within a budget. One of
-// width 0 has no place in any of the arrays: it decodes to its share of the mean. A codec on
-// top of it brings the loops over whole super-groups and the rule that chooses widths.
+// The super-groups have either a fixed width or widths that are chosen within a budget. A
+// super-group of width 0 is not sent: it decodes to its share of the mean. The derived codec
+// implements the loops over whole super-groups and the rule that chooses widths.
 #pragma once
 
 #include "codec/block_codec.h"
@@ -16,12 +16,12 @@
 namespace nf {
 
 struct SuperGroupFormat {
-  // Values share a scale by 16, and scales take a byte or half of one. Divides kPack.
+  // 16 values share a scale of 8 or 4 bits. Divides kPack.
   std::size_t values_per_scale_byte = kPack;
-  unsigned least_width = 0;  // what a super-group gets where the budget allows no more; maybe 0
-  unsigned most_width = 0;   // what none exceeds
-  double budget = 0;         // bits an element, statistics included; 0 where the width is fixed
-  unsigned width = 0;        // of every super-group; 0 where it follows the budget
+  unsigned min_width = 0;  // may be 0: the super-group is not sent
+  unsigned max_width = 0;
+  double budget = 0;   // bits per element, statistics included; 0 if the width is fixed
+  unsigned width = 0;  // the fixed width of all super-groups; 0 if there is a budget
 };
 
 class SuperGroupCodec : public BlockCodec {
@@ -30,14 +30,14 @@ class SuperGroupCodec : public BlockCodec {
 
   std::size_t statistics_size(std::size_t count) const override;
   std::size_t width_count(std::size_t count) const override;
-  std::uint8_t most_width() const override;
+  std::uint8_t max_width() const override;
   std::size_t granule_size(std::uint8_t width) const override;
   std::size_t payload_capacity(std::span<const std::size_t> counts) const override;
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override;
 
   const SuperGroupFormat& format() const { return format_; }
-  // How widths are chosen where they follow a budget. Where the least of them is 0, units and
-  // scales count among what super-groups cost.
+  // The rule that chooses widths within the budget. If min_width is 0, the costs of a super-group
+  // include its unit and scales.
   virtual WidthRule width_rule(SumOrder order) const = 0;
 
  protected:
@@ -46,8 +46,8 @@ class SuperGroupCodec : public BlockCodec {
 
   SuperGroupCodec(const CodecSpec& spec, SuperGroupFormat format, Isa isa);
 
-  // What a codec brings, over whole super-groups of the slice. `origin` is that of the message that
-  // is written (encode) or read (all others), `total` that of the outgoing one.
+  // Process whole super-groups of the slice. `origin` is the origin of the message that encode
+  // writes or that the others read; `total` is the origin of the outgoing message.
   virtual void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
                              const float* values, Out wire) const = 0;
   virtual void decode_groups(const Slice& slice, Origin origin, const SuperGroups& groups, In wire,
@@ -77,14 +77,14 @@ class SuperGroupCodec : public BlockCodec {
   template <typename Byte>
   class Cursor;
 
-  // A message of one whole super-group, for the partial one at a slice's end.
+  // A message of one whole super-group, for the last super-group of a slice if it is partial.
   struct WholeGroup {
     std::byte unit[2] = {};
     std::byte scales[kSuperGroup] = {};
-    std::byte codes[kSuperGroup / kPack * pack_bytes(kGreatestWidth)] = {};
+    std::byte codes[kSuperGroup / kPack * pack_bytes(kMaxWidth)] = {};
   };
 
-  // Bytes of scales.
+  // The number of bytes of the scales.
   std::size_t scales_of(std::size_t count) const {
     return (count + format_.values_per_scale_byte - 1) / format_.values_per_scale_byte;
   }

@@ -1,4 +1,4 @@
-// The loop over whole super-groups that takes their statistics.
+// The statistics of whole super-groups.
 #pragma once
 
 #include "codec/isa.h"

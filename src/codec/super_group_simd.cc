@@ -1,5 +1,5 @@
-// Vector form of the statistics of super-groups: eight of them at a time, so that their sums fold
-// side by side.
+// Vector form of the statistics of super-groups, eight at a time, so that their sums are folded in
+// parallel.
 #include "codec/super_group_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
 constexpr std::size_t kRows = 8;
-constexpr std::size_t kRowVectors = 16 / kLanes;  // vectors of running sums a row
+constexpr std::size_t kRowVectors = 16 / kLanes;  // vectors of running sums per row
 
 void statistics(const float* values, std::size_t super_groups, std::byte* out) {
   std::size_t j = 0;

@@ -7,13 +7,13 @@
 namespace nf {
 namespace {
 
-// A need falls into a bin by its exponent and the top three bits of its mantissa: an eighth of an
-// octave, and the same bin on every machine.
+// The bin of a need is its exponent and the top three bits of its mantissa: an eighth of an octave,
+// and the same bin on every host.
 constexpr unsigned kBinsPerOctave = 8;
 constexpr std::size_t kBins = 256 * kBinsPerOctave;
 
 std::size_t bin_of(float need) {
-  if (!(need > 0)) return need == need ? 0 : kBins - 1;  // NaN: poisoned anyway, count it as loud
+  if (!(need > 0)) return need == need ? 0 : kBins - 1;  // NaN counts as the largest need
   return std::bit_cast<std::uint32_t>(need) >> 20;
 }
 
@@ -21,43 +21,43 @@ std::size_t first_bin(int level, const Rung& rung) {
   return static_cast<std::size_t>(std::clamp(level + rung.threshold, 0, static_cast<int>(kBins)));
 }
 
-std::size_t cost(const Rung& rung, std::size_t groups, std::size_t super_groups) {
-  return rung.pack_bytes * groups + rung.bytes * super_groups;
+std::size_t cost(const Rung& rung, std::size_t packs, std::size_t super_groups) {
+  return rung.pack_bytes * packs + rung.bytes * super_groups;
 }
 
-// The rung of a need in `bin`, by index.
+// The index of the rung of a need in `bin`.
 std::size_t rung_of(std::size_t bin, int level, std::span<const Rung> ladder) {
   std::size_t r = 0;
   while (r + 1 < ladder.size() && bin >= first_bin(level, ladder[r + 1])) ++r;
   return r;
 }
 
-// How many groups and super-groups lie in a bin and above.
+// The number of packs and super-groups in a bin and above it.
 class Histogram {
  public:
   explicit Histogram(std::span<const WidthDemand> demands) {
     for (const WidthDemand& demand : demands) {
-      groups_[bin_of(demand.need)] += demand.groups;
+      packs_[bin_of(demand.need)] += demand.packs;
       ++super_groups_[bin_of(demand.need)];
     }
     for (std::size_t k = kBins; k-- > 0;) {
-      groups_[k] += groups_[k + 1];
+      packs_[k] += packs_[k + 1];
       super_groups_[k] += super_groups_[k + 1];
     }
   }
 
   std::size_t bytes_at(int level, std::span<const Rung> ladder) const {
-    std::size_t bytes = cost(ladder[0], groups_[0], super_groups_[0]);
+    std::size_t bytes = cost(ladder[0], packs_[0], super_groups_[0]);
     for (std::size_t r = 1; r < ladder.size(); ++r) {
       const std::size_t bin = first_bin(level, ladder[r]);
-      bytes += cost(ladder[r], groups_[bin], super_groups_[bin]) -
-               cost(ladder[r - 1], groups_[bin], super_groups_[bin]);
+      bytes += cost(ladder[r], packs_[bin], super_groups_[bin]) -
+               cost(ladder[r - 1], packs_[bin], super_groups_[bin]);
     }
     return bytes;
   }
 
  private:
-  std::array<std::size_t, kBins + 1> groups_{};
+  std::array<std::size_t, kBins + 1> packs_{};
   std::array<std::size_t, kBins + 1> super_groups_{};
 };
 
@@ -66,7 +66,7 @@ class Histogram {
 void fill_to_level(std::span<WidthDemand> demands, std::span<const Rung> ladder,
                    std::size_t bytes) {
   const Histogram histogram(demands);
-  // The lowest level that fits: at `high` all have the first rung.
+  // Find the lowest level that fits the budget. At `high` all super-groups have the first rung.
   int low = -ladder.back().threshold - 1;
   int high = static_cast<int>(kBins) - ladder[1].threshold;
   while (low < high) {
@@ -78,7 +78,8 @@ void fill_to_level(std::span<WidthDemand> demands, std::span<const Rung> ladder,
     }
   }
 
-  // One level lower would not fit as a whole, but it does for the first so many super-groups.
+  // Spend the rest of the budget: the first super-groups use the next lower level, as long as they
+  // fit.
   const std::size_t used = histogram.bytes_at(high, ladder);
   const std::size_t spare = bytes > used ? bytes - used : 0;
   std::size_t spent = 0;
@@ -92,7 +93,7 @@ void fill_to_level(std::span<WidthDemand> demands, std::span<const Rung> ladder,
     const std::size_t bin = bin_of(demand.need);
     const Rung& rung = ladder[fits[bin]];
     const Rung& next = ladder[wider[bin]];
-    spent += cost(next, demand.groups, 1) - cost(rung, demand.groups, 1);
+    spent += cost(next, demand.packs, 1) - cost(rung, demand.packs, 1);
     demand.width = spent <= spare ? next.width : rung.width;
   }
 }

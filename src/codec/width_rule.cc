@@ -22,7 +22,7 @@ float energy_of(const WidthRequest& parameter, std::size_t j) {
   return bfloat16_to_float(get_u16(parameter.statistics.data() + j * kSuperGroupStatistics + 2));
 }
 
-// Of all super-groups whose energy is finite, in the order in which a block of threads adds.
+// The sum over all super-groups of finite energy, in the order in which a CUDA thread block adds.
 float summed_energy(const WidthRequest& parameter) {
   std::array<float, kEnergyLanes> lanes{};
   for (std::size_t j = 0; j < super_groups_of(parameter.count); ++j) {
@@ -35,8 +35,8 @@ float summed_energy(const WidthRequest& parameter) {
   return lanes[0];
 }
 
-// Where n / E overflows the greatest finite number stands for it: infinity times an energy of zero
-// is NaN, which would count as loud.
+// If n / E overflows, it is replaced by the largest finite number: infinity times an energy of zero
+// would be NaN, which counts as the largest need.
 float weight_of(Need need, const WidthRequest& parameter) {
   if (need != Need::kEnergyByRoot && need != Need::kEnergyByParameter) return 1.0f;
   const float energy = summed_energy(parameter);
@@ -56,7 +56,7 @@ void add_demands(Need need, const WidthRequest& parameter, std::uint32_t ranks,
       energy += values * (mean_of(parameter, j) * mean_of(parameter, j));
     }
     demands.push_back(
-        {.need = weight * energy, .groups = static_cast<std::uint8_t>(packs_of(held))});
+        {.need = weight * energy, .packs = static_cast<std::uint8_t>(packs_of(held))});
   }
 }
 
@@ -64,7 +64,7 @@ void add_demands(Need need, const WidthRequest& parameter, std::uint32_t ranks,
 
 void fit_widths(const WidthRule& rule, std::span<const WidthRequest> parameters,
                 std::uint32_t ranks, std::size_t code_bytes) {
-  // Kept from call to call: widths are chosen for every tile of every hop.
+  // Reused between calls: widths are chosen for every tile of every hop.
   thread_local std::vector<WidthDemand> demands;
   demands.clear();
   for (const WidthRequest& parameter : parameters) {

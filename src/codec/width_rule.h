@@ -1,5 +1,6 @@
-// How waterfill and dynamiq choose the widths of super-groups: what each needs, and the ladder that
-// water_level.h climbs. Data, so that a device can follow the same rule.
+// The rule by which waterfill and dynamiq choose the widths of super-groups: the need of a
+// super-group and the ladder of water_level.h. It is data, so that CUDA kernels can apply the same
+// rule.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +15,23 @@ namespace nf {
 // The need of a super-group, from its combined statistics. `n` and `E` are the size and the energy
 // of its parameter.
 enum class Need : std::uint8_t {
-  kEnergyAndMean,      // about zero, summed over the ranks
-  kEnergy,             // about the mean
-  kEnergyByRoot,       // times sqrt(n / E)
-  kEnergyByParameter,  // times n / E
+  kEnergyAndMean,      // energy about zero, summed over the ranks
+  kEnergy,             // energy about the mean
+  kEnergyByRoot,       // energy about the mean, times sqrt(n / E)
+  kEnergyByParameter,  // energy about the mean, times n / E
 };
 
 struct WidthRule {
   Need need = Need::kEnergy;
-  std::span<const Rung> ladder;  // lives as long as the program
+  std::span<const Rung> ladder;  // of static storage duration
 };
 
-// Partial sums of a parameter's energies (docs/codecs/waterfill.md): as many as a block has
-// threads.
+// The number of partial sums of a parameter's energies (docs/codecs/waterfill.md), one per thread
+// of a CUDA thread block.
 inline constexpr std::size_t kEnergyLanes = 256;
 
-// Fills in the widths of all `parameters` together, so that their codes take at most `code_bytes`.
-// All get at least the first of the ladder, even if that is more.
+// Sets the widths of all `parameters` together, so that their codes take at most `code_bytes`.
+// Every width is at least the first of the ladder, even if that exceeds `code_bytes`.
 void fit_widths(const WidthRule& rule, std::span<const WidthRequest> parameters,
                 std::uint32_t ranks, std::size_t code_bytes);
 

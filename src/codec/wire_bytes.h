@@ -1,4 +1,4 @@
-// Little-endian numbers at any alignment.
+// Reads and writes little-endian numbers at any alignment.
 #pragma once
 
 #include <bit>

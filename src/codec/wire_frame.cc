@@ -9,9 +9,9 @@
 namespace nf {
 namespace {
 
-// Byte by byte, little-endian:
+// The header, little-endian, by byte offset:
 //   0  u16 magic, 2 u8 version, 3 u8 flags, 4 u32 codec, 8 u64 epoch, 16 u64 length,
-//   24 u32 checksum of the payload (0 without one), 28 u32 checksum of bytes 0 to 27
+//   24 u32 checksum of the payload (0 if not checksummed), 28 u32 checksum of bytes 0 to 27
 constexpr std::uint16_t kMagic = 0x464e;  // "NF"
 constexpr std::uint8_t kFormatVersion = 1;
 constexpr std::uint8_t kChecksummed = 1;
@@ -61,10 +61,10 @@ void write_frame_header(FrameHeader header, std::span<const std::byte> payload,
 
 Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrameHeaderBytes) {
-    return corrupt(fmt::format("frame of {} bytes is shorter than its header of {}", bytes.size(),
-                               kFrameHeaderBytes));
+    return corrupt(fmt::format("frame of {} bytes is shorter than a header of {} bytes",
+                               bytes.size(), kFrameHeaderBytes));
   }
-  if (get<std::uint16_t>(bytes, 0) != kMagic) return corrupt("not a frame of this library");
+  if (get<std::uint16_t>(bytes, 0) != kMagic) return corrupt("wrong magic number: not a frame");
   if (const auto version = get<std::uint8_t>(bytes, 2); version != kFormatVersion) {
     return Status(
         ErrorCode::kForeignFrame,
@@ -77,7 +77,7 @@ Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
   const auto flags = get<std::uint8_t>(bytes, 3);
   if ((flags & ~kChecksummed) != 0) return corrupt(fmt::format("unknown frame flags {:#x}", flags));
   if (flags == 0 && get<std::uint32_t>(bytes, kPayloadChecksumAt) != 0) {
-    return corrupt("frame has a payload checksum and a flag that says it has none");
+    return corrupt("frame has a payload checksum but not the flag for it");
   }
   return FrameHeader{.codec = get<std::uint32_t>(bytes, 4),
                      .epoch = get<std::uint64_t>(bytes, 8),
@@ -91,8 +91,8 @@ Expected<std::span<const std::byte>> open_frame(std::span<const std::byte> frame
   if (!header) return header.status();
   const auto payload = frame.subspan(kFrameHeaderBytes);
   if (header->length != payload.size()) {
-    return corrupt(
-        fmt::format("frame announces {} payload bytes and has {}", header->length, payload.size()));
+    return corrupt(fmt::format("frame has {} payload bytes, its header says {}", payload.size(),
+                               header->length));
   }
   if (header->checksummed &&
       get<std::uint32_t>(frame, kPayloadChecksumAt) != short_checksum(payload)) {

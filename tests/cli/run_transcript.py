@@ -7,7 +7,7 @@ A transcript is a list of cases:
 
     # An unknown codec is rejected; the nearest one is proposed.
     $ nf bench codec --codec waterfil:4
-    stderr| nf: no codec 'waterfil'; did you mean 'waterfill'? `nf info` lists them
+    stderr| nf: codec 'waterfil' is unknown; did you mean 'waterfill'?
     exit 2
 
     # The version is three numbers.

@@ -183,8 +183,7 @@ TEST(ProfileErrors, HasARouteForEveryRegionAndNoOther) {
 
 TEST(ProfileErrors, HasRoutesThatCanTravel) {
   EXPECT_EQ(error_of(full_with("/phases/0/routes/backbone", "\"waterfil:4\"")),
-            "phases[0].routes.backbone: no codec 'waterfil'; did you mean 'waterfill'? `nf info` "
-            "lists them");
+            "phases[0].routes.backbone: codec 'waterfil' is unknown; did you mean 'waterfill'?");
   for (const char* route :
        {"\"\"", "\"waterfill\"", "\"waterfill:40\"", "\"powersgd\"", "\"powersgd:0\"",
         "\"fp32\\n\"", "\"\\u00e4\"", "\"powersgd:65\"", "\"powersgd:2+ef\""}) {

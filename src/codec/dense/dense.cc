@@ -1,5 +1,5 @@
-// fp32, bf16 and fp16: the values themselves, rounded to nearest where the type is narrower
-// (docs/codecs/dense.md). Sums round once a hop.
+// fp32, bf16 and fp16: values rounded to nearest if the type is narrower (docs/codecs/dense.md).
+// Every hop rounds the sum once.
 #include <cstring>
 
 #include "codec/block_codec.h"
@@ -11,7 +11,7 @@ namespace {
 class Dense final : public BlockCodec {
  public:
   Dense(const CodecSpec& spec, DataType type, Isa isa)
-      : BlockCodec(spec, kMostBlock, isa), type_(type) {}
+      : BlockCodec(spec, kMaxBlock, isa), type_(type) {}
 
   CodecKind kind() const override { return CodecKind::kDense; }
   std::size_t granule() const override { return 1; }

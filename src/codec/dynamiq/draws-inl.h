@@ -18,7 +18,7 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-// The draws of one super-group, a few groups of 32 elements at a time.
+// The draws of one super-group, a few packs of 32 elements at a time.
 template <bool kCorrelated>
 class RoundingDraws {
  public:
@@ -26,16 +26,16 @@ class RoundingDraws {
       : RoundingDraws(draws, DrawKey(draws.rounding, super_group),
                       DrawKey(draws.shared, super_group), strides) {}
 
-  // The next `kGroups` groups, an even number.
-  template <std::size_t kGroups>
+  // Writes the draws of the next `kPacks` packs, an even number.
+  template <std::size_t kPacks>
   HWY_INLINE void next(float* to) {
-    constexpr std::size_t kHalf = kPackVectors / 2;  // vectors of words a group
-    VU words[kGroups * kHalf];
+    constexpr std::size_t kHalf = kPackVectors / 2;  // vectors of words per pack
+    VU words[kPacks * kHalf];
     rounding_.next(words);
     if constexpr (kCorrelated) {
-      VU strata[kGroups * kHalf];
+      VU strata[kPacks * kHalf];
       next_strata(strata);
-      for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
+      for (std::size_t v = 0; v < kPacks * kHalf; ++v) {
         float* at = to + v / kHalf * kPack + v % kHalf * kLanes;
         const VU low = and_or(words[v], set_u(0xffffu), hn::ShiftLeft<16>(strata[v]));
         const VU high = and_or(strata[v], set_u(0xffff0000u), hn::ShiftRight<16>(words[v]));
@@ -43,7 +43,7 @@ class RoundingDraws {
         hn::Store(to_float(high), DF(), at + kPack / 2);
       }
     } else {
-      for (std::size_t v = 0; v < kGroups * kHalf; ++v) {
+      for (std::size_t v = 0; v < kPacks * kHalf; ++v) {
         float* at = to + v / kHalf * kPack + v % kHalf * kLanes;
         hn::Store(to_float(hn::And(words[v], set_u(0xffffu))), DF(), at);
         hn::Store(to_float(hn::ShiftRight<16>(words[v])), DF(), at + kPack / 2);
@@ -60,16 +60,16 @@ class RoundingDraws {
         count_(hn::Set(D16(), static_cast<std::uint16_t>(draws.strata))),
         shift_(hn::Set(D16(), static_cast<std::uint16_t>(kCorrelated ? draws.shift(shared) : 0))) {}
 
-  // The strata of two elements a lane, 16 bits each; of an even number of groups of 32.
+  // The strata of an even number of packs, two elements per lane with 16 bits each.
   template <std::size_t kCount>
   HWY_INLINE void next_strata(VU (&strata)[kCount]) {
-    constexpr std::size_t kHalf = kPackVectors / 2;  // vectors of words a group
+    constexpr std::size_t kHalf = kPackVectors / 2;  // vectors of words per pack
     VU words[kCount / 2];
     shared_.next(words);
     for (std::size_t v = 0; v < kCount / 2; ++v) {
       const std::size_t at = v / kHalf * 2 * kHalf + v % kHalf;
       strata[at] = words[v];
-      strata[at + kHalf] = exchange_bytes(words[v]);
+      strata[at + kHalf] = swap_bytes(words[v]);
     }
     for (VU& s : strata) {
       s = hn::BitCast(DU(), hn::Add(hn::MulHigh(hn::BitCast(D16(), s), count_), shift_));
@@ -80,8 +80,8 @@ class RoundingDraws {
     }
   }
 
-  // Of every 16 bits.
-  static HWY_INLINE VU exchange_bytes(VU v) {
+  // Swaps the two bytes of every 16 bits.
+  static HWY_INLINE VU swap_bytes(VU v) {
     alignas(16) static constexpr std::uint8_t kOrder[16] = {1, 0, 3,  2,  5,  4,  7,  6,
                                                             9, 8, 11, 10, 13, 12, 15, 14};
     const hn::Repartition<std::uint8_t, DU> d8;

@@ -1,5 +1,5 @@
-// dynamiq: stochastic rounding to a lattice that is finer near zero, correlated between ranks, at
-// 2, 4 or 8 bits a super-group that follow its energy (docs/codecs/dynamiq.md).
+// dynamiq: stochastic rounding to a lattice that is finer near zero, correlated between ranks.
+// Every super-group has 2, 4 or 8 bits, depending on its energy (docs/codecs/dynamiq.md).
 #include <fmt/format.h>
 
 #include <array>
@@ -12,11 +12,11 @@
 namespace nf {
 namespace {
 
-constexpr double kLeastBudget = 3;
-constexpr double kMostBudget = 8;
+constexpr double kMinBudget = 3;
+constexpr double kMaxBudget = 8;
 
-// From the level up a super-group gets 4 bits, from 512/17 of the level up 8 bits, below it 2:
-// 8 log2(512/17) = 39.3 eighths of an octave.
+// A super-group gets 2 bits below the level, 4 bits from the level on and 8 bits from 512/17 times
+// the level on: 8 log2(512/17) = 39.3 eighths of an octave.
 constexpr std::array<Rung, 3> kLadder = {
     {{.width = 2, .pack_bytes = pack_bytes(2)},
      {.width = 4, .pack_bytes = pack_bytes(4)},
@@ -25,8 +25,8 @@ constexpr std::array<Rung, 3> kLadder = {
 constexpr bool is_dynamiq_width(double width) { return width == 2 || width == 4 || width == 8; }
 
 struct Options {
-  bool uniform = false;    // a lattice of even steps
-  bool correlated = true;  // ranks round in different strata
+  bool uniform = false;    // a lattice of equal steps
+  bool correlated = true;  // ranks draw from different strata
 };
 
 class Dynamiq final : public SuperGroupCodec {
@@ -35,6 +35,12 @@ class Dynamiq final : public SuperGroupCodec {
       : SuperGroupCodec(spec, format, isa),
         options_(options),
         kernels_(isa == Isa::kScalar ? dynamiq_reference() : dynamiq_simd(isa)) {}
+
+  // Correlated draws are unbiased in one encode only: in a chain, the rounding of a hop depends on
+  // the error of the hops before it (docs/codecs/dynamiq.md).
+  bool is_unbiased(std::uint32_t encodes) const override {
+    return encodes <= 1 || !options_.correlated;
+  }
 
   WidthRule width_rule(SumOrder /*order*/) const override {
     return {.need = Need::kEnergyAndMean, .ladder = kLadder};
@@ -90,19 +96,19 @@ CodecResult make_dynamiq(const CodecSpec& spec) {
   const auto bad = [](std::string_view message) {
     return Status(ErrorCode::kBadConfig, fmt::format("codec 'dynamiq': {}", message));
   };
-  if (*width != 0 && !is_dynamiq_width(*width)) return bad("a width is 2, 4 or 8 bits");
+  if (*width != 0 && !is_dynamiq_width(*width)) return bad("width must be 2, 4 or 8 bits");
   if (spec.value.has_value() == (*width != 0)) {
-    return bad("give a budget (dynamiq:5) or one width (dynamiq+width=4)");
+    return bad("give either a budget (dynamiq:5) or a width (dynamiq+width=4)");
   }
-  if (spec.value && !(*spec.value >= kLeastBudget && *spec.value <= kMostBudget)) {
-    return bad(fmt::format("the budget is {} to {} bits an element, metadata included",
-                           kLeastBudget, kMostBudget));
+  if (spec.value && !(*spec.value >= kMinBudget && *spec.value <= kMaxBudget)) {
+    return bad(fmt::format("the budget must be {} to {} bits per element, metadata included",
+                           kMinBudget, kMaxBudget));
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
   const SuperGroupFormat format{.values_per_scale_byte = kDynamiqGroup,
-                                .least_width = kDynamiqLeastWidth,
-                                .most_width = kDynamiqMostWidth,
+                                .min_width = kDynamiqMinWidth,
+                                .max_width = kDynamiqMaxWidth,
                                 .budget = spec.value.value_or(0),
                                 .width = static_cast<unsigned>(*width)};
   const Options options{.uniform = *uniform, .correlated = !*independent};

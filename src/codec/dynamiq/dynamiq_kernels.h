@@ -1,4 +1,4 @@
-// The loops of dynamiq over whole super-groups (docs/codecs/dynamiq.md).
+// The kernels of dynamiq for whole super-groups (docs/codecs/dynamiq.md).
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 namespace nf {
 
 inline constexpr std::size_t kDynamiqGroup = 16;  // values that share a scale
-inline constexpr unsigned kDynamiqLeastWidth = 2;
-inline constexpr unsigned kDynamiqMostWidth = 8;
-// From a super-group's peak to its unit: scales are at most 255 units.
+inline constexpr unsigned kDynamiqMinWidth = 2;
+inline constexpr unsigned kDynamiqMaxWidth = 8;
+// The unit of a super-group is its peak times this: scales are at most 255 units.
 inline constexpr float kPeakToUnit = 1.0f / 255.0f;
-// Positions are scaled by a group's peak or by this, whichever is greater: 127 / peak overflows
-// below 2^-121, and a group may lie that far below the peak of its super-group.
-inline constexpr float kLeastGroupPeak = 0x1p-120f;
+// Positions are scaled by the maximum of a group's peak and this: 127 / peak overflows below
+// 2^-121, and the peak of a group may be that far below the peak of its super-group.
+inline constexpr float kMinGroupPeak = 0x1p-120f;
 
 struct DynamiqKernels {
   using In = SuperGroupWire<const std::byte>;
   using Out = SuperGroupWire<std::byte>;
 
-  // `contributions` ranks are summed in the values; for decode_add_encode, in the incoming
-  // message, and `total` in the outgoing one.
+  // `contributions` is the number of ranks in the values or in the incoming message, `total` the
+  // number of ranks in the outgoing message.
   void (*encode)(const SuperGroups& groups, const DynamiqDraws& draws, bool uniform,
                  float contributions, const float* values, Out wire);
   void (*decode)(const SuperGroups& groups, bool uniform, float contributions, In wire,

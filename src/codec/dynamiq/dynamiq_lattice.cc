@@ -9,8 +9,8 @@ namespace {
 constexpr double kGrowth4 = 1.08;
 constexpr double kGrowth8 = 1.0128;
 
-// (growth^r - 1) / (growth - 1), by repeated multiplication in double: no two mathematics libraries
-// can disagree.
+// (growth^r - 1) / (growth - 1), by repeated multiplication in double precision, so that the result
+// does not depend on the maths library.
 constexpr double sum_of_powers(double growth, unsigned r) {
   double sum = 0;
   double power = 1;
@@ -53,7 +53,7 @@ constexpr DynamiqLattice make_small(unsigned width, double growth) {
     lattice.gap[top + r] = gap;
     lattice.gap[top - 1 - r] = gap;
   }
-  // From the greatest value there is no step up, to the least there always is.
+  // There is no step up from the largest value and always one to the smallest.
   lattice.low[2 * top] = std::numeric_limits<float>::infinity();
   lattice.low[2 * top + 1] = -std::numeric_limits<float>::infinity();
   return lattice;
@@ -65,14 +65,14 @@ constexpr DynamiqLattice make_eight(double growth) {
     for (unsigned r = 0; r <= lattice.top; ++r) lattice.level[r] = static_cast<float>(r);
     return lattice;
   }
-  // A hair less than 127, for the last level then rounds to it.
+  // Slightly less than 127, so that the last level rounds to 127.
   const double span = (127 - 0x1p-18) / (power_of(growth, 127) - 1);
   for (unsigned i = 0; i < DynamiqLattice::kFew; ++i) {
     lattice.coarse[i] = static_cast<float>(span * power_of(growth, 16 * i));
     lattice.fine[i] = static_cast<float>(power_of(growth, i));
   }
   for (unsigned r = 0; r <= lattice.top; ++r) {
-    // In double this is exact up to its last rounding, as in a fused multiply-add.
+    // In double precision only the last operation rounds, as in a fused multiply-add.
     const double product = static_cast<double>(lattice.coarse[r / 16]) * lattice.fine[r % 16];
     lattice.level[r] = static_cast<float>(product - lattice.coarse[0]);
   }

@@ -1,4 +1,4 @@
-// The scalar reference of dynamiq, line for line from docs/codecs/dynamiq.md.
+// The scalar reference of dynamiq. It follows docs/codecs/dynamiq.md line by line.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -30,20 +30,20 @@ class SuperGroupDraws {
         shared_(draws.shared, super_group),
         shift_(draws.shift(shared_)) {}
 
-  // In (0, 1), for the scale of group g.
+  // The draw of the scale of group g, in (0, 1).
   float scale_draw(std::size_t g) const {
     const auto draw = static_cast<float>(draw16(group_scale_, static_cast<std::uint32_t>(g)));
     return std::fma(draw, 0x1p-16f, 0x1p-17f);
   }
 
-  // The draw of an element, a whole number below 65536 n.
+  // The draw of an element, an integer below 65536 n.
   float rounding_draw(std::size_t element) const {
     const auto e = static_cast<std::uint32_t>(element);
     const std::uint32_t c = DynamiqDraws::shared_draw(shared_, e) * draws_.strata >> 16;
     const std::uint32_t stratum = (shift_ + c) % draws_.strata;
     return static_cast<float>(stratum * 65536 + draw16(rounding_, e));
   }
-  // What one more adds to a draw as a share of a step.
+  // The fraction of a step per unit of a draw.
   float slope() const { return draws_.slope; }
 
  private:
@@ -54,14 +54,14 @@ class SuperGroupDraws {
   const std::uint32_t shift_;
 };
 
-// Whether `position` lies above the threshold between two neighbouring values.
+// Whether `position` is above the threshold between two neighbouring values.
 bool is_above(float position, float low, float high, float draw, float slope) {
   const float height = (high - low) * slope;
   return std::fma(draw, height, std::fma(0.5f, height, low)) < position;
 }
 
-// The signed magnitude of the value that `position` rounds to: thresholds rise, so the first that
-// it is not above ends the search.
+// The signed magnitude of the value that `position` rounds to. Thresholds are ascending: the search
+// ends at the first threshold that is not below `position`.
 int round(const DynamiqLattice& lattice, float position, float draw, float slope) {
   const int top = static_cast<int>(lattice.top);
   const auto value = [&](int m) {
@@ -84,7 +84,7 @@ void encode_one(const DynamiqLattice& lattice, unsigned width, const SuperGroupD
     peaks[e / kDynamiqGroup] = std::max(peaks[e / kDynamiqGroup], magnitude);
     peak = std::max(peak, magnitude);
   }
-  if (peak >= kPoisonBits || peak < kLeastPeakBits) {
+  if (peak >= kPoisonBits || peak < kMinPeakBits) {
     put_u16(peak >= kPoisonBits ? kBfloat16Nan : 0, wire.units);
     std::memset(wire.scales, 0, kScales);
     std::memset(wire.codes, 0, kPacks * pack_bytes(width));
@@ -100,15 +100,15 @@ void encode_one(const DynamiqLattice& lattice, unsigned width, const SuperGroupD
         std::min(255u, static_cast<unsigned>(group_peak / unit + draws.scale_draw(g)));
     wire.scales[g] = static_cast<std::byte>(scale);
     const float inverse =
-        scale == 0 ? 0.0f : static_cast<float>(lattice.top) / std::max(group_peak, kLeastGroupPeak);
+        scale == 0 ? 0.0f : static_cast<float>(lattice.top) / std::max(group_peak, kMinGroupPeak);
     for (std::size_t e = g * kDynamiqGroup; e < (g + 1) * kDynamiqGroup; ++e) {
       const int m = round(lattice, centred[e] * inverse, draws.rounding_draw(e), draws.slope());
       codes[e] =
           m < 0 ? lattice.top + 1 + static_cast<std::uint32_t>(-m) : static_cast<std::uint32_t>(m);
     }
   }
-  for (std::size_t g = 0; g < kPacks; ++g) {
-    pack_codes(codes + g * kPack, width, wire.codes + g * pack_bytes(width));
+  for (std::size_t p = 0; p < kPacks; ++p) {
+    pack_codes(codes + p * kPack, width, wire.codes + p * pack_bytes(width));
   }
 }
 
@@ -121,8 +121,8 @@ void decode_one(const DynamiqLattice& lattice, unsigned width, float mean, Dynam
   }
   const float unit = bfloat16_to_float(unit_bits);
   std::uint32_t codes[kSuperGroup];
-  for (std::size_t g = 0; g < kPacks; ++g) {
-    unpack_codes(wire.codes + g * pack_bytes(width), width, codes + g * kPack);
+  for (std::size_t p = 0; p < kPacks; ++p) {
+    unpack_codes(wire.codes + p * pack_bytes(width), width, codes + p * kPack);
   }
   for (std::size_t e = 0; e < kSuperGroup; ++e) {
     const auto scale =
@@ -134,7 +134,7 @@ void decode_one(const DynamiqLattice& lattice, unsigned width, float mean, Dynam
   }
 }
 
-// Calls work(i, width, place of super-group i in the message) for every super-group.
+// Calls work(i, width, position in the message) for every super-group i.
 template <typename Wire, typename Work>
 void for_each_super_group(const SuperGroups& groups, Wire wire, Work work) {
   for (std::size_t i = 0; i < groups.count; ++i) {

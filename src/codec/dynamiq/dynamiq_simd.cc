@@ -1,5 +1,5 @@
-// Vector form of dynamiq. Peaks and scales of the next super-group are found before the current one
-// is quantised: the long chain from values to reciprocals then runs in the shadow of other work.
+// Vector form of dynamiq. The peaks and scales of the next super-group are computed before the
+// current one is quantised, which hides the latency of the chain from values to reciprocals.
 #include "codec/dynamiq/dynamiq_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,19 +28,19 @@ constexpr std::size_t kScales = kSuperGroup / kDynamiqGroup;
 constexpr std::size_t kPacks = kSuperGroup / kPack;
 constexpr std::size_t kRowVectors = kDynamiqGroup / kLanes;  // vectors in a group of 16
 
-// Groups of 32 whose draws are made, and that are rounded, side by side.
+// The number of packs whose draws are made, and that are rounded, in parallel.
 constexpr std::size_t kDrawPacks = kLanes == 16 ? 4 : 2;
 constexpr std::size_t kRoundPacks = kLanes == 16 ? 4 : 1;
 
-// What a super-group's peaks lead to.
+// The scales of a super-group, computed from its peaks.
 struct Scales {
   alignas(64) float inverse[kScales];
   alignas(16) std::uint8_t scale[kScales];
-  std::uint16_t unit;  // BF16; 0 or NaN where the super-group has no codes of its own
+  std::uint16_t unit;  // BF16; 0 or NaN if the super-group has no codes
   bool has_codes;
 };
 
-// The greatest magnitude of each of the 16 groups.
+// The largest magnitude of each of the 16 groups.
 HWY_INLINE void find_peaks(const float* centred, std::uint32_t* peaks) {
   VU rows[kScales][kRowVectors];
   for (std::size_t g = 0; g < kScales; ++g) {
@@ -53,18 +53,18 @@ HWY_INLINE void find_peaks(const float* centred, std::uint32_t* peaks) {
 
 HWY_INLINE void find_scales(const std::uint32_t* group_peaks, unsigned width, DrawWords draws,
                             Scales& out) {
-  VU greatest = hn::Load(DU(), group_peaks);
+  VU max_peak = hn::Load(DU(), group_peaks);
   for (std::size_t g = kLanes; g < kScales; g += kLanes) {
-    greatest = hn::Max(greatest, hn::Load(DU(), group_peaks + g));
+    max_peak = hn::Max(max_peak, hn::Load(DU(), group_peaks + g));
   }
-  greatest = hn::MaxOfLanes(DU(), greatest);
-  const std::uint32_t peak = hn::GetLane(greatest);
-  out.has_codes = peak >= kLeastPeakBits && peak < kPoisonBits;
+  max_peak = hn::MaxOfLanes(DU(), max_peak);
+  const std::uint32_t peak = hn::GetLane(max_peak);
+  out.has_codes = peak >= kMinPeakBits && peak < kPoisonBits;
   if (HWY_UNLIKELY(!out.has_codes)) {
     out.unit = peak >= kPoisonBits ? kBfloat16Nan : 0;
     return;
   }
-  const VF raw_unit = hn::Mul(from_bits(greatest), set(kPeakToUnit));
+  const VF raw_unit = hn::Mul(from_bits(max_peak), set(kPeakToUnit));
   const VU rounded_up = hn::Add(bits(raw_unit), set_u(0xffffu));
   const VF unit = from_bits(hn::And(rounded_up, set_u(0xffff0000u)));
   out.unit = static_cast<std::uint16_t>(hn::GetLane(rounded_up) >> 16);
@@ -76,7 +76,7 @@ HWY_INLINE void find_scales(const std::uint32_t* group_peaks, unsigned width, Dr
     const VF scale = hn::Min(hn::Floor(hn::Add(hn::Div(group_peak, unit), u)), set(255.0f));
     store_low_bytes(bits(hn::Add(scale, set(0x1p23f))), out.scale + g);
     const auto none = hn::Eq(scale, hn::Zero(DF()));
-    const VF reach = hn::Max(group_peak, set(kLeastGroupPeak));
+    const VF reach = hn::Max(group_peak, set(kMinGroupPeak));
     hn::Store(hn::IfThenZeroElse(none, hn::Div(top, reach)), DF(), out.inverse + g);
   }
 }
@@ -90,14 +90,14 @@ HWY_INLINE void put_scales(const Scales& scales, std::byte* unit_at, std::byte* 
   }
 }
 
-// All draws of a super-group, to `to`. It also prefetches what follows `values`: spread out among
-// these long chains, loads from memory do not queue up.
+// Writes all draws of a super-group to `to`. Also prefetches the data after `values`: between these
+// long dependency chains, loads from memory do not queue up.
 template <bool kCorrelated>
 HWY_INLINE void make_draws(RoundingDraws<kCorrelated> draws, const float* values, float* to) {
-  for (std::size_t g = 0; g < kPacks; g += kDrawPacks) {
-    draws.template next<kDrawPacks>(to + g * kPack);
+  for (std::size_t p = 0; p < kPacks; p += kDrawPacks) {
+    draws.template next<kDrawPacks>(to + p * kPack);
     for (std::size_t e = 0; e < kDrawPacks * kPack; e += 16) {
-      prefetch_ahead(values + g * kPack + e);
+      prefetch_ahead(values + p * kPack + e);
     }
   }
 }
@@ -107,25 +107,25 @@ HWY_INLINE void quantise(const Scales& scales, const float* draws, float slope,
                          const float* centred, std::uint8_t* codes) {
   const Rounder<kWidth, kUniform> round(dynamiq_lattice(kWidth, kUniform), slope);
   constexpr std::size_t kVectors = kRoundPacks * kPackVectors;
-  for (std::size_t g = 0; g < kPacks; g += kRoundPacks) {
+  for (std::size_t p = 0; p < kPacks; p += kRoundPacks) {
     VF position[kVectors];
     VF draw[kVectors];
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t at = g * kPack + v * kLanes;
-      position[v] = hn::Mul(load(centred + at), set(scales.inverse[2 * g + v / kRowVectors]));
+      const std::size_t at = p * kPack + v * kLanes;
+      position[v] = hn::Mul(load(centred + at), set(scales.inverse[2 * p + v / kRowVectors]));
       draw[v] = hn::Load(DF(), draws + at);
     }
     VU code[kVectors];
     round(position, draw, code);
     for (std::size_t r = 0; r < kRoundPacks; ++r) {
-      VU group[kPackVectors];
-      for (std::size_t v = 0; v < kPackVectors; ++v) group[v] = code[r * kPackVectors + v];
-      codes = pack_codes(group, kWidth, codes);
+      VU pack[kPackVectors];
+      for (std::size_t v = 0; v < kPackVectors; ++v) pack[v] = code[r * kPackVectors + v];
+      codes = pack_codes(pack, kWidth, codes);
     }
   }
 }
 
-// At a width known only at run time; returns the end of the codes.
+// Dispatches on the width. Returns the end of the codes.
 template <bool kUniform>
 HWY_INLINE std::uint8_t* quantise_at(unsigned width, const Scales& scales, const float* draws,
                                      float slope, const float* centred, std::uint8_t* codes) {
@@ -142,8 +142,8 @@ HWY_INLINE std::uint8_t* quantise_at(unsigned width, const Scales& scales, const
   return codes + bytes;
 }
 
-// Reads the codes of one super-group, hands out its decoded values 32 at a time. A poisoned one has
-// a NaN unit, and with it NaN scales and values.
+// Decodes one super-group and calls sink(pack, values) for every 32 values. A poisoned super-group
+// has a NaN unit and therefore NaN scales and values.
 template <unsigned kWidth, bool kUniform, typename Sink>
 HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, const std::byte* wire,
                            float mean, Sink sink) {
@@ -158,17 +158,17 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
   const VF means = set(mean);
   const CodeValues<kWidth, kUniform> code_values(lattice);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire);
-  for (std::size_t g = 0; g < kPacks; ++g) {
+  for (std::size_t p = 0; p < kPacks; ++p) {
     VF value[kPackVectors];
     codes = code_values.read(codes, value);
     for (std::size_t v = 0; v < kPackVectors; ++v) {
-      value[v] = hn::MulAdd(value[v], set(steps[2 * g + v / kRowVectors]), means);
+      value[v] = hn::MulAdd(value[v], set(steps[2 * p + v / kRowVectors]), means);
     }
-    sink(g, value);
+    sink(p, value);
   }
 }
 
-// At a width known only at run time; returns the end of the codes.
+// Dispatches on the width. Returns the end of the codes.
 template <bool kUniform, typename Sink>
 HWY_INLINE const std::byte* dequantise_at(unsigned width, const std::byte* unit,
                                           const std::byte* scales, const std::byte* codes,
@@ -185,14 +185,14 @@ HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contrib
   return contributions * bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
 }
 
-// Encodes what prepare(i, room) returns for super-group i: its centred values, written to `room` if
-// they lie nowhere else.
+// Encodes the centred values prepare(i, buffer) of every super-group i. prepare() may write them to
+// `buffer`.
 template <bool kUniform, bool kCorrelated, typename Prepare>
 HWY_INLINE void encode_prepared(const SuperGroups& groups, const DynamiqDraws& draws,
                                 const float* values, DynamiqKernels::Out wire, Prepare prepare) {
   const VU strides = DrawWords::strides();
-  // Of the current super-group and of the next one.
-  alignas(64) float rooms[2][kSuperGroup];
+  // Double-buffered: the current super-group and the next one.
+  alignas(64) float buffers[2][kSuperGroup];
   const float* centred[2];
   Scales scales[2];
   alignas(64) std::uint32_t peaks[kScales];
@@ -201,7 +201,7 @@ HWY_INLINE void encode_prepared(const SuperGroups& groups, const DynamiqDraws& d
   for (std::size_t next = 0; next <= groups.count; ++next) {
     const std::size_t i = next - 1;
     if (next < groups.count) {
-      centred[next % 2] = prepare(next, rooms[next % 2]);
+      centred[next % 2] = prepare(next, buffers[next % 2]);
       find_peaks(centred[next % 2], peaks);
     }
     if (next > 0) {
@@ -223,14 +223,14 @@ HWY_INLINE void encode_prepared(const SuperGroups& groups, const DynamiqDraws& d
 template <bool kUniform, bool kCorrelated>
 void encode_as(const SuperGroups& groups, const DynamiqDraws& draws, float contributions,
                const float* values, DynamiqKernels::Out wire) {
-  const auto prepare = [&](std::size_t i, float* room) HWY_ATTR -> const float* {
+  const auto prepare = [&](std::size_t i, float* buffer) HWY_ATTR -> const float* {
     const float* from = values + i * kSuperGroup;
     const float mean = mean_of(groups, i, contributions);
     if (mean == 0) return from;  // the usual case
     for (std::size_t e = 0; e < kSuperGroup; e += kLanes) {
-      hn::Store(hn::Sub(load(from + e), set(mean)), DF(), room + e);
+      hn::Store(hn::Sub(load(from + e), set(mean)), DF(), buffer + e);
     }
-    return room;
+    return buffer;
   };
   encode_prepared<kUniform, kCorrelated>(groups, draws, values, wire, prepare);
 }
@@ -240,14 +240,14 @@ void decode_add_encode_as(const SuperGroups& groups, const DynamiqDraws& draws, 
                           float total, DynamiqKernels::In wire, const float* values,
                           DynamiqKernels::Out out) {
   const std::byte* codes = wire.codes;
-  const auto prepare = [&](std::size_t i, float* room) HWY_ATTR -> const float* {
+  const auto prepare = [&](std::size_t i, float* buffer) HWY_ATTR -> const float* {
     const float* from = values + i * kSuperGroup;
     const float mean_out = mean_of(groups, i, total);
     const auto add_decoded = [&](auto centre) HWY_ATTR {
-      const auto sink = [=](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+      const auto sink = [=](std::size_t p, const VF(&value)[kPackVectors]) HWY_ATTR {
         for (std::size_t v = 0; v < kPackVectors; ++v) {
-          const std::size_t at = g * kPack + v * kLanes;
-          hn::Store(centre(hn::Add(load(from + at), value[v])), DF(), room + at);
+          const std::size_t at = p * kPack + v * kLanes;
+          hn::Store(centre(hn::Add(load(from + at), value[v])), DF(), buffer + at);
         }
       };
       codes =
@@ -259,7 +259,7 @@ void decode_add_encode_as(const SuperGroups& groups, const DynamiqDraws& draws, 
     } else {
       add_decoded([mean = set(mean_out)](VF sum) HWY_ATTR { return hn::Sub(sum, mean); });
     }
-    return room;
+    return buffer;
   };
   encode_prepared<kUniform, kCorrelated>(groups, draws, values, out, prepare);
 }
@@ -270,9 +270,9 @@ void decode_to(const SuperGroups& groups, float contributions, DynamiqKernels::I
   const std::byte* codes = wire.codes;
   for (std::size_t i = 0; i < groups.count; ++i) {
     float* to = values + i * kSuperGroup;
-    const auto sink = [to](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+    const auto sink = [to](std::size_t p, const VF(&value)[kPackVectors]) HWY_ATTR {
       for (std::size_t v = 0; v < kPackVectors; ++v) {
-        float* at = to + g * kPack + v * kLanes;
+        float* at = to + p * kPack + v * kLanes;
         if (kAdd) {
           if (v * kLanes % 16 == 0) prefetch_ahead(at);
           hn::StoreU(hn::Add(load(at), value[v]), DF(), at);

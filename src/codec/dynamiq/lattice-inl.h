@@ -1,5 +1,5 @@
-// Vector form of dynamiq's lattices: from codes to values and from positions to codes. Included
-// once per target.
+// Vector form of dynamiq's lattices: codes to values and positions to codes. Included once per
+// target.
 #if defined(NF_CODEC_DYNAMIQ_LATTICE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_DYNAMIQ_LATTICE_INL_H_
 #undef NF_CODEC_DYNAMIQ_LATTICE_INL_H_
@@ -21,7 +21,7 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-// Sixteen numbers. An index counts by its lowest four bits alone.
+// A table of sixteen numbers. Only the lowest four bits of an index are used.
 class Table {
  public:
 #if HWY_TARGET == HWY_AVX3
@@ -57,7 +57,7 @@ class Table {
 #endif
 };
 
-// The levels of 8 bits by magnitude.
+// The levels of width 8 by magnitude.
 template <bool kUniform>
 class Levels8 {
  public:
@@ -77,7 +77,7 @@ class Levels8 {
   VF start_;
 };
 
-// Reads 32 codes at a time as lattice values with their signs.
+// Reads packs of codes as signed lattice values.
 template <unsigned kWidth, bool kUniform>
 class CodeValues {
  public:
@@ -123,7 +123,7 @@ class CodeValues<8, kUniform> {
   Levels8<kUniform> levels_;
 };
 
-// number + 1 in the lanes where the threshold is below the position.
+// Increments `number` in the lanes whose threshold is below the position.
 HWY_INLINE VU step_up(VU number, VF threshold, VF position) {
 #if HWY_TARGET == HWY_AVX3
   const __mmask16 below = _mm512_cmp_ps_mask(threshold.raw, position.raw, _CMP_LT_OQ);
@@ -134,9 +134,9 @@ HWY_INLINE VU step_up(VU number, VF threshold, VF position) {
 #endif
 }
 
-// Rounds positions to codes: an estimate of the value's number that is right or one too low, and
-// the one threshold that tells which. Several vectors go side by side, stage by stage, because each
-// is a long chain of instructions.
+// Rounds positions to codes: estimates the number of the value, correct or one too low, and
+// corrects it by one threshold. Processes several vectors in parallel, step by step, because each
+// is a long dependency chain.
 template <unsigned kWidth, bool kUniform>
 class Rounder;
 
@@ -172,12 +172,12 @@ class Rounder<4, kUniform> {
   template <std::size_t kCount>
   HWY_INLINE void operator()(const VF (&position)[kCount], const VF (&draw)[kCount],
                              VU (&code)[kCount]) const {
-    VF about[kCount];  // values lie within 0.47 of a step of a straight line
+    VF about[kCount];  // a straight line approximates the values to within 0.47 of a step
 
     for (std::size_t v = 0; v < kCount; ++v) {
       about[v] = hn::NegMulAdd(draw[v], slope_, position[v]);
     }
-    VU number[kCount];  // in the low bits, once rounded by the sum
+    VU number[kCount];  // in the low bits; the addition rounds
     for (std::size_t v = 0; v < kCount; ++v) {
       number[v] = bits(hn::Add(about[v], set(0x1.8p23f + 7.0f)));
     }
@@ -231,7 +231,7 @@ class Rounder<8, kUniform> {
       const VF magnitude = estimate(hn::Abs(position[v]));
       about[v] = hn::NegMulAdd(draw[v], slope_, hn::CopySign(magnitude, position[v]));
     }
-    VU number[kCount];  // from zero
+    VU number[kCount];  // relative to zero
     for (std::size_t v = 0; v < kCount; ++v) {
       const VF within = hn::Min(hn::Max(about[v], set(-127.0f)), set(126.0f));
       number[v] = hn::Sub(bits(hn::Add(within, set(0x1.8p23f))), set_u(0x4b400000u));
@@ -257,10 +257,11 @@ class Rounder<8, kUniform> {
     return hn::MulAdd(draw, height, hn::MulAdd(set(0.5f), height, low));
   }
 
-  // The magnitude as a real number, to within 0.3.
+  // The magnitude as a real number, with an error below 0.3.
   static HWY_INLINE VF estimate(VF position) {
     if constexpr (kUniform) return position;
-    // log2(1 + position / coarse[0]) / log2(growth), with a parabola for the mantissa's logarithm.
+    // log2(1 + position / coarse[0]) / log2(growth); a parabola approximates the logarithm of the
+    // mantissa.
     const VU x = bits(hn::MulAdd(position, set(4.0293165f / 127.0f), set(1.0f)));
     const VF octave = to_float(hn::ShiftRight<23>(x));
     const VF mantissa = from_bits(and_or(x, set_u(0x007fffffu), set_u(0x3f800000u)));

@@ -1,6 +1,6 @@
-// marsit: signs that merge into signs (docs/codecs/marsit.md). A message has the bytes of one
-// g_binary contribution, however many it sums: of two bits that differ one is taken at random, so
-// that the expected sign is the mean of all ranks' signs.
+// marsit: signs that merge into signs (docs/codecs/marsit.md). A message of any number of
+// contributions has the size of one g_binary contribution. If two bits differ, one is chosen at
+// random, so that the expected sign is the mean of the signs of all ranks.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -15,14 +15,15 @@
 namespace nf {
 namespace {
 
-// Every rank keeps a share of the draws' 65536 values.
-constexpr std::uint32_t kMostRanks = 65535;
+// Every rank must have a share of the 65536 values of a draw.
+constexpr std::uint32_t kMaxRanks = 65535;
 
 constexpr std::size_t size_of_message(std::size_t count) {
   return sign_codes_at(count) + packs_of(count) * pack_bytes(1);
 }
 
-// Of 2^16 draws those that take the first one's bit: its share of the contributions.
+// The number of draws, out of 2^16, that choose the first message's bit: its share of the
+// contributions.
 std::uint32_t threshold_of(Origin first, Origin second) {
   const std::uint64_t total = std::uint64_t{first.contributions} + second.contributions;
   return static_cast<std::uint32_t>(((std::uint64_t{first.contributions} << 16) + total / 2) /
@@ -39,7 +40,7 @@ class Marsit final : public Codec {
 
   CodecKind kind() const override { return CodecKind::kMerging; }
   std::size_t granule() const override { return kSignBlock; }
-  std::uint32_t most_ranks() const override { return kMostRanks; }
+  std::uint32_t max_ranks() const override { return kMaxRanks; }
   bool keeps_residual() const override { return feeds_back_; }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t /*contributions*/) const override {
@@ -51,16 +52,16 @@ class Marsit final : public Codec {
     NF_RETURN_IF_ERROR(validate_sign_scales(slice.count, wire));
     const std::size_t held = slice.count % kPack;
     if (held != 0) {
-      std::uint32_t group[kPack];
-      unpack_codes(wire + size_of_message(slice.count) - pack_bytes(1), 1, group);
-      if (std::any_of(group + held, group + kPack, [](std::uint32_t bit) { return bit != 0; })) {
+      std::uint32_t pack[kPack];
+      unpack_codes(wire + size_of_message(slice.count) - pack_bytes(1), 1, pack);
+      if (std::any_of(pack + held, pack + kPack, [](std::uint32_t bit) { return bit != 0; })) {
         return {ErrorCode::kCorruptFrame, "a bit after the last value is not zero"};
       }
     }
     return {};
   }
 
-  // What g_binary makes of slices and messages that have been checked cannot fail.
+  // These calls of g_binary cannot fail: slices and messages have been checked.
   void do_encode(const Slice& slice, Origin origin, ConstValues values,
                  std::byte* wire) const override {
     (void)signs_->encode(slice, origin, values, {wire, size_of_message(slice.count)});
@@ -77,7 +78,7 @@ class Marsit final : public Codec {
                              values);
   }
 
-  // Block after block, so that the rank's own bits stay in the cache.
+  // One block at a time, so that the rank's own bits stay in the cache.
   void do_decode_add_encode(const Slice& slice, Origin origin, const std::byte* wire,
                             ConstValues values, Origin total, std::byte* out) const override {
     const Origin own{.encoder = total.encoder, .contributions = 1};
@@ -104,7 +105,7 @@ class Marsit final : public Codec {
   }
 
  private:
-  // The arrays of a message, at some block.
+  // The arrays of a message, from some block on.
   template <typename Byte>
   struct Wire {
     Byte* scales = nullptr;
@@ -130,7 +131,7 @@ class Marsit final : public Codec {
         .draws = {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kMerge},
         .block = slice.first / kDrawBlock,
         .threshold = threshold_of(first, second)};
-    // One rank may merge several times in a step; the sum grows every time.
+    // A rank may merge several times per step. The number of contributions makes the draws differ.
     choice.draws.key = mix64(choice.draws.key ^ (first.contributions + second.contributions));
     kernels_.merge(choice, first_wire.bits, second_wire.bits, packs_of(slice.count), out.bits);
   }

@@ -1,4 +1,4 @@
-// The loop of marsit over the bits of two messages.
+// The kernel of marsit that merges the bits of two messages.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace nf {
 
-// What decides between two bits that differ: the first one's is taken where the element's draw is
-// below `threshold`.
+// Decides between two bits: the first message's bit is chosen if the element's draw is below
+// `threshold`.
 struct MarsitChoice {
   DrawStream draws;
-  std::uint64_t block = 0;  // of draws, of the first element
+  std::uint64_t block = 0;  // the block of draws of the first element
   std::uint32_t threshold = 0;
 };
 
 struct MarsitKernels {
-  // The bits of `groups` groups of 32 elements each. `out` may be `first` or `second`.
+  // Merges `packs` packs of bits. `out` may be `first` or `second`.
   void (*merge)(const MarsitChoice& choice, const std::byte* first, const std::byte* second,
-                std::size_t groups, std::byte* out);
+                std::size_t packs, std::byte* out);
 };
 
 const MarsitKernels& marsit_reference();

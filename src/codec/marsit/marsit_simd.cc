@@ -22,41 +22,41 @@ namespace {
 
 constexpr std::size_t kDrawPacks = kDrawBlock / kPack;
 
-// Which lanes are below `limit`, as a number with lane 0 in its bit 0. Both are at most 2^16.
+// A bit mask of the lanes below `limit`, lane 0 in bit 0. Lanes and limit are at most 2^16.
 HWY_INLINE std::uint32_t lanes_below(VU v, VU limit) {
-  // The sign of a difference.
+  // The sign bit of the difference.
   return bit_of_lanes(hn::Sub(v, limit), set_u(0x80000000u));
 }
 
-// The groups of one block of draws, or the first ones of it.
+// Merges the packs of one block of draws, or the first ones of it.
 HWY_INLINE void merge_block(DrawKey key, VU limit, const std::byte* first, const std::byte* second,
-                            std::size_t groups, std::byte* out) {
+                            std::size_t packs, std::byte* out) {
   constexpr std::size_t kHalf = kPackVectors / 2;
   DrawWords words(key, DrawWords::strides());
-  for (std::size_t g = 0; g < groups; ++g) {
+  for (std::size_t p = 0; p < packs; ++p) {
     VU word[kHalf];
     words.next(word);
-    std::uint32_t chosen = 0;  // elements whose bit is the first one's
+    std::uint32_t chosen = 0;  // elements that take the first message's bit
     for (std::size_t v = 0; v < kHalf; ++v) {
       chosen |= lanes_below(hn::And(word[v], set_u(0xffff)), limit) << (v * kLanes);
       chosen |= lanes_below(hn::ShiftRight<16>(word[v]), limit) << (16 + v * kLanes);
     }
     std::uint32_t ours;
     std::uint32_t theirs;
-    std::memcpy(&ours, first + g * pack_bytes(1), sizeof ours);
-    std::memcpy(&theirs, second + g * pack_bytes(1), sizeof theirs);
+    std::memcpy(&ours, first + p * pack_bytes(1), sizeof ours);
+    std::memcpy(&theirs, second + p * pack_bytes(1), sizeof theirs);
     const std::uint32_t merged = theirs ^ ((ours ^ theirs) & chosen);
-    std::memcpy(out + g * pack_bytes(1), &merged, sizeof merged);
+    std::memcpy(out + p * pack_bytes(1), &merged, sizeof merged);
   }
 }
 
 void merge(const MarsitChoice& choice, const std::byte* first, const std::byte* second,
-           std::size_t groups, std::byte* out) {
+           std::size_t packs, std::byte* out) {
   const VU limit = set_u(choice.threshold);
-  for (std::size_t g = 0; g < groups; g += kDrawPacks) {
-    const DrawKey key(choice.draws, choice.block + g / kDrawPacks);
-    const std::size_t at = g * pack_bytes(1);
-    merge_block(key, limit, first + at, second + at, std::min(kDrawPacks, groups - g), out + at);
+  for (std::size_t p = 0; p < packs; p += kDrawPacks) {
+    const DrawKey key(choice.draws, choice.block + p / kDrawPacks);
+    const std::size_t at = p * pack_bytes(1);
+    merge_block(key, limit, first + at, second + at, std::min(kDrawPacks, packs - p), out + at);
   }
 }
 

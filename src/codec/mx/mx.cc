@@ -1,5 +1,5 @@
-// mxfp8, mxfp6, mxfp4: OCP Microscaling elements of 8, 6 and 4 bits in blocks of 32, whose scale
-// all ranks share so that a sum can grow under it (docs/codecs/mxfp.md).
+// mxfp8, mxfp6, mxfp4: OCP Microscaling elements of 8, 6 and 4 bits in blocks of 32. All ranks
+// share the scale of a block, with headroom for the sum (docs/codecs/mxfp.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
 
 static_assert(kMxBlock == kPack);
 
-constexpr int kMostHeadroom = 16;
+constexpr int kMaxHeadroom = 16;
 constexpr int kHeadroomByRanks = -1;
 
 enum class MxSum {
   kOnce,       // a hop rounds once, after the sum
-  kPublished,  // a baseline: a hop rounds its own values too, under a scale of its own
+  kPublished,  // the published baseline: a hop also rounds its own values; a different scale
 };
 
 const MxKernels& kernels_of(Isa isa, const MxFormat& format, MxSum sum) {
@@ -30,17 +30,17 @@ const MxKernels& kernels_of(Isa isa, const MxFormat& format, MxSum sum) {
   return isa == Isa::kScalar ? mx_reference(format) : mx_simd(isa, format);
 }
 
-// How far the published scale exceeds that of one rank. Rounded to the eight bits of BF16, so that
-// FP32 holds elements and their sums so exactly that a tie stays a tie.
+// The ratio of the published scale to the scale of one rank. Rounded to BF16, so that elements and
+// their sums are exact in FP32 and ties stay ties.
 float published_stretch(const MxFormat& format, std::uint32_t ranks) {
   const double n = ranks;
-  double peak = 0;  // the element that stands for the block's peak, rounded up to a power of two
+  double peak = 0;  // the element of the block's peak rounded up to a power of two
   switch (format.width()) {
     case kE4m3.width(): peak = 335 / n; break;
     case kE3m2.width(): peak = 20 / n; break;
     default: peak = 6 / std::sqrt(2 * n); break;
   }
-  const double stretch = std::ldexp(1.0, format.greatest_exponent() + 1) / peak;
+  const double stretch = std::ldexp(1.0, format.max_exponent() + 1) / peak;
   return bfloat16_to_float(float_to_bfloat16(static_cast<float>(stretch)));
 }
 
@@ -68,7 +68,7 @@ class Mx final : public BlockCodec {
     });
   }
 
-  // The greatest exponent of any rank; 255, the mark of non-finite values, is the greatest of all.
+  // The largest exponent of any rank. 255 marks non-finite values.
   Status do_combine_statistics(std::size_t /*count*/,
                                std::span<const std::span<const std::byte>> by_rank,
                                std::span<std::byte> combined) const override {
@@ -88,7 +88,7 @@ class Mx final : public BlockCodec {
     for (std::size_t i = held; i < kMxBlock; ++i) {
       if (codes[i] == 0) continue;
       return {ErrorCode::kCorruptFrame,
-              fmt::format("element {:#04x} in the padding of the last block", codes[i])};
+              fmt::format("non-zero element {:#04x} in the padding of the last block", codes[i])};
     }
     return {};
   }
@@ -125,8 +125,8 @@ class Mx final : public BlockCodec {
  private:
   std::size_t bytes_of(std::size_t blocks) const { return blocks * pack_bytes(format_.width()); }
 
-  // Sums of n values are at most n times as large. The eight magnitudes of E2M1 cannot afford room
-  // for that; they get room for the sqrt(n) by which independent values grow.
+  // A sum of n values can grow by a factor of n. E2M1 has only eight magnitudes: its headroom is
+  // for the factor sqrt(n) of independent values.
   unsigned headroom(std::uint32_t ranks) const {
     if (headroom_ != kHeadroomByRanks) return static_cast<unsigned>(headroom_);
     const unsigned growth = growth_of(ranks);
@@ -151,18 +151,18 @@ class Mx final : public BlockCodec {
 CodecResult make_mx(const CodecSpec& spec, const MxFormat& format) {
   static constexpr std::array<std::string_view, 2> kOptions = {"headroom", "published"};
   NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
-  const Expected<double> headroom = spec.number("headroom", kHeadroomByRanks, 0, kMostHeadroom);
+  const Expected<double> headroom = spec.number("headroom", kHeadroomByRanks, 0, kMaxHeadroom);
   if (!headroom) return headroom.status();
   if (*headroom != std::floor(*headroom)) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': headroom is a whole number of bits", spec.name));
+                  fmt::format("codec '{}': headroom must be a whole number of bits", spec.name));
   }
   const Expected<bool> published = spec.flag("published");
   if (!published) return published.status();
   if (*published && *headroom != kHeadroomByRanks) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': headroom does not go with published, which has a scale "
-                              "of its own; leave out one of them",
+                  fmt::format("codec '{}': headroom cannot be combined with published, which sets "
+                              "its own scale; omit one of them",
                               spec.name));
   }
   const Expected<Isa> isa = active_isa();

@@ -1,5 +1,5 @@
-// The scalar reference of the MX codecs: a table of every value that an element can have, and a
-// search for the nearest one.
+// The scalar reference of the MX codecs: a search for the nearest value in a table of all values of
+// an element.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,10 +19,10 @@ constexpr double power_of_two(int exponent) {
   return power;
 }
 
-// The magnitudes of a format in the order of their codes, which is the order of their sizes.
+// The magnitudes of a format by code. They are ascending.
 template <MxFormat kFormat>
 constexpr auto magnitudes() {
-  std::array<double, kFormat.greatest_code() + 1> values{};
+  std::array<double, kFormat.max_code() + 1> values{};
   const unsigned mantissas = 1u << kFormat.mantissa_bits;
   for (unsigned code = 0; code < values.size(); ++code) {
     const unsigned exponent = code / mantissas;
@@ -41,12 +41,12 @@ static_assert(kMagnitudes<kE4m3>.back() == 448 && kMagnitudes<kE4m3>[1] == 0x1p-
 static_assert(kMagnitudes<kE3m2>.back() == 28 && kMagnitudes<kE3m2>[1] == 0x1p-4);
 static_assert(kMagnitudes<kE2m1>.back() == 6 && kMagnitudes<kE2m1>[1] == 0.5);
 
-// The code of the magnitude nearest to `value`; of two equally near ones the even code.
+// The code of the magnitude nearest to `value`; ties go to the even code.
 template <MxFormat kFormat>
 std::uint32_t nearest_code(double value) {
   const auto& table = kMagnitudes<kFormat>;
   const auto above = std::lower_bound(table.begin(), table.end(), value);
-  if (above == table.end()) return kFormat.greatest_code();
+  if (above == table.end()) return kFormat.max_code();
   const auto code = static_cast<std::uint32_t>(above - table.begin());
   if (*above == value) return code;
   const double up = *above - value;
@@ -60,14 +60,14 @@ std::uint32_t encode_element(float value, double scale) {
   const bool finite = std::isfinite(value);
   if (!finite && kFormat.has_nan) return kFormat.sign() - 1;
   const std::uint32_t code =
-      finite ? nearest_code<kFormat>(std::fabs(value) / scale) : kFormat.greatest_code();
+      finite ? nearest_code<kFormat>(std::fabs(value) / scale) : kFormat.max_code();
   return code != 0 && std::signbit(value) ? code | kFormat.sign() : code;
 }
 
 template <MxFormat kFormat>
 float decode_element(std::uint32_t code, double scale) {
   const std::uint32_t magnitude = code & (kFormat.sign() - 1);
-  if (magnitude > kFormat.greatest_code()) return std::numeric_limits<float>::quiet_NaN();
+  if (magnitude > kFormat.max_code()) return std::numeric_limits<float>::quiet_NaN();
   const auto value = static_cast<float>(kMagnitudes<kFormat>[magnitude] * scale);
   return (code & kFormat.sign()) != 0 ? -value : value;
 }

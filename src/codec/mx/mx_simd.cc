@@ -1,5 +1,5 @@
-// Vector form of the MX codecs. Elements are rounded by adding a power of two so large that only
-// the bits they keep fit beside it; neither direction meets a denormal number.
+// Vector form of the MX codecs. To round an element, add a power of two that is so large that only
+// the bits of the result fit into the mantissa. No operation meets a denormal number.
 #include "codec/mx/mx_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -31,37 +31,38 @@ constexpr std::uint32_t exponent_bits_of(int exponent) {
 
 HWY_INLINE VF power_of_two(unsigned field) { return from_bits(set_u(field << 23)); }
 
-// The codes of x / 2^k, given 2^-k. Rubbish from bit 18 on.
+// The codes of x / 2^k, given 2^-k. Bits from 18 on are undefined.
 //
-// In the binade of exponent E the elements are the multiples of 2^(E - M), M being the bits of the
-// mantissa. A sum with 2^(E - M + 23) has exactly that unit in its last place, so its low bits are
-// the nearest multiple n. Codes run on from binade to binade without a gap: the code is n plus 2^M
-// for every binade above the least. Subnormal elements are multiples of the least binade's unit.
+// In the binade of exponent E, elements are multiples of 2^(E - M), where M is the number of
+// mantissa bits. That is the unit in the last place of 2^(E - M + 23). After adding that number,
+// the low bits are the nearest multiple n. Codes have no gap between binades: the code is n plus
+// 2^M for every binade above the smallest. Subnormal elements are multiples of the unit of the
+// smallest binade.
 template <MxFormat kFormat>
 HWY_INLINE VU encode_elements(VF x, VF inverse) {
   constexpr int kDropped = 23 - static_cast<int>(kFormat.mantissa_bits);
-  constexpr std::uint32_t kLeastBinade = exponent_bits_of(1 - kFormat.bias());
-  constexpr std::uint32_t kGreatest =
-      (kFormat.greatest_code() << kDropped) + exponent_bits_of(-kFormat.bias());
-  // Up to half the least element, ties included, all is zero, and zero has no sign.
-  constexpr std::uint32_t kGreatestZero =
+  constexpr std::uint32_t kMinBinade = exponent_bits_of(1 - kFormat.bias());
+  constexpr std::uint32_t kMax =
+      (kFormat.max_code() << kDropped) + exponent_bits_of(-kFormat.bias());
+  // Values up to half the smallest element, ties included, become zero, and zero has no sign.
+  constexpr std::uint32_t kMaxZero =
       exponent_bits_of(-kFormat.bias() - static_cast<int>(kFormat.mantissa_bits));
-  // Takes the binades from the least down off the code, modulo 2^18. An even number, because the
-  // sum breaks its ties towards even.
-  constexpr std::uint32_t kFirstBinades = (1u << 18) - (kLeastBinade >> kDropped);
+  // Subtracts the binades up to the smallest from the code, modulo 2^18. It must be even because
+  // the addition rounds ties to even.
+  constexpr std::uint32_t kFirstBinades = (1u << 18) - (kMinBinade >> kDropped);
   static_assert(kFirstBinades % 2 == 0);
   constexpr std::uint32_t kToMagic = (static_cast<std::uint32_t>(kDropped) << 23) + kFirstBinades;
 
   const VF scaled = hn::Mul(x, inverse);
-  // An integer minimum: whatever lies above the range saturates, NaN too.
-  const VU y = hn::Min(magnitude(scaled), set_u(kGreatest));
-  const VU binade = hn::Max(hn::And(y, set_u(kExponentMask)), set_u(kLeastBinade));
+  // An integer minimum: values above the range and NaN saturate.
+  const VU y = hn::Min(magnitude(scaled), set_u(kMax));
+  const VU binade = hn::Max(hn::And(y, set_u(kExponentMask)), set_u(kMinBinade));
   const VF magic = from_bits(hn::Add(binade, set_u(kToMagic)));
   const VU multiple = bits(hn::Add(from_bits(y), magic));
   const VU code = hn::Add(multiple, hn::ShiftRight<kDropped>(binade));
 
-  // As unsigned numbers, negative values lie above all positive ones, in the order of their sizes.
-  const auto is_signed = hn::Gt(bits(scaled), set_u(kSignBit | kGreatestZero));
+  // As unsigned numbers, negative values are above all positive values and ordered by magnitude.
+  const auto is_signed = hn::Gt(bits(scaled), set_u(kSignBit | kMaxZero));
   const VU signed_code = hn::IfThenElse(is_signed, hn::Or(code, set_u(kFormat.sign())), code);
   if constexpr (!kFormat.has_nan) return signed_code;
   const VU exponent = set_u(kExponentMask);
@@ -69,11 +70,11 @@ HWY_INLINE VU encode_elements(VF x, VF inverse) {
   return hn::IfThenElse(is_nan, set_u(kFormat.sign() - 1), signed_code);
 }
 
-// The scale of a block, as decode_elements() uses it.
+// The scale of a block, prepared for decode_elements().
 struct DecodeScale {
   VF scale;    // 2^k
   VF twice;    // 2^(k + 1)
-  VF leading;  // minus the leading one of the least binade
+  VF leading;  // minus the leading one of the smallest binade
 
   template <MxFormat kFormat>
   static HWY_INLINE DecodeScale of(unsigned field) {
@@ -83,9 +84,10 @@ struct DecodeScale {
   }
 };
 
-// The values of clean codes. The FP32 number x with the exponent and mantissa of a normal element
-// is its value; where the exponent is 0 it has a leading one too many, in a binade too low by one:
-// 2 x - 2^(1 - bias). That is the lesser of the two exactly where it is the right one.
+// The values of codes below 2^width. Let x be the FP32 number with the exponent and mantissa of the
+// element. The value of a normal element is x. The value of a subnormal element is
+// 2 x - 2^(1 - bias), because x has an extra leading one and its binade is too low by one. The
+// correct value is the smaller of the two.
 template <MxFormat kFormat>
 HWY_INLINE VF decode_elements(VU code, const DecodeScale& by) {
   constexpr int kDropped = 23 - static_cast<int>(kFormat.mantissa_bits);
@@ -138,7 +140,7 @@ HWY_INLINE void load_block(const float* from, VF (&values)[kPackVectors]) {
   }
 }
 
-// Eight blocks at a time, so that their peaks fold side by side.
+// Eight blocks at a time, so that their peaks are reduced in parallel.
 void statistics(const float* values, std::size_t blocks, std::byte* out) {
   constexpr std::size_t kRows = 8;
   constexpr std::size_t kRowVectors = 16 / kLanes;

@@ -34,7 +34,7 @@ HWY_INLINE void store_value(VF value, std::size_t v, float* at) {
   }
 }
 
-// One contribution of g_binary, or a vote: a bit chooses between all of the scale and its negative.
+// One contribution of g_binary, or a vote: a bit chooses between the scale and its negative.
 template <Store kStore>
 void decode_bits(const SignBlocks& blocks, SignIn wire, float* to) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire.codes);
@@ -42,8 +42,8 @@ void decode_bits(const SignBlocks& blocks, SignIn wire, float* to) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const float factor = get_float(wire.scales + 4 * b) / contributions;
     const VF plus = set(factor * contributions);
-    const VF minus = hn::Sub(hn::Zero(DF()), plus);  // of 0 too it is +0
-    for (std::size_t g = 0; g < kSignPacks; ++g, to += kPack, codes += pack_bytes(1)) {
+    const VF minus = hn::Sub(hn::Zero(DF()), plus);  // +0 if the scale is 0
+    for (std::size_t p = 0; p < kSignPacks; ++p, to += kPack, codes += pack_bytes(1)) {
       for (std::size_t v = 0; v < kPackVectors; ++v) {
         const VF value = hn::IfThenElse(get_bits(codes, v), plus, minus);
         store_value<kStore>(value, v, to + v * kLanes);
@@ -52,7 +52,7 @@ void decode_bits(const SignBlocks& blocks, SignIn wire, float* to) {
   }
 }
 
-// One contribution of g_ternary: a digit looks its value up.
+// One contribution of g_ternary: a table lookup per digit.
 template <Store kStore>
 void decode_trits(const SignBlocks& blocks, SignIn wire, float* to) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire.codes);
@@ -64,7 +64,7 @@ void decode_trits(const SignBlocks& blocks, SignIn wire, float* to) {
       const Trits trits(codes);
       for (std::size_t i = 0; i < kTritsPerByte; ++i, to += kPack) {
         VU digit[kPackVectors];
-        trits.group(i, digit);
+        trits.pack(i, digit);
         for (std::size_t v = 0; v < kPackVectors; ++v) {
           const auto index = hn::IndicesFromVec(DF(), hn::BitCast(DI(), digit[v]));
           store_value<kStore>(hn::TableLookupLanes(levels, index), v, to + v * kLanes);
@@ -82,13 +82,13 @@ HWY_INLINE void decode_counts(const SignBlocks& blocks, SignIn wire, Reader read
   const VF none = set(-contributions);
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const VF factor = set(get_float(wire.scales + 4 * b) / contributions);
-    for (std::size_t g = 0; g < kSignPacks; ++g, to += kPack) {
+    for (std::size_t p = 0; p < kSignPacks; ++p, to += kPack) {
       VU code[kPackVectors];
-      reader.read(g, code);
+      reader.read(p, code);
       VF level[kPackVectors];
       if (blocks.majority) {
         Masks positive;
-        majority_of(blocks, b, g, wire.format.contributions, code, positive);
+        majority_of(blocks, b, p, wire.format.contributions, code, positive);
         for (std::size_t v = 0; v < kPackVectors; ++v) {
           level[v] = hn::IfThenElse(positive[v], all, none);
         }
@@ -140,14 +140,14 @@ void decode_add(const SignBlocks& blocks, SignIn wire, float* values) {
 }
 
 template <class First, class Second, class Writer>
-HWY_INLINE void add_codes(std::size_t groups, First first, Second second, Writer writer) {
-  for (std::size_t g = 0; g < groups; ++g) {
+HWY_INLINE void add_codes(std::size_t packs, First first, Second second, Writer writer) {
+  for (std::size_t p = 0; p < packs; ++p) {
     VU code[kPackVectors];
     VU other[kPackVectors];
-    first.read(g, code);
-    second.read(g, other);
+    first.read(p, code);
+    second.read(p, other);
     for (std::size_t v = 0; v < kPackVectors; ++v) code[v] = hn::Add(code[v], other[v]);
-    writer.write(g, code);
+    writer.write(p, code);
   }
 }
 
@@ -162,47 +162,47 @@ void merge(const SignBlocks& blocks, SignIn first, SignIn second, SignOut out) {
     put_float(poison_unless_finite(scale), out.scales + 4 * b);
   }
   if (second.format.has_trits()) std::swap(first, second);
-  // The widths of three messages have too many combinations for a form each.
-  const std::size_t groups = blocks.count * kSignPacks;
+  // There are too many combinations of the three widths for compile-time widths.
+  const std::size_t packs = blocks.count * kSignPacks;
   const CountReader first_counts(first.codes, first.format.width());
   const CountReader second_counts(second.codes, second.format.width());
   const CountWriter sums(out.codes, out.format.width());
   if (out.format.voted) {
-    add_codes(groups, first_counts, second_counts, VoteWriter(blocks, out));
+    add_codes(packs, first_counts, second_counts, VoteWriter(blocks, out));
   } else if (second.format.has_trits()) {
-    add_codes(groups, TritReader(first.codes), TritReader(second.codes), sums);
+    add_codes(packs, TritReader(first.codes), TritReader(second.codes), sums);
   } else if (first.format.has_trits()) {
-    add_codes(groups, TritReader(first.codes), second_counts, sums);
+    add_codes(packs, TritReader(first.codes), second_counts, sums);
   } else {
-    add_codes(groups, first_counts, second_counts, sums);
+    add_codes(packs, first_counts, second_counts, sums);
   }
 }
 
-// Units of trits are a whole number of vectors.
+// A unit of trits is a whole number of vectors.
 bool trits_are_valid(const std::byte* bytes, std::size_t size) {
   const hn::CappedTag<std::uint8_t, kTritUnitBytes> d;
   const auto* from = reinterpret_cast<const std::uint8_t*>(bytes);
-  auto most = hn::Zero(d);
-  for (std::size_t i = 0; i < size; i += hn::Lanes(d)) most = hn::Max(most, hn::LoadU(d, from + i));
+  auto max = hn::Zero(d);
+  for (std::size_t i = 0; i < size; i += hn::Lanes(d)) max = hn::Max(max, hn::LoadU(d, from + i));
   const auto limit = hn::Set(d, std::uint8_t{kMaxTritByte});
-  return hn::AllTrue(d, hn::Eq(hn::Max(most, limit), limit));
+  return hn::AllTrue(d, hn::Eq(hn::Max(max, limit), limit));
 }
 
 bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) {
   if (format.has_trits()) return trits_are_valid(codes, format.code_bytes(count));
-  if (format.most_code() + 1 == std::uint64_t{1} << format.width()) return true;
+  if (format.max_code() + 1 == std::uint64_t{1} << format.width()) return true;
   if (!has_vector_form(format)) return count_reference().valid(format, codes, count);
-  VU most = hn::Zero(DU());
-  with_width(format.width(), [&most, codes, count](auto width) HWY_ATTR {
+  VU max = hn::Zero(DU());
+  with_width(format.width(), [&max, codes, count](auto width) HWY_ATTR {
     CountReader reader(codes, width);
-    for (std::size_t g = 0; g < packs_of(count); ++g) {
+    for (std::size_t p = 0; p < packs_of(count); ++p) {
       VU code[kPackVectors];
-      reader.read(g, code);
-      for (std::size_t v = 0; v < kPackVectors; ++v) most = hn::Max(most, code[v]);
+      reader.read(p, code);
+      for (std::size_t v = 0; v < kPackVectors; ++v) max = hn::Max(max, code[v]);
     }
   });
-  const VU limit = set_u(static_cast<std::uint32_t>(format.most_code()));
-  return hn::AllTrue(DU(), hn::Eq(hn::Max(most, limit), limit));
+  const VU limit = set_u(static_cast<std::uint32_t>(format.max_code()));
+  return hn::AllTrue(DU(), hn::Eq(hn::Max(max, limit), limit));
 }
 
 constexpr CountKernels kCountTable = {decode, decode_add, merge, valid};

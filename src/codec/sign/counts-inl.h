@@ -1,5 +1,5 @@
-// What the vector forms of g_binary and g_ternary share: codes of a group of 32 elements as lanes,
-// and sums in the order of docs/codecs/g_binary.md.
+// Shared by the vector forms of g_binary and g_ternary: reading and writing packs of codes, and
+// sums in the order of docs/codecs/g_binary.md.
 #if defined(NF_CODEC_SIGN_COUNTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_SIGN_COUNTS_INL_H_
 #undef NF_CODEC_SIGN_COUNTS_INL_H_
@@ -25,23 +25,23 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-// Counts of up to 1023 ranks (g_ternary: 511) have vector forms; the reference does the rest.
-inline constexpr unsigned kMostVectorWidth = 10;
+// Counts of up to 1023 ranks (g_ternary: 511) have vector forms; wider counts use the reference.
+inline constexpr unsigned kMaxVectorWidth = 10;
 
 HWY_INLINE bool has_vector_form(const SignFormat& format) {
-  return format.width() <= kMostVectorWidth;
+  return format.width() <= kMaxVectorWidth;
 }
 
 inline constexpr std::size_t kSumVectors = 16 / kLanes;
 
-// Sixteen running sums; vectors come in the order of their elements.
+// Sixteen running sums. Vectors must be added in the order of their elements.
 class RunningSums {
  public:
   HWY_INLINE RunningSums() {
     for (VF& sum : sums_) sum = hn::Zero(DF());
   }
 
-  // Vector `v` of a group.
+  // The running sums of vector `v` of a pack.
   HWY_INLINE VF& at(std::size_t v) { return sums_[v % kSumVectors]; }
 
   HWY_INLINE float fold() const {
@@ -59,14 +59,14 @@ class RunningSums {
 
 using Masks = hn::Mask<DF>[kPackVectors];
 
-// Decides signs by the lowest bit of each element's draw, for group `g` of block `block` of a
-// parameter: positive |= drawn, where undecided.
-HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::size_t g,
+// Draws the signs of the undecided elements of pack `p` of block `block` of a parameter: the lowest
+// bit of an element's draw. positive |= undecided & drawn.
+HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::size_t p,
                            const Masks& undecided, Masks& positive) {
-  constexpr std::size_t kGroups = kDrawBlock / kPack;
+  constexpr std::size_t kPacks = kDrawBlock / kPack;
   constexpr std::size_t kHalf = kPackVectors / 2;
-  DrawKey key(draws, block * (kSignBlock / kDrawBlock) + g / kGroups);
-  key.start += static_cast<std::uint32_t>(g % kGroups * 16) * kWordStride;
+  DrawKey key(draws, block * (kSignBlock / kDrawBlock) + p / kPacks);
+  key.start += static_cast<std::uint32_t>(p % kPacks * 16) * kWordStride;
   DrawWords words(key, DrawWords::strides());
   for (std::size_t v = 0; v < kHalf; ++v) {
     const VU word = words.next();
@@ -77,9 +77,9 @@ HWY_INLINE void draw_signs(const DrawStream& draws, std::uint64_t block, std::si
   }
 }
 
-// Which of the elements of group `g` of block `b` most of the contributions to `code` call
-// positive; ties are drawn.
-HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t g,
+// The elements of pack `p` of block `b` that are positive in the majority of the contributions.
+// Ties are drawn.
+HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t p,
                             std::uint32_t contributions, const VU (&code)[kPackVectors],
                             Masks& positive) {
   const VI half = hn::Set(DI(), static_cast<std::int32_t>(contributions / 2));
@@ -89,10 +89,10 @@ HWY_INLINE void majority_of(const SignBlocks& blocks, std::size_t b, std::size_t
     positive[v] = hn::RebindMask(DF(), hn::Gt(count, half));
     tie[v] = hn::RebindMask(DF(), hn::Eq(count, half));
   }
-  if (contributions % 2 == 0) draw_signs(blocks.ties, blocks.first + b, g, tie, positive);
+  if (contributions % 2 == 0) draw_signs(blocks.ties, blocks.first + b, p, tie, positive);
 }
 
-// One bit an element; returns the end of what it wrote. A vector of NEON has less than a byte.
+// Writes one bit per element and returns the end of the output. A NEON vector is less than a byte.
 HWY_INLINE std::uint8_t* put_bits(const Masks& positive, std::uint8_t* to) {
   for (std::size_t v = 0; v < kPackVectors; ++v) {
     if constexpr (kLanes >= 8) {
@@ -108,7 +108,7 @@ HWY_INLINE std::uint8_t* put_bits(const Masks& positive, std::uint8_t* to) {
   return to + pack_bytes(1);
 }
 
-// Those of vector `v` of a group that put_bits() wrote to `from`.
+// Reads the bits of vector `v` of a pack that put_bits() wrote to `from`.
 HWY_INLINE hn::Mask<DF> get_bits(const std::uint8_t* from, std::size_t v) {
   if constexpr (kLanes >= 8) {
     return hn::LoadMaskBits(DF(), from + v * kLanes / 8);
@@ -119,8 +119,9 @@ HWY_INLINE hn::Mask<DF> get_bits(const std::uint8_t* from, std::size_t v) {
   }
 }
 
-// Digit i of a byte of trits is floor(byte / 3^i) % 3: the fraction of byte / 3^(i + 1) in 16 bits,
-// times 3. This reciprocal of 3^(i + 1) rounds the fraction up, but by too little to matter.
+// Digit i of a byte of trits is floor(byte / 3^i) % 3: three times the 16-bit fraction of
+// byte / 3^(i + 1). This reciprocal of 3^(i + 1) rounds the fraction up, which does not change the
+// digit (see the static_assert).
 constexpr std::uint32_t trit_reciprocal(std::size_t i) {
   const std::uint32_t divisor = 3 * kPowersOf3[i];
   return (0x10000 + divisor - 1) / divisor;
@@ -137,7 +138,7 @@ constexpr bool trit_reciprocals_are_exact() {
 }
 static_assert(trit_reciprocals_are_exact());
 
-// The bytes of one unit, two in each lane so that 16-bit multiplications serve both: j and j + 16.
+// The bytes of one unit. A lane contains bytes j and j + 16 for 16-bit multiplications.
 class Trits {
  public:
   HWY_INLINE explicit Trits(const std::uint8_t* unit) {
@@ -147,8 +148,8 @@ class Trits {
     }
   }
 
-  // The digits of group `i` of the unit.
-  HWY_INLINE void group(std::size_t i, VU (&digits)[kPackVectors]) const {
+  // The digits of pack `i` of the unit.
+  HWY_INLINE void pack(std::size_t i, VU (&digits)[kPackVectors]) const {
     const hn::Repartition<std::uint16_t, DU> d16;
     const auto reciprocal = hn::Set(d16, static_cast<std::uint16_t>(trit_reciprocal(i)));
     const auto three = hn::Set(d16, std::uint16_t{3});
@@ -166,15 +167,15 @@ class Trits {
   VU pairs_[kPairs];
 };
 
-// Hand out the codes of consecutive groups, of which the first is group 0. A width that is a
-// std::integral_constant costs nothing at run time; one that is not is a plain number.
+// The readers read the codes of consecutive packs, from pack 0 on. `Width` is
+// std::integral_constant for a compile-time width, otherwise an integer.
 template <class Width>
 class CountReader {
  public:
   HWY_INLINE CountReader(const std::byte* codes, Width width)
       : codes_(reinterpret_cast<const std::uint8_t*>(codes)), width_(width) {}
 
-  HWY_INLINE void read(std::size_t /*g*/, VU (&code)[kPackVectors]) {
+  HWY_INLINE void read(std::size_t /*p*/, VU (&code)[kPackVectors]) {
     codes_ = unpack_codes(codes_, width_, code);
   }
 
@@ -188,22 +189,22 @@ class TritReader {
   HWY_INLINE explicit TritReader(const std::byte* codes)
       : codes_(reinterpret_cast<const std::uint8_t*>(codes)) {}
 
-  HWY_INLINE void read(std::size_t g, VU (&code)[kPackVectors]) {
-    Trits(codes_ + g / kTritsPerByte * kTritUnitBytes).group(g % kTritsPerByte, code);
+  HWY_INLINE void read(std::size_t p, VU (&code)[kPackVectors]) {
+    Trits(codes_ + p / kTritsPerByte * kTritUnitBytes).pack(p % kTritsPerByte, code);
   }
 
  private:
   const std::uint8_t* codes_;
 };
 
-// Take the codes of consecutive groups, of which the first is group 0.
+// The writers write the codes of consecutive packs, from pack 0 on.
 template <class Width>
 class CountWriter {
  public:
   HWY_INLINE CountWriter(std::byte* codes, Width width)
       : to_(reinterpret_cast<std::uint8_t*>(codes)), width_(width) {}
 
-  HWY_INLINE void write(std::size_t /*g*/, const VU (&code)[kPackVectors]) {
+  HWY_INLINE void write(std::size_t /*p*/, const VU (&code)[kPackVectors]) {
     to_ = pack_codes(code, width_, to_);
   }
 
@@ -212,7 +213,7 @@ class CountWriter {
   [[no_unique_address]] Width width_;
 };
 
-// Writes what most of the contributions say.
+// Writes the majority vote of the contributions.
 class VoteWriter {
  public:
   HWY_INLINE VoteWriter(const SignBlocks& blocks, SignOut out)
@@ -220,9 +221,9 @@ class VoteWriter {
         contributions_(out.format.contributions),
         to_(reinterpret_cast<std::uint8_t*>(out.codes)) {}
 
-  HWY_INLINE void write(std::size_t g, const VU (&code)[kPackVectors]) {
+  HWY_INLINE void write(std::size_t p, const VU (&code)[kPackVectors]) {
     Masks positive;
-    majority_of(blocks_, g / kSignPacks, g % kSignPacks, contributions_, code, positive);
+    majority_of(blocks_, p / kSignPacks, p % kSignPacks, contributions_, code, positive);
     to_ = put_bits(positive, to_);
   }
 
@@ -235,7 +236,7 @@ class VoteWriter {
 template <unsigned kWidth>
 using FixedWidth = std::integral_constant<unsigned, kWidth>;
 
-// Calls work(FixedWidth<width>()), 1 <= width <= kMostVectorWidth.
+// Calls work(FixedWidth<width>()), 1 <= width <= kMaxVectorWidth.
 template <class Work>
 HWY_INLINE void with_width(unsigned width, Work work) {
   switch (width) {
@@ -248,7 +249,7 @@ HWY_INLINE void with_width(unsigned width, Work work) {
     case 7: work(FixedWidth<7>()); break;
     case 8: work(FixedWidth<8>()); break;
     case 9: work(FixedWidth<9>()); break;
-    default: work(FixedWidth<kMostVectorWidth>()); break;
+    default: work(FixedWidth<kMaxVectorWidth>()); break;
   }
 }
 

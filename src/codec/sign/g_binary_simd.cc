@@ -20,37 +20,37 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 namespace {
 
-// The digits of block `b`: calls sink(g, positive) for every group. Returns the scale.
+// Computes the digits of block `b` and calls sink(p, positive) for every pack. Returns the scale.
 template <class Sink>
 HWY_INLINE float binary_digits(const SignBlocks& blocks, std::size_t b, const float* values,
                                Sink sink) {
   RunningSums sums;
-  for (std::size_t g = 0; g < kSignPacks; ++g, values += kPack) {
+  for (std::size_t p = 0; p < kSignPacks; ++p, values += kPack) {
     Masks positive;
-    VU least = set_u(kMagnitudeMask);
+    VU min = set_u(kMagnitudeMask);
     for (std::size_t v = 0; v < kPackVectors; ++v) {
       if (v * kLanes % 16 == 0) prefetch_ahead(values + v * kLanes);
       const VF x = load(values + v * kLanes);
       const VF size = hn::Abs(x);
       sums.at(v) = hn::Add(sums.at(v), size);
-      least = hn::Min(least, bits(size));
+      min = hn::Min(min, bits(size));
       positive[v] = hn::Gt(x, hn::Zero(DF()));
     }
-    if (HWY_UNLIKELY(!hn::AllFalse(DU(), hn::Eq(least, hn::Zero(DU()))))) {
+    if (HWY_UNLIKELY(!hn::AllFalse(DU(), hn::Eq(min, hn::Zero(DU()))))) {
       Masks zero;
       for (std::size_t v = 0; v < kPackVectors; ++v) {
         zero[v] = hn::Eq(load(values + v * kLanes), hn::Zero(DF()));
       }
-      draw_signs(blocks.zeros, blocks.first + b, g, zero, positive);
+      draw_signs(blocks.zeros, blocks.first + b, p, zero, positive);
     }
-    sink(g, positive);
+    sink(p, positive);
   }
   return poison_unless_finite(sums.fold() / static_cast<float>(blocks.held));
 }
 
 void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
   auto* codes = reinterpret_cast<std::uint8_t*>(wire.codes);
-  const auto put = [&codes](std::size_t /*g*/, const Masks& positive)
+  const auto put = [&codes](std::size_t /*p*/, const Masks& positive)
                        HWY_ATTR { codes = put_bits(positive, codes); };
   for (std::size_t b = 0; b < blocks.count; ++b) {
     put_float(binary_digits(blocks, b, values + b * kSignBlock, put), wire.scales + 4 * b);
@@ -61,14 +61,14 @@ template <class Reader, class Writer>
 HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* values, SignOut out,
                          Reader reader, Writer writer) {
   for (std::size_t b = 0; b < blocks.count; ++b) {
-    const auto add = [&](std::size_t g, const Masks& positive) HWY_ATTR {
+    const auto add = [&](std::size_t p, const Masks& positive) HWY_ATTR {
       VU code[kPackVectors];
-      reader.read(b * kSignPacks + g, code);
+      reader.read(b * kSignPacks + p, code);
       for (std::size_t v = 0; v < kPackVectors; ++v) {
         // A true lane is -1.
         code[v] = hn::Sub(code[v], bits(hn::VecFromMask(DF(), positive[v])));
       }
-      writer.write(b * kSignPacks + g, code);
+      writer.write(b * kSignPacks + p, code);
     };
     const float own = binary_digits(blocks, b, values + b * kSignBlock, add);
     put_float(poison_unless_finite(own + get_float(wire.scales + 4 * b)), out.scales + 4 * b);

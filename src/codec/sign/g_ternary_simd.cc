@@ -1,5 +1,5 @@
-// Vector form of encoding g_ternary. The threshold needs the sum of the whole block: a first pass
-// finds it, and the second, which reads from cache, meanwhile fetches the next block from memory.
+// Vector form of encoding g_ternary. A first pass over a block computes the threshold. The second
+// pass reads the block from cache and prefetches the next block.
 #include "codec/sign/sign_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,20 +20,21 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 namespace {
 
-// A byte of five closed gates, 1 + 3 + 9 + 27 + 81. Adding 2^23 leaves integers in the low bits.
+// A byte of five closed gates, 1 + 3 + 9 + 27 + 81, plus 2^23, which keeps integers in the low
+// bits.
 constexpr float kAllClosed = 0x1p23f + 121.0f;
 
-HWY_INLINE VF add_where(hn::Mask<DF> where, VF a, VF b) {
+HWY_INLINE VF add_masked(hn::Mask<DF> mask, VF a, VF b) {
 #if HWY_TARGET == HWY_AVX3
-  return VF{_mm512_mask_add_ps(a.raw, where.raw, a.raw, b.raw)};
+  return VF{_mm512_mask_add_ps(a.raw, mask.raw, a.raw, b.raw)};
 #else
-  return hn::Add(a, hn::IfThenElseZero(where, b));
+  return hn::Add(a, hn::IfThenElseZero(mask, b));
 #endif
 }
 
 HWY_INLINE float mean_magnitude(const float* values, std::size_t held) {
   RunningSums sums;
-  for (std::size_t g = 0; g < kSignPacks; ++g) {
+  for (std::size_t p = 0; p < kSignPacks; ++p) {
     for (std::size_t v = 0; v < kPackVectors; ++v, values += kLanes) {
       sums.at(v) = hn::Add(sums.at(v), hn::Abs(load(values)));
     }
@@ -41,17 +42,17 @@ HWY_INLINE float mean_magnitude(const float* values, std::size_t held) {
   return sums.fold() / static_cast<float>(held);
 }
 
-// The gates of one block: which are open, and the scale that follows.
+// The gates of one block and its scale.
 class Gates {
  public:
   HWY_INLINE Gates(const SignBlocks& blocks, const float* values)
       : mean_(mean_magnitude(values, blocks.held)), threshold_(set(blocks.tau * mean_)), sums_() {}
 
-  // The open ones of vector `v` of a group. Every vector of the block passes once, in order.
+  // The open gates of vector `v` of a pack. Call it once per vector of the block, in order.
   HWY_INLINE hn::Mask<DF> pass(std::size_t v, VF x) {
     const VF size = hn::Abs(x);
     const auto open = hn::Gt(size, threshold_);
-    sums_.at(v) = add_where(open, sums_.at(v), size);
+    sums_.at(v) = add_masked(open, sums_.at(v), size);
     count_ += hn::CountTrue(DF(), open);
     return open;
   }
@@ -68,10 +69,10 @@ class Gates {
   std::size_t count_ = 0;
 };
 
-// A group of the next block, by that of the current one.
-HWY_INLINE void prefetch_next_block(const float* group) {
-  hwy::Prefetch(group + kSignBlock);
-  hwy::Prefetch(group + kSignBlock + 16);
+// Prefetches the pack at the same position in the next block.
+HWY_INLINE void prefetch_next_block(const float* pack) {
+  hwy::Prefetch(pack + kSignBlock);
+  hwy::Prefetch(pack + kSignBlock + 16);
 }
 
 void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
@@ -87,7 +88,7 @@ void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
         const VF power = set(static_cast<float>(kPowersOf3[i]));
         for (std::size_t v = 0; v < kPackVectors; ++v) {
           const VF x = load(from + v * kLanes);
-          byte[v] = add_where(gates.pass(v, x), byte[v], hn::CopySignToAbs(power, x));
+          byte[v] = add_masked(gates.pass(v, x), byte[v], hn::CopySignToAbs(power, x));
         }
       }
       for (std::size_t v = 0; v < kPackVectors; ++v) {
@@ -104,10 +105,10 @@ HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* val
   for (std::size_t b = 0; b < blocks.count; ++b) {
     const float* from = values + b * kSignBlock;
     Gates gates(blocks, from);
-    for (std::size_t g = 0; g < kSignPacks; ++g, from += kPack) {
+    for (std::size_t p = 0; p < kSignPacks; ++p, from += kPack) {
       prefetch_next_block(from);
       VU code[kPackVectors];
-      reader.read(b * kSignPacks + g, code);
+      reader.read(b * kSignPacks + p, code);
       for (std::size_t v = 0; v < kPackVectors; ++v) {
         const VF x = load(from + v * kLanes);
         const VU negative = hn::ShiftRight<31>(bits(x));
@@ -115,7 +116,7 @@ HWY_INLINE void count_up(const SignBlocks& blocks, SignIn wire, const float* val
         const auto open = hn::RebindMask(DU(), gates.pass(v, x));
         code[v] = hn::Add(code[v], hn::IfThenElse(open, sign, set_u(kClosedTrit)));
       }
-      writer.write(b * kSignPacks + g, code);
+      writer.write(b * kSignPacks + p, code);
     }
     const float scale = gates.scale() + get_float(wire.scales + 4 * b);
     put_float(poison_unless_finite(scale), out.scales + 4 * b);

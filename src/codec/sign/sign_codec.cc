@@ -35,9 +35,7 @@ class SignCodec final : public BlockCodec {
 
   CodecKind kind() const override { return CodecKind::kCounting; }
 
-  std::uint32_t most_ranks() const override {
-    return ((1u << kGreatestWidth) - 1) / settings_.max_digit;
-  }
+  std::uint32_t max_ranks() const override { return ((1u << kMaxWidth) - 1) / settings_.max_digit; }
 
   bool keeps_residual() const override { return settings_.feedback; }
 
@@ -52,7 +50,7 @@ class SignCodec final : public BlockCodec {
     const std::byte* codes = wire + sign_codes_at(slice.count);
     if (!counts_.valid(in, codes, slice.count) || !is_padded(in, slice.count, codes)) {
       return {ErrorCode::kCorruptFrame,
-              fmt::format("codes that no sum of {} contributions has", origin.contributions)};
+              fmt::format("invalid codes in a sum of {} contributions", origin.contributions)};
     }
     return {};
   }
@@ -126,7 +124,7 @@ class SignCodec final : public BlockCodec {
             .voted = settings_.majority && contributions == slice.ranks};
   }
 
-  // Where there are no values: all whole blocks at once, then a last partial one.
+  // Calls work(run) for all whole blocks at once, then for a last partial block.
   template <typename Work>
   static void for_each_run_of(std::size_t count, Work work) {
     const std::size_t whole = count / kSignBlock;
@@ -144,16 +142,15 @@ class SignCodec final : public BlockCodec {
             .majority = settings_.majority};
   }
 
-  // Whether the elements after the last one have the codes that encoders give them: closed gates
-  // among trits, else zero.
+  // Whether the padding after the last element is valid: closed gates for trits, otherwise zero.
   static bool is_padded(const SignFormat& in, std::size_t count, const std::byte* codes) {
     const std::size_t unit = in.has_trits() ? kTritUnit : kPack;
     const std::size_t held = count % unit;
     if (held == 0) return true;
     if (!in.has_trits()) {
-      std::uint32_t group[kPack];
-      unpack_codes(codes + count / kPack * pack_bytes(in.width()), in.width(), group);
-      return std::all_of(group + held, group + kPack, [](std::uint32_t c) { return c == 0; });
+      std::uint32_t pack[kPack];
+      unpack_codes(codes + count / kPack * pack_bytes(in.width()), in.width(), pack);
+      return std::all_of(pack + held, pack + kPack, [](std::uint32_t c) { return c == 0; });
     }
     const std::byte* last = codes + count / kTritUnit * kTritUnitBytes;
     for (std::size_t e = held; e < kTritUnit; ++e) {
@@ -163,18 +160,19 @@ class SignCodec final : public BlockCodec {
     return true;
   }
 
-  // Kernels see zeros after a slice's last value. Their digits already are those of closed gates
-  // among trits; other codes become zero.
+  // Zeroes the codes after the last value. Trits need no change: the kernels pad values with zeros,
+  // whose digits are closed gates.
   static void clear_padding(const SignFormat& in, std::size_t held, std::byte* codes) {
     if (in.has_trits() || held % kPack == 0) return;
     std::byte* last = codes + held / kPack * pack_bytes(in.width());
-    std::uint32_t group[kPack];
-    unpack_codes(last, in.width(), group);
-    std::fill(group + held % kPack, group + kPack, 0u);
-    pack_codes(group, in.width(), last);
+    std::uint32_t pack[kPack];
+    unpack_codes(last, in.width(), pack);
+    std::fill(pack + held % kPack, pack + kPack, 0u);
+    pack_codes(pack, in.width(), last);
   }
 
-  // Calls work(place of the run's blocks); a partial block is worked on in a whole one of its own.
+  // Calls work(position of the run in the message). A partial block is processed in a copy of the
+  // size of a whole block.
   template <typename Byte, typename Work>
   void with_whole_blocks(const SignFormat& in, const Slice& slice, Run run, Byte* wire,
                          Work work) const {
@@ -185,7 +183,7 @@ class SignCodec final : public BlockCodec {
       return;
     }
     const std::size_t size = in.code_bytes(run.values);
-    std::array<std::byte, kSignPacks * pack_bytes(kGreatestWidth)> whole;
+    std::array<std::byte, kSignPacks * pack_bytes(kMaxWidth)> whole;
     if constexpr (std::is_const_v<Byte>) {
       std::memcpy(whole.data(), codes, size);
       std::memset(whole.data() + size, 0, in.code_bytes(kSignBlock) - size);

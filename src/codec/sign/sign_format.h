@@ -1,8 +1,8 @@
-// The bytes of g_binary and g_ternary (docs/codecs/g_binary.md, docs/codecs/g_ternary.md).
+// The wire format of g_binary and g_ternary (docs/codecs/g_binary.md, docs/codecs/g_ternary.md).
 //
-// Both give every value a digit: 0 or 1, and 0, 1 or 2. The code of an element in a message of k
-// contributions is the sum of its k digits, so messages add by adding codes. Only under a vote of
-// all ranks does the finished sum become a digit again.
+// Every value has a digit: 0 or 1 in g_binary; 0, 1 or 2 in g_ternary. The code of an element in a
+// message of k contributions is the sum of its k digits, so messages are added by adding codes.
+// With +majority, the finished sum becomes a digit again.
 #pragma once
 
 #include <bit>
@@ -16,10 +16,12 @@
 
 namespace nf {
 
-// Values that share a scale. Two passes over so many FP32 values stay in a first-level cache.
+// The number of values that share a scale. As FP32 they fit in a first-level cache for a second
+// pass.
 inline constexpr std::size_t kSignBlock = 5120;
 
-// Digits of one g_ternary rank: five a byte, byte j of a unit holding elements j, j + 32, ...
+// The digits of one g_ternary contribution: five per byte. Byte j of a unit contains elements j,
+// j + 32, ...
 inline constexpr std::size_t kTritsPerByte = 5;
 inline constexpr std::size_t kTritUnitBytes = 32;
 inline constexpr std::size_t kTritUnit = kTritsPerByte * kTritUnitBytes;
@@ -33,7 +35,8 @@ static_assert(kSignBlock % kPack == 0 && kTritUnitBytes == kPack);
 inline constexpr std::size_t kSignPacks = kSignBlock / kPack;
 inline constexpr std::size_t kTritUnits = kSignBlock / kTritUnit;
 
-// A message of `count` values: 4 bytes of scale a block, zeros up to a multiple of 16 bytes, codes.
+// A message consists of a 4-byte scale per block, zeros up to a multiple of 16 bytes, and the
+// codes.
 constexpr std::size_t sign_blocks_of(std::size_t count) {
   return (count + kSignBlock - 1) / kSignBlock;
 }
@@ -42,27 +45,27 @@ constexpr std::size_t sign_codes_at(std::size_t count) {
   return (sign_scale_bytes(count) + 15) / 16 * 16;
 }
 
-// Every scale that is not finite is this NaN, on the wire too.
+// All non-finite scales become this NaN.
 inline constexpr std::uint32_t kPoisonScaleBits = 0x7fc00000u;
 
 inline float poison_unless_finite(float scale) {
   return std::isfinite(scale) ? scale : std::bit_cast<float>(kPoisonScaleBits);
 }
 
-// How the codes of a message of `contributions` are laid out and what they say: an element with
-// code c is worth (step() * c - contributions) times the mean scale.
+// The layout and meaning of the codes of a message: the value of code c is
+// (step() * c - contributions) times the mean scale.
 struct SignFormat {
   std::uint32_t max_digit = 1;  // g_binary 1, g_ternary 2
   std::uint32_t contributions = 1;
-  bool voted = false;  // all ranks of g_binary+majority are in: a code is the digit of most of them
+  bool voted = false;  // the complete sum of g_binary+majority: a code is the majority digit
 
-  constexpr std::uint64_t most_code() const {
+  constexpr std::uint64_t max_code() const {
     return voted ? 1 : std::uint64_t{max_digit} * contributions;
   }
-  // Not std::bit_width, of which nvcc makes 0 for 64 bits on a device.
+  // Does not use std::bit_width, because nvcc evaluates it to 0 for 64 bits in device code.
   constexpr unsigned width() const {
     unsigned bits = 0;
-    for (std::uint64_t rest = most_code(); rest != 0; rest /= 2) ++bits;
+    for (std::uint64_t rest = max_code(); rest != 0; rest /= 2) ++bits;
     return bits;
   }
   constexpr bool has_trits() const { return max_digit == 2 && contributions == 1; }

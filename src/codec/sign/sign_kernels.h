@@ -1,4 +1,4 @@
-// The loops of g_binary and g_ternary over whole blocks.
+// The kernels of g_binary and g_ternary for whole blocks.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,18 @@
 
 namespace nf {
 
-// Consecutive blocks of a slice, and what all or one of the ranks know about them.
+// Consecutive blocks of a slice and the codec's settings.
 struct SignBlocks {
   std::size_t count = 0;
-  std::uint64_t first = 0;  // index of the first one in its parameter
-  std::size_t held =
-      kSignBlock;         // real values of each, then zeros; fewer only in a lone last block
-  DrawStream zeros;       // g_binary: the signs that an encoder gives exact zeros
-  DrawStream ties;        // g_binary+majority: where there is no majority
-  float tau = 0;          // g_ternary: gates open above tau times the mean magnitude
-  bool majority = false;  // g_binary: all count as voting with the majority
+  std::uint64_t first = 0;        // index of the first one in its parameter
+  std::size_t held = kSignBlock;  // values per block before the padding; less only if count is 1
+  DrawStream zeros;               // g_binary: the encoder's signs of exact zeros
+  DrawStream ties;                // g_binary+majority: the signs of ties
+  float tau = 0;                  // g_ternary: gates open above tau times the mean magnitude
+  bool majority = false;          // g_binary+majority
 };
 
-// The arrays of a message, at the first of these blocks.
+// The arrays of a message, from the first of these blocks on.
 template <typename Byte>
 struct SignWire {
   SignFormat format;
@@ -31,19 +30,19 @@ struct SignWire {
 using SignIn = SignWire<const std::byte>;
 using SignOut = SignWire<std::byte>;
 
-// From values to digits: what tells the two codecs apart.
+// Values to digits; different in the two codecs.
 struct SignKernels {
   void (*encode)(const SignBlocks& blocks, const float* values, SignOut wire);
   void (*decode_add_encode)(const SignBlocks& blocks, SignIn wire, const float* values,
                             SignOut out);
 };
 
-// From codes to values and to other codes: one form for both codecs.
+// Codes to values and to other codes; the same for both codecs.
 struct CountKernels {
   void (*decode)(const SignBlocks& blocks, SignIn wire, float* values);
   void (*decode_add)(const SignBlocks& blocks, SignIn wire, float* values);
   void (*merge)(const SignBlocks& blocks, SignIn first, SignIn second, SignOut out);
-  // Whether some encoder could have written the codes of `count` values, padding not looked at.
+  // Whether the codes of `count` values are valid. Ignores the padding.
   bool (*valid)(const SignFormat& format, const std::byte* codes, std::size_t count);
 };
 

@@ -32,14 +32,14 @@ std::uint32_t draw_bit(const SignBlocks& blocks, const DrawStream& draws, std::s
   return draw16(DrawKey(draws, block), static_cast<std::uint32_t>(e % kDrawBlock)) & 1;
 }
 
-// The digit of most of the contributions that count up to `code`, for element e of block b.
+// The majority digit of element e of block b, for contributions that sum to `code`.
 std::uint32_t majority_digit(const SignBlocks& blocks, std::size_t b, std::size_t e,
                              std::uint32_t contributions, std::uint32_t code) {
   if (2 * code == contributions) return draw_bit(blocks, blocks.ties, b, e);
   return 2 * code > contributions ? 1 : 0;
 }
 
-// The digits of block `b` and, returned, its scale.
+// Computes the digits of block `b` and returns its scale.
 float binary_digits(const SignBlocks& blocks, std::size_t b, const float* values, Codes& digits) {
   RunningSum sum;
   for (std::size_t e = 0; e < kSignBlock; ++e) {
@@ -70,8 +70,8 @@ float ternary_digits(const SignBlocks& blocks, std::size_t /*b*/, const float* v
 
 void put_codes(const SignFormat& format, const Codes& codes, std::byte* to) {
   if (!format.has_trits()) {
-    for (std::size_t g = 0; g < kSignPacks; ++g) {
-      pack_codes(codes + g * kPack, format.width(), to + g * pack_bytes(format.width()));
+    for (std::size_t p = 0; p < kSignPacks; ++p) {
+      pack_codes(codes + p * kPack, format.width(), to + p * pack_bytes(format.width()));
     }
     return;
   }
@@ -88,8 +88,8 @@ void put_codes(const SignFormat& format, const Codes& codes, std::byte* to) {
 
 void get_codes(const SignFormat& format, const std::byte* from, Codes& codes) {
   if (!format.has_trits()) {
-    for (std::size_t g = 0; g < kSignPacks; ++g) {
-      unpack_codes(from + g * pack_bytes(format.width()), format.width(), codes + g * kPack);
+    for (std::size_t p = 0; p < kSignPacks; ++p) {
+      unpack_codes(from + p * pack_bytes(format.width()), format.width(), codes + p * kPack);
     }
     return;
   }
@@ -112,13 +112,13 @@ void encode(const SignBlocks& blocks, const float* values, SignOut wire) {
   }
 }
 
-// The scale of block b, and its codes.
+// Reads the codes of block b and returns its scale.
 float get_block(SignIn wire, std::size_t b, Codes& codes) {
   get_codes(wire.format, wire.codes + b * wire.format.code_bytes(kSignBlock), codes);
   return get_float(wire.scales + 4 * b);
 }
 
-// Block b of a sum: `scale`, and what `first` and `second` count together.
+// Writes block b of a sum: `scale` and the sums of the codes `first` and `second`.
 void put_sum(const SignBlocks& blocks, std::size_t b, float scale, const Codes& first,
              const Codes& second, SignOut out) {
   Codes codes;
@@ -186,10 +186,10 @@ bool valid(const SignFormat& format, const std::byte* codes, std::size_t count) 
       return std::to_integer<std::uint32_t>(byte) <= kMaxTritByte;
     });
   }
-  for (std::size_t g = 0; g < packs_of(count); ++g) {
-    std::uint32_t group[kPack];
-    unpack_codes(codes + g * pack_bytes(format.width()), format.width(), group);
-    if (*std::max_element(group, group + kPack) > format.most_code()) return false;
+  for (std::size_t p = 0; p < packs_of(count); ++p) {
+    std::uint32_t pack[kPack];
+    unpack_codes(codes + p * pack_bytes(format.width()), format.width(), pack);
+    if (*std::max_element(pack, pack + kPack) > format.max_code()) return false;
   }
   return true;
 }

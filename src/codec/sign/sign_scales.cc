@@ -25,7 +25,7 @@ Status validate_sign_scales(std::size_t count, const std::byte* wire) {
   for (std::size_t b = 0; b < sign_blocks_of(count); ++b) {
     const auto bits = std::bit_cast<std::uint32_t>(get_float(wire + 4 * b));
     if (bits > kLargestFiniteBits && bits != kPoisonScaleBits) {
-      return {ErrorCode::kCorruptFrame, fmt::format("scale {:#010x} of block {}", bits, b)};
+      return {ErrorCode::kCorruptFrame, fmt::format("invalid scale {:#010x} of block {}", bits, b)};
     }
   }
   const auto is_zero = [](std::byte byte) { return byte == std::byte{0}; };

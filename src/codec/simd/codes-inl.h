@@ -1,4 +1,4 @@
-// Vector form of codec/codes.h: 32 codes to bytes and back.
+// Vector form of codec/codes.h.
 #if defined(NF_CODEC_SIMD_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_SIMD_CODES_INL_H_
 #undef NF_CODEC_SIMD_CODES_INL_H_
@@ -19,8 +19,8 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-// Packs 32 codes of `width` bits as codec/codes.h says; lanes may hold rubbish from bit 18 on.
-// Returns the end of what it wrote.
+// Writes a pack of codes of `width` bits. Ignores bits of the lanes from 18 on. Returns the end of
+// the output.
 HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kPackVectors], unsigned width, std::uint8_t* to) {
   constexpr std::size_t kHalf = kPackVectors / 2;
   VU rest[kPackVectors];
@@ -80,7 +80,7 @@ HWY_INLINE std::uint8_t* pack_codes(const VU (&c)[kPackVectors], unsigned width,
   return to;
 }
 
-// The reverse; returns the end of what it read.
+// Reads a pack of codes. Returns the end of the input.
 HWY_INLINE const std::uint8_t* unpack_codes(const std::uint8_t* from, unsigned width,
                                             VU (&c)[kPackVectors]) {
   constexpr std::size_t kHalf = kPackVectors / 2;

@@ -1,5 +1,5 @@
-// The words that vector forms share: groups of 32 values as a few vectors, and small operations on
-// lanes that Highway lacks or does better with one instruction.
+// Types and small operations that the vector forms share: operations that Highway lacks, or for
+// which there is a single instruction.
 #if defined(NF_CODEC_SIMD_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_SIMD_LANES_INL_H_
 #undef NF_CODEC_SIMD_LANES_INL_H_
@@ -27,7 +27,7 @@ using VU = hn::Vec<DU>;
 using VI = hn::Vec<DI>;
 
 inline constexpr std::size_t kLanes = hn::MaxLanes(DF());
-inline constexpr std::size_t kPackVectors = 32 / kLanes;  // vectors in a group of 32 values
+inline constexpr std::size_t kPackVectors = 32 / kLanes;  // vectors per pack of 32 values
 using D8 = hn::Rebind<std::uint8_t, DU>;                  // as many bytes as DU has lanes
 
 HWY_INLINE VF load(const float* p) { return hn::LoadU(DF(), p); }
@@ -47,7 +47,7 @@ HWY_INLINE VU and_or(VU a, VU b, VU c) {
 #endif
 }
 
-// The low byte of every lane.
+// Stores the low byte of every lane.
 HWY_INLINE void store_low_bytes(VU v, std::uint8_t* to) {
 #if HWY_TARGET == HWY_AVX3
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(v.raw));
@@ -61,7 +61,7 @@ HWY_INLINE VU load_bytes(const std::uint8_t* from) {
   return hn::PromoteTo(DU(), hn::LoadU(D8(), from));
 }
 
-// One bit of every lane, as a number with lane 0 in its bit 0.
+// One bit of every lane as a bit mask, lane 0 in bit 0.
 HWY_INLINE std::uint32_t bit_of_lanes(VU v, VU bit) {
 #if HWY_TARGET == HWY_AVX3
   return _mm512_test_epi32_mask(v.raw, bit.raw);
@@ -74,7 +74,7 @@ HWY_INLINE std::uint32_t bit_of_lanes(VU v, VU bit) {
 #endif
 }
 
-// v with `flag` added in the lanes whose bit of `word` is set.
+// Adds `flag` to the lanes whose bit in `word` is set.
 HWY_INLINE VU add_where(VU v, std::uint32_t word, VU flag) {
 #if HWY_TARGET == HWY_AVX3
   return VU{_mm512_mask_add_epi32(v.raw, static_cast<__mmask16>(word), v.raw, flag.raw)};

@@ -17,13 +17,13 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The words of one block of 256 elements, taken in order, one vector at a time.
+// The words of one block of 256 elements in order, one vector at a time.
 class DrawWords {
  public:
   using D = hn::ScalableTag<std::uint32_t>;
   using V = hn::Vec<D>;
 
-  // `strides` is the vector of word * kWordStride for the first lanes; hoist it out of the loops.
+  // `strides` is strides(); hoist it out of loops.
   HWY_INLINE DrawWords(DrawKey key, V strides)
       : counter_(hn::Add(hn::Set(D(), key.start), strides)), twist_(hn::Set(D(), key.twist)) {}
 
@@ -37,7 +37,7 @@ class DrawWords {
     return hn::Xor(x, hn::ShiftRight<16>(x));
   }
 
-  // The next few vectors, computed side by side: one alone is a long chain of instructions.
+  // The next few vectors, computed in parallel because each is a long dependency chain.
   template <std::size_t kCount>
   HWY_INLINE void next(V (&x)[kCount]) {
     for (V& word : x) {

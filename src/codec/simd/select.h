@@ -1,6 +1,5 @@
-// Picks the table of kernels that a *_simd.cc file made for one ISA. Highway compiles such a file
-// once per target, each into its own namespace; these are the targets we keep (CMakeLists.txt
-// disables the others), under the names of codec/isa.h.
+// Selects the kernel table of a *_simd.cc file for an ISA. Highway compiles such a file once per
+// target, each time in a namespace of its own. CMakeLists.txt disables all other targets.
 #pragma once
 
 #include <hwy/highway.h>

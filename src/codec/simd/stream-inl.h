@@ -1,4 +1,5 @@
-// Large outputs go past the caches: a store that misses would first read the line it overwrites.
+// Streaming stores for large outputs. They bypass the caches: a normal store that misses would
+// first read the line that it overwrites.
 #if defined(NF_CODEC_SIMD_STREAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_SIMD_STREAM_INL_H_
 #undef NF_CODEC_SIMD_STREAM_INL_H_
@@ -20,12 +21,12 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-// Beyond this many bytes an output does not stay in the caches anyway (measured: bench/README.md).
+// Outputs from this size on do not stay in the caches (measured in bench/README.md).
 inline constexpr std::size_t kStreamBytes = std::size_t{4} << 20;
 
 HWY_INLINE bool streams(std::size_t output_bytes) { return output_bytes >= kStreamBytes; }
 
-// How far ahead of the reads to prefetch, in bytes.
+// The prefetch distance in bytes.
 inline constexpr std::size_t kPrefetchBytes = 4096;
 
 HWY_INLINE void prefetch_ahead(const void* at) {
@@ -34,14 +35,14 @@ HWY_INLINE void prefetch_ahead(const void* at) {
 
 inline constexpr std::size_t kNeverAligned = ~std::size_t{0};
 
-// How many values of `value_bytes` to write before `to` is at a multiple of 64 bytes.
+// The number of values of `value_bytes` bytes up to the next multiple of 64 bytes.
 HWY_INLINE std::size_t values_to_alignment(const void* to, std::size_t value_bytes) {
   const std::size_t past = reinterpret_cast<std::uintptr_t>(to) % 64;
   const std::size_t missing = (64 - past) % 64;
   return missing % value_bytes == 0 ? missing / value_bytes : kNeverAligned;
 }
 
-// Two half vectors of 16-bit values as one whole store.
+// Stores two half vectors of 16-bit values at once.
 template <class V>
 HWY_INLINE void stream_halves(V low, V high, std::byte* to) {
   const hn::ScalableTag<std::uint16_t> d;

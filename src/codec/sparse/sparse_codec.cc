@@ -13,19 +13,19 @@ namespace nf {
 namespace {
 
 constexpr std::uint8_t kSentWidth = 16;
-constexpr double kLeastBudget = 1;
-constexpr double kMostBudget = 16;
-constexpr double kSmallestBlock = 32;
-constexpr double kLargestBlock = 1024;
+constexpr double kMinBudget = 1;
+constexpr double kMaxBudget = 16;
+constexpr double kMinBlockSize = 32;
+constexpr double kMaxBlockSize = 1024;
 
 constexpr std::size_t bytes_of(std::size_t values) { return values * sizeof(std::uint16_t); }
 
 }  // namespace
 
-// Consecutive blocks of a run that fare alike.
+// Consecutive blocks of a run with the same state.
 struct SparseCodec::Stretch {
-  Fate fate = Fate::kLeftOut;
-  std::size_t first = 0;   // value of the run at which it starts
+  BlockState state = BlockState::kLeftOut;
+  std::size_t first = 0;   // index of the first value in the run
   std::size_t values = 0;  // without the padding of a last block
 };
 
@@ -38,7 +38,7 @@ std::size_t SparseCodec::statistics_size(std::size_t count) const {
 
 std::size_t SparseCodec::width_count(std::size_t count) const { return blocks_of(count); }
 
-std::uint8_t SparseCodec::most_width() const { return kSentWidth; }
+std::uint8_t SparseCodec::max_width() const { return kSentWidth; }
 
 std::size_t SparseCodec::granule_size(std::uint8_t width) const {
   return width == kSentWidth ? bytes_of(block()) : 0;
@@ -54,7 +54,7 @@ std::size_t SparseCodec::payload_capacity(std::span<const std::size_t> counts) c
     largest = std::max(largest, std::min(count, block()));
   }
   const auto budget = static_cast<std::size_t>(format_.budget * static_cast<double>(values) / 8);
-  // One block can always be sent, so that no exchange is for nothing.
+  // One block can always be sent, however small the budget.
   return std::max(budget - std::min(budget, statistics), bytes_of(largest));
 }
 
@@ -93,7 +93,8 @@ Status SparseCodec::do_choose_widths(std::span<const WidthRequest> parameters, S
   for_each_block([&](std::uint32_t key, std::size_t bytes, std::uint8_t&) {
     if (key < format_.poison) bytes_at[key] += bytes;
   });
-  // Down to the first key whose blocks do not all fit; of those the first ones go that still do.
+  // Send all blocks above `level`, the first key whose blocks do not all fit, and of that key the
+  // first blocks that fit.
   std::size_t spare = capacity;
   std::uint32_t level = format_.poison - 1;
   for (; level > 0 && bytes_at[level] <= spare; --level) spare -= bytes_at[level];
@@ -107,22 +108,23 @@ Status SparseCodec::do_choose_widths(std::span<const WidthRequest> parameters, S
 
 bool SparseCodec::is_width(std::uint8_t width) const { return width == 0 || width == kSentWidth; }
 
-SparseCodec::Fate SparseCodec::fate_of(const Slice& slice, std::size_t block) const {
-  if (slice.widths[block] == kSentWidth) return Fate::kSent;
-  return key_of(slice.statistics, block) < format_.poison ? Fate::kLeftOut : Fate::kPoisoned;
+SparseCodec::BlockState SparseCodec::state_of(const Slice& slice, std::size_t block) const {
+  if (slice.widths[block] == kSentWidth) return BlockState::kSent;
+  return key_of(slice.statistics, block) < format_.poison ? BlockState::kLeftOut
+                                                          : BlockState::kPoisoned;
 }
 
-// Calls work(stretch) for stretches that cover the run, in order.
+// Calls work(stretch) for all stretches of the run, in order.
 template <typename Work>
 void SparseCodec::for_each_stretch(const Slice& slice, Run run, Work work) const {
   const std::size_t first = static_cast<std::size_t>(slice.first) / block() + run.block;
   for (std::size_t b = 0; b < run.blocks;) {
     const std::size_t start = b;
-    const Fate fate = fate_of(slice, first + b);
-    while (++b < run.blocks && fate_of(slice, first + b) == fate) {
+    const BlockState state = state_of(slice, first + b);
+    while (++b < run.blocks && state_of(slice, first + b) == state) {
     }
     const std::size_t end = std::min(b * block(), run.values);
-    work(Stretch{.fate = fate, .first = start * block(), .values = end - start * block()});
+    work(Stretch{.state = state, .first = start * block(), .values = end - start * block()});
   }
 }
 
@@ -130,7 +132,7 @@ void SparseCodec::do_encode(const Slice& slice, Origin /*origin*/, ConstValues v
                             std::byte* wire) const {
   for_each_run(values, [&](Run run, const float* from) {
     for_each_stretch(slice, run, [&](const Stretch& stretch) {
-      if (stretch.fate != Fate::kSent) return;
+      if (stretch.state != BlockState::kSent) return;
       convert().float_to_bfloat16(from + stretch.first, stretch.values, wire);
       wire += bytes_of(stretch.values);
     });
@@ -142,13 +144,13 @@ void SparseCodec::do_decode(const Slice& slice, Origin /*origin*/, const std::by
   for_each_run(values, false, [&](Run run, float* to) {
     for_each_stretch(slice, run, [&](const Stretch& stretch) {
       float* at = to + stretch.first;
-      switch (stretch.fate) {
-        case Fate::kSent:
+      switch (stretch.state) {
+        case BlockState::kSent:
           convert().bfloat16_to_float(wire, stretch.values, at);
           wire += bytes_of(stretch.values);
           break;
-        case Fate::kLeftOut: std::fill_n(at, stretch.values, 0.0f); break;
-        case Fate::kPoisoned:
+        case BlockState::kLeftOut: std::fill_n(at, stretch.values, 0.0f); break;
+        case BlockState::kPoisoned:
           std::fill_n(at, stretch.values, std::numeric_limits<float>::quiet_NaN());
           break;
       }
@@ -161,16 +163,16 @@ void SparseCodec::do_decode_add(const Slice& slice, Origin /*origin*/, const std
   for_each_run(values, true, [&](Run run, float* to) {
     for_each_stretch(slice, run, [&](const Stretch& stretch) {
       float* at = to + stretch.first;
-      switch (stretch.fate) {
-        case Fate::kSent:
+      switch (stretch.state) {
+        case BlockState::kSent:
           convert().add_bfloat16(wire, stretch.values, at);
           wire += bytes_of(stretch.values);
           break;
-        case Fate::kLeftOut:
+        case BlockState::kLeftOut:
           // Adding zero changes no value but turns -0 into +0.
           for (std::size_t i = 0; i < stretch.values; ++i) at[i] += 0.0f;
           break;
-        case Fate::kPoisoned:
+        case BlockState::kPoisoned:
           std::fill_n(at, stretch.values, std::numeric_limits<float>::quiet_NaN());
           break;
       }
@@ -182,7 +184,7 @@ void SparseCodec::do_decode_add_encode(const Slice& slice, Origin /*origin*/, co
                                        ConstValues values, Origin /*total*/, std::byte* out) const {
   for_each_run(values, [&](Run run, const float* from) {
     for_each_stretch(slice, run, [&](const Stretch& stretch) {
-      if (stretch.fate != Fate::kSent) return;
+      if (stretch.state != BlockState::kSent) return;
       convert().sum_bfloat16(wire, from + stretch.first, stretch.values, out);
       wire += bytes_of(stretch.values);
       out += bytes_of(stretch.values);
@@ -194,18 +196,18 @@ Expected<SparseFormat> sparse_format(const CodecSpec& spec, SparseFormat default
   static constexpr std::array<std::string_view, 1> kOptions = {"block"};
   NF_RETURN_IF_ERROR(spec.allow(true, kOptions));
   const Expected<double> block =
-      spec.number("block", static_cast<double>(defaults.block), kSmallestBlock, kLargestBlock);
+      spec.number("block", static_cast<double>(defaults.block), kMinBlockSize, kMaxBlockSize);
   if (!block) return block.status();
   const auto size = static_cast<std::size_t>(*block);
   if (*block != std::floor(*block) || !std::has_single_bit(size)) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': the size of a block is a power of two", spec.name));
+                  fmt::format("codec '{}': block must be a power of two", spec.name));
   }
-  if (!spec.value || !(*spec.value >= kLeastBudget && *spec.value <= kMostBudget)) {
+  if (!spec.value || !(*spec.value >= kMinBudget && *spec.value <= kMaxBudget)) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("codec '{}': give a budget of {} to {} bits an element, statistics "
-                              "included ({}:8)",
-                              spec.name, kLeastBudget, kMostBudget, spec.name));
+                  fmt::format("codec '{}': give a budget of {} to {} bits per element, statistics "
+                              "included, such as {}:8",
+                              spec.name, kMinBudget, kMaxBudget, spec.name));
   }
   defaults.block = size;
   defaults.budget = *spec.value;

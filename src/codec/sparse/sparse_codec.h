@@ -1,7 +1,7 @@
-// What topkc and omnireduce share. Blocks of consecutive values either travel whole, as BF16, or
-// not at all; all ranks agree on which. A message is the values of the blocks that are sent, in
-// order, and nothing else. Statistics are one number a block, its key: the greater, the sooner it
-// is sent. A codec on top of it says how keys come about.
+// Base class of topkc and omnireduce. A block of consecutive values is either sent as BF16 or left
+// out, the same on all ranks. A message consists of the values of the sent blocks, in order. The
+// statistics are one key per block: blocks with larger keys are sent first. The derived codec
+// computes the keys.
 #pragma once
 
 #include "base/float16.h"
@@ -11,15 +11,15 @@
 namespace nf {
 
 struct SparseFormat {
-  std::size_t block = 0;      // values; a power of two, at least 16
-  double budget = 0;          // bits an element, statistics included
+  std::size_t block = 0;      // values per block; a power of two, at least 16
+  double budget = 0;          // bits per element, statistics included
   std::size_t key_bytes = 2;  // 1 or 2
-  // Keys from here on say that the block is not finite on some rank: it is not sent, and everybody
-  // decodes it to NaN. A block of key 0 is nothing but zeros and is not sent either.
+  // A block with a key of at least this has non-finite values on some rank: it is not sent and
+  // decodes to NaN. A block with key 0 contains only zeros and is not sent.
   std::uint32_t poison = 0;
 };
 
-// A width is the bits of a value: 16 in a block that is sent, 0 in one that is left out.
+// The width of a block is 16 if it is sent and 0 if it is left out.
 class SparseCodec : public BlockCodec {
  public:
   CodecKind kind() const override { return CodecKind::kSparse; }
@@ -27,7 +27,7 @@ class SparseCodec : public BlockCodec {
 
   std::size_t statistics_size(std::size_t count) const override;
   std::size_t width_count(std::size_t count) const override;
-  std::uint8_t most_width() const override;
+  std::uint8_t max_width() const override;
   std::size_t granule_size(std::uint8_t width) const override;
   std::size_t payload_capacity(std::span<const std::size_t> counts) const override;
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override;
@@ -63,20 +63,20 @@ class SparseCodec : public BlockCodec {
                             ConstValues values, Origin total, std::byte* out) const override;
 
  private:
-  enum class Fate { kSent, kLeftOut, kPoisoned };
+  enum class BlockState { kSent, kLeftOut, kPoisoned };
   struct Stretch;
 
   // In the order of docs/wire_format.md. Precondition: `count` is a multiple of 16.
   static float sum_of_squares(const float* values, std::size_t count);
 
-  Fate fate_of(const Slice& slice, std::size_t block) const;
+  BlockState state_of(const Slice& slice, std::size_t block) const;
   template <typename Work>
   void for_each_stretch(const Slice& slice, Run run, Work work) const;
 
   const SparseFormat format_;
 };
 
-// The format that a spelling of either codec asks for: a budget and the size of its blocks.
+// The format of a codec spec: its budget and block size.
 Expected<SparseFormat> sparse_format(const CodecSpec& spec, SparseFormat defaults);
 
 }  // namespace nf

@@ -1,5 +1,5 @@
-// topkc: the blocks with the greatest norm over all ranks travel (docs/codecs/topkc.md). The key of
-// a block is its sum of squares as BF16, whose bits are in the order of the numbers.
+// topkc: sends the blocks with the largest norm over all ranks (docs/codecs/topkc.md). The key of a
+// block is the BF16 bits of its sum of squares, which have the same order as the numbers.
 #include "codec/make_codecs.h"
 #include "codec/sparse/sparse_codec.h"
 
@@ -7,8 +7,8 @@ namespace nf {
 namespace {
 
 constexpr std::size_t kDefaultBlock = 64;
-// Infinity, NaN, and whatever has a sign that no sum of squares has.
-constexpr std::uint32_t kNotFinite = 0x7f80;
+// Infinity, NaN and, since a sum of squares has no sign, all bits with a sign.
+constexpr std::uint32_t kNonFinite = 0x7f80;
 
 class Topkc final : public SparseCodec {
  public:
@@ -37,7 +37,7 @@ class Topkc final : public SparseCodec {
 
 CodecResult make_topkc(const CodecSpec& spec) {
   const Expected<SparseFormat> format =
-      sparse_format(spec, {.block = kDefaultBlock, .key_bytes = 2, .poison = kNotFinite});
+      sparse_format(spec, {.block = kDefaultBlock, .key_bytes = 2, .poison = kNonFinite});
   if (!format) return format.status();
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();

@@ -1,7 +1,6 @@
-// The Walsh-Hadamard transform without its factor, in the one order of docs/codecs/thc.md: stages
-// of half = 1, 2, 4, ..., each of which makes (a + b, a - b) of every pair (a, b) that lies `half`
-// apart. However stages are grouped into passes, each sum has the same operands and so the same
-// bits.
+// The Walsh-Hadamard transform without its factor (docs/codecs/thc.md): stages of half = 1, 2, 4,
+// ... Each stage replaces every pair (a, b) at distance `half` by (a + b, a - b). Grouping stages
+// into passes does not change the operands of any sum, so the bits stay the same.
 #if defined(NF_CODEC_THC_HADAMARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_THC_HADAMARD_INL_H_
 #undef NF_CODEC_THC_HADAMARD_INL_H_
@@ -24,7 +23,7 @@ namespace HWY_NAMESPACE {
 // `other` holds the partner of every lane; `signs` is -1 in the upper lane of each pair.
 HWY_INLINE VF butterfly(VF x, VF other, VF signs) { return hn::MulAdd(x, signs, other); }
 
-// All stages between whole vectors.
+// All stages between vectors.
 template <std::size_t kCount>
 HWY_INLINE void butterflies(VF (&x)[kCount]) {
   for (std::size_t half = 1; half < kCount; half *= 2) {
@@ -38,7 +37,7 @@ HWY_INLINE void butterflies(VF (&x)[kCount]) {
   }
 }
 
-// The signs of the butterflies inside a vector, to be hoisted out of loops.
+// The signs of the butterflies within a vector; hoist it out of loops.
 struct LaneSigns {
   VF by1, by2, by4, by8;
 
@@ -50,8 +49,8 @@ struct LaneSigns {
   }
 };
 
-// The stages 1 to 16 of a group of 32.
-HWY_INLINE void transform_group(const LaneSigns& signs, VF (&x)[kPackVectors]) {
+// Stages 1 to 16 of a pack of 32 values.
+HWY_INLINE void transform_pack(const LaneSigns& signs, VF (&x)[kPackVectors]) {
   for (VF& v : x) {
     v = butterfly(v, hn::Shuffle2301(v), signs.by1);
     v = butterfly(v, hn::Shuffle1032(v), signs.by2);
@@ -61,7 +60,7 @@ HWY_INLINE void transform_group(const LaneSigns& signs, VF (&x)[kPackVectors]) {
   butterflies(x);
 }
 
-// The log2(kRadix) stages from `half` on. `h` is aligned to a vector.
+// log2(kRadix) stages from `half` on. `h` is aligned to a vector.
 template <std::size_t kRadix>
 HWY_INLINE void transform_pass(float* h, std::size_t size, std::size_t half) {
   for (std::size_t base = 0; base < size; base += kRadix * half) {
@@ -74,7 +73,7 @@ HWY_INLINE void transform_pass(float* h, std::size_t size, std::size_t half) {
   }
 }
 
-// The stages from 32 on of a block whose groups are transformed.
+// The stages from 32 on, after transform_pack().
 HWY_INLINE void transform_block(float* h, std::size_t size) {
   std::size_t half = 32;
   for (; 8 * half <= size; half *= 8) transform_pass<8>(h, size, half);

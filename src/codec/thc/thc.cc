@@ -1,5 +1,5 @@
-// thc: values are rotated, quantised to 4 bits under a scale that all ranks share, and the codes of
-// ranks add up as integers (docs/codecs/thc.md).
+// thc: values are rotated and quantised to 4 bits with a scale that all ranks share. The codes of
+// the ranks are added as integers (docs/codecs/thc.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,31 +18,31 @@ namespace nf {
 namespace {
 
 constexpr std::size_t kDefaultBlock = 1024;
-constexpr std::size_t kLeastBlock = 64;
-constexpr double kDefaultClip = 2.4176;  // a 64th of a Gaussian's values lie beyond
-constexpr double kLeastClip = 1;
-constexpr double kMostClip = 8;
-constexpr unsigned kMostSaturation = 12;
-// Beyond, exact sums would not fit.
-constexpr std::uint32_t kMostRanks = ((1u << kGreatestWidth) - 1) / kThcTop;
+constexpr std::size_t kMinBlock = 64;
+constexpr double kDefaultClip = 2.4176;  // 1/64 of the values of a Gaussian are beyond it
+constexpr double kMinClip = 1;
+constexpr double kMaxClip = 8;
+constexpr unsigned kMaxSaturation = 12;
+// Exact sums of more ranks do not fit.
+constexpr std::uint32_t kMaxRanks = ((1u << kMaxWidth) - 1) / kThcTop;
 
 class Thc final : public BlockCodec {
  public:
-  Thc(const CodecSpec& spec, std::size_t block, float clip, unsigned most_width, Isa isa)
+  Thc(const CodecSpec& spec, std::size_t block, float clip, unsigned max_width, Isa isa)
       : BlockCodec(spec, block, isa),
         clip_(clip),
-        most_width_(most_width),
+        max_width_(max_width),
         kernels_(isa == Isa::kScalar ? thc_reference() : thc_simd(isa)) {}
 
   CodecKind kind() const override { return CodecKind::kCounting; }
-  std::uint32_t most_ranks() const override {
-    return most_width_ < kGreatestWidth ? Codec::most_ranks() : kMostRanks;
+  std::uint32_t max_ranks() const override {
+    return max_width_ < kMaxWidth ? Codec::max_ranks() : kMaxRanks;
   }
 
   std::size_t statistics_size(std::size_t count) const override { return 2 * blocks_of(count); }
 
   std::size_t encoded_size(const Slice& slice, std::uint32_t contributions) const override {
-    return wire_groups(slice.count) * pack_bytes(codes(contributions).width());
+    return wire_packs(slice.count) * pack_bytes(codes(contributions).width());
   }
 
  protected:
@@ -52,7 +52,7 @@ class Thc final : public BlockCodec {
     });
   }
 
-  // The greatest norm of any rank; NaN, the mark of non-finite values, is the greatest of all.
+  // The largest norm of any rank. NaN marks non-finite values; its bits are larger than all norms.
   Status do_combine_statistics(std::size_t count,
                                std::span<const std::span<const std::byte>> by_rank,
                                std::span<std::byte> combined) const override {
@@ -60,7 +60,7 @@ class Thc final : public BlockCodec {
       std::uint16_t norm = 0;
       for (const auto& rank : by_rank) norm = std::max(norm, get_u16(rank.data() + 2 * b));
       if (thc_is_poisoned(norm) && norm != kBfloat16Nan) {
-        return {ErrorCode::kCorruptFrame, fmt::format("norm {:#06x} of block {}", norm, b)};
+        return {ErrorCode::kCorruptFrame, fmt::format("invalid norm {:#06x} of block {}", norm, b)};
       }
       put_u16(norm, combined.data() + 2 * b);
     }
@@ -68,13 +68,13 @@ class Thc final : public BlockCodec {
   }
 
   Status do_validate(const Slice& slice, Origin origin, const std::byte* wire) const override {
-    const ThcCodes sound = codes(origin.contributions);
-    if (std::has_single_bit(sound.top + 1)) return {};  // every code is the sum of some others
-    const std::uint32_t found =
-        kernels_.greatest_code(wire, wire_groups(slice.count), sound.width());
-    if (found <= sound.top) return {};
+    const ThcCodes valid = codes(origin.contributions);
+    if (std::has_single_bit(valid.top + 1)) return {};  // all codes of this width are valid
+    const std::uint32_t found = kernels_.max_code(wire, wire_packs(slice.count), valid.width());
+    if (found <= valid.top) return {};
     return {ErrorCode::kCorruptFrame,
-            fmt::format("code {} in a sum of {} contributions", found, origin.contributions)};
+            fmt::format("code {} exceeds the maximum of {} for {} contributions", found, valid.top,
+                        origin.contributions)};
   }
 
   void do_encode(const Slice& slice, Origin origin, ConstValues values,
@@ -110,29 +110,27 @@ class Thc final : public BlockCodec {
   void do_merge(const Slice& slice, Origin first, const std::byte* first_wire, Origin second,
                 const std::byte* second_wire, std::uint32_t /*encoder*/,
                 std::byte* out) const override {
-    kernels_.merge(wire_groups(slice.count), {codes(first.contributions), first_wire},
+    kernels_.merge(wire_packs(slice.count), {codes(first.contributions), first_wire},
                    {codes(second.contributions), second_wire},
                    {codes(first.contributions + second.contributions), out});
   }
 
  private:
-  ThcCodes codes(std::uint32_t contributions) const {
-    return thc_codes(contributions, most_width_);
-  }
+  ThcCodes codes(std::uint32_t contributions) const { return thc_codes(contributions, max_width_); }
 
   static DrawStream rounding(const Slice& slice, std::uint32_t encoder) {
     return {slice.seed, slice.step, slice.parameter, encoder, DrawPurpose::kRounding};
   }
 
-  // The last block of a slice is as large as it needs to be.
+  // The size of the last block of a slice: the next power of two.
   static std::size_t padded(std::size_t held) { return std::max(kPack, std::bit_ceil(held)); }
 
-  std::size_t wire_groups(std::size_t count) const {
+  std::size_t wire_packs(std::size_t count) const {
     const std::size_t rest = count % block();
     return (count - rest + (rest == 0 ? 0 : padded(rest))) / kPack;
   }
 
-  // The part of a message that holds a run.
+  // The part of a message that contains a run.
   template <typename Byte>
   ThcWire<Byte> at(Run run, Origin origin, Byte* wire) const {
     const ThcCodes sum = codes(origin.contributions);
@@ -152,7 +150,7 @@ class Thc final : public BlockCodec {
   }
 
   const float clip_;
-  const unsigned most_width_;
+  const unsigned max_width_;
   const ThcKernels& kernels_;
 };
 
@@ -161,19 +159,18 @@ class Thc final : public BlockCodec {
 CodecResult make_thc(const CodecSpec& spec) {
   static constexpr std::array<std::string_view, 3> kOptions = {"block", "clip", "saturate"};
   NF_RETURN_IF_ERROR(spec.allow(false, kOptions));
-  const Expected<double> block = spec.number("block", kDefaultBlock, kLeastBlock, 8192);
+  const Expected<double> block = spec.number("block", kDefaultBlock, kMinBlock, 8192);
   if (!block) return block.status();
-  const Expected<double> clip = spec.number("clip", kDefaultClip, kLeastClip, kMostClip);
+  const Expected<double> clip = spec.number("clip", kDefaultClip, kMinClip, kMaxClip);
   if (!clip) return clip.status();
-  const Expected<double> saturate =
-      spec.number("saturate", kGreatestWidth, kThcWidth, kMostSaturation);
+  const Expected<double> saturate = spec.number("saturate", kMaxWidth, kThcWidth, kMaxSaturation);
   if (!saturate) return saturate.status();
   const auto size = static_cast<std::size_t>(*block);
   if (*block != std::floor(*block) || !std::has_single_bit(size)) {
-    return Status(ErrorCode::kBadConfig, "codec 'thc': the size of a block is a power of two");
+    return Status(ErrorCode::kBadConfig, "codec 'thc': block must be a power of two");
   }
   if (*saturate != std::floor(*saturate)) {
-    return Status(ErrorCode::kBadConfig, "codec 'thc': sums saturate in a whole number of bits");
+    return Status(ErrorCode::kBadConfig, "codec 'thc': saturate must be a whole number of bits");
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();

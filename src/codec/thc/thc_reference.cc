@@ -1,4 +1,4 @@
-// The scalar reference of thc, line for line from docs/codecs/thc.md.
+// The scalar reference of thc. It follows docs/codecs/thc.md line by line.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace nf {
 namespace {
 
-float flushed(float x) { return magnitude_bits(x) < magnitude_bits(kThcLeast) ? 0.0f : x; }
+float flushed(float x) { return magnitude_bits(x) < magnitude_bits(kThcMin) ? 0.0f : x; }
 
 std::uint32_t draw_of(const DrawStream& stream, std::uint64_t element) {
   return draw16(DrawKey(stream, element / kDrawBlock),
@@ -24,7 +24,7 @@ float rotation_sign(const DrawStream& rotation, std::uint64_t element) {
   return draw_of(rotation, element) < 0x8000 ? 1.0f : -1.0f;
 }
 
-// Walsh-Hadamard, without the factor 1 / sqrt(size).
+// The Walsh-Hadamard transform without the factor 1 / sqrt(size).
 void transform(std::vector<float>& h) {
   for (std::size_t half = 1; half < h.size(); half *= 2) {
     for (std::size_t i = 0; i < h.size(); ++i) {
@@ -69,7 +69,7 @@ std::vector<std::uint32_t> codes_of(const ThcBlocks& blocks, std::size_t b,
   for (std::size_t i = 0; i < blocks.size; ++i) {
     const auto dither = std::bit_cast<float>(kThcDitherBits | draw_of(rounding, first + i) << 7);
     const float position = std::fma(h[i], to_codes, dither);
-    const float raised = position > -kThcBelow ? position : -kThcBelow;  // NaN too
+    const float raised = position > -kThcBelow ? position : -kThcBelow;  // also for NaN
     const float clamped = std::min(raised, static_cast<float>(kThcTop) - kThcBelow);
     codes[i] = static_cast<std::uint32_t>(std::nearbyint(clamped) + kThcBelow);
   }
@@ -77,7 +77,7 @@ std::vector<std::uint32_t> codes_of(const ThcBlocks& blocks, std::size_t b,
 }
 
 std::size_t block_bytes(const ThcBlocks& blocks, unsigned width) {
-  return blocks.groups() * pack_bytes(width);
+  return blocks.packs() * pack_bytes(width);
 }
 
 void put_codes(const std::vector<std::uint32_t>& codes, unsigned width, std::byte* wire) {
@@ -102,8 +102,8 @@ void encode(const ThcBlocks& blocks, const DrawStream& rounding, const float* va
   }
 }
 
-std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned width) {
-  const std::vector<std::uint32_t> codes = get_codes(wire, width, groups * kPack);
+std::uint32_t max_code(const std::byte* wire, std::size_t packs, unsigned width) {
+  const std::vector<std::uint32_t> codes = get_codes(wire, width, packs * kPack);
   return codes.empty() ? 0 : *std::max_element(codes.begin(), codes.end());
 }
 
@@ -163,15 +163,15 @@ void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcI
   }
 }
 
-void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
-  auto codes = get_codes(first.bytes, first.codes.width(), groups * kPack);
-  const auto others = get_codes(second.bytes, second.codes.width(), groups * kPack);
+void merge(std::size_t packs, ThcIn first, ThcIn second, ThcOut out) {
+  auto codes = get_codes(first.bytes, first.codes.width(), packs * kPack);
+  const auto others = get_codes(second.bytes, second.codes.width(), packs * kPack);
   add_codes(thc_excess(first.codes, second.codes, out.codes), out.codes.top, others, codes);
   put_codes(codes, out.codes.width(), out.bytes);
 }
 
-constexpr ThcKernels kReference = {
-    norms, encode, greatest_code, decode, decode_add, decode_add_encode, merge};
+constexpr ThcKernels kReference = {norms, encode, max_code, decode, decode_add, decode_add_encode,
+                                   merge};
 
 }  // namespace
 

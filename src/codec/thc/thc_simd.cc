@@ -1,5 +1,5 @@
-// Vector form of thc. A group of 32 is transformed in registers as it is read; the longer
-// butterflies go over the block in the first-level cache, up to three stages a pass.
+// Vector form of thc. A pack of 32 values is transformed in registers as it is read. The stages
+// with longer distances process the block in the first-level cache, up to three stages per pass.
 #include "codec/thc/thc_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -26,18 +26,19 @@ namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 namespace {
 
-constexpr std::size_t kMostSize = 8192;
+constexpr std::size_t kMaxSize = 8192;
 constexpr std::size_t kHalfVectors = kPackVectors / 2;
 constexpr std::uint32_t kSignBit = 0x80000000u;
 
 HWY_INLINE VF flushed(VF x) {
-  return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), set(kThcLeast)), x);  // NaN stays
+  return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), set(kThcMin)), x);  // NaN stays NaN
 }
 
-// Calls work(i, words) for every group, where `words` are at the draws of value i of the block.
+// Calls work(i, words) for every pack of the block. `words` starts at the draws of value i, the
+// first of the pack.
 template <typename Work>
-HWY_INLINE void for_each_group(const DrawStream& stream, std::uint64_t first, std::size_t size,
-                               Work work) {
+HWY_INLINE void for_each_pack(const DrawStream& stream, std::uint64_t first, std::size_t size,
+                              Work work) {
   const VU strides = DrawWords::strides();
   for (std::size_t i = 0; i < size;) {
     const std::uint64_t element = first + i;
@@ -50,7 +51,7 @@ HWY_INLINE void for_each_group(const DrawStream& stream, std::uint64_t first, st
   }
 }
 
-// The sign bits of a group's rotation.
+// The sign bits of the rotation of a pack.
 HWY_INLINE void signs_of(DrawWords& words, VU (&signs)[kPackVectors]) {
   for (std::size_t v = 0; v < kHalfVectors; ++v) {
     const VU word = words.next();
@@ -61,7 +62,7 @@ HWY_INLINE void signs_of(DrawWords& words, VU (&signs)[kPackVectors]) {
 
 HWY_INLINE const std::byte* get_codes(const std::byte* from, unsigned width,
                                       VU (&codes)[kPackVectors]) {
-  if (width == kGreatestWidth) {
+  if (width == kMaxWidth) {
     std::uint32_t lanes[kPack];
     nf::unpack_codes(from, width, lanes);
     for (std::size_t v = 0; v < kPackVectors; ++v) codes[v] = hn::LoadU(DU(), lanes + v * kLanes);
@@ -72,7 +73,7 @@ HWY_INLINE const std::byte* get_codes(const std::byte* from, unsigned width,
 }
 
 HWY_INLINE std::byte* put_codes(const VU (&codes)[kPackVectors], unsigned width, std::byte* to) {
-  if (width == kGreatestWidth) {
+  if (width == kMaxWidth) {
     std::uint32_t lanes[kPack];
     for (std::size_t v = 0; v < kPackVectors; ++v) hn::StoreU(codes[v], DU(), lanes + v * kLanes);
     nf::pack_codes(lanes, width, to);
@@ -105,7 +106,7 @@ void norms(const float* values, std::size_t blocks, std::size_t size, std::byte*
   }
 }
 
-// Calls sink(codes) for every group of block b of one rank. Rubbish from bit 18 on.
+// Calls sink(codes) for every pack of block b of one rank. Bits from 18 on are undefined.
 template <typename Sink>
 HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStream& rounding,
                          const float* values, Sink sink) {
@@ -113,35 +114,35 @@ HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStrea
   VU code[kPackVectors];
   if (!thc_has_codes(norm)) {
     for (VU& v : code) v = hn::Zero(DU());
-    for (std::size_t g = 0; g < blocks.groups(); ++g) sink(code);
+    for (std::size_t p = 0; p < blocks.packs(); ++p) sink(code);
     return;
   }
-  alignas(64) float h[kMostSize];
+  alignas(64) float h[kMaxSize];
   const LaneSigns lane_signs;
   const std::uint64_t first = blocks.first + b * blocks.size;
   const float* from = values + b * blocks.size;
-  for_each_group(blocks.rotation, first, blocks.size,
-                 [&](std::size_t i, DrawWords& words) HWY_ATTR {
-                   VU signs[kPackVectors];
-                   signs_of(words, signs);
-                   VF x[kPackVectors];
-                   for (std::size_t v = 0; v < kPackVectors; ++v) {
-                     if (v * kLanes % 16 == 0) prefetch_ahead(from + i + v * kLanes);
-                     x[v] = flushed(load(from + i + v * kLanes));
-                     x[v] = from_bits(hn::Xor(bits(x[v]), signs[v]));
-                   }
-                   transform_group(lane_signs, x);
-                   for (std::size_t v = 0; v < kPackVectors; ++v) {
-                     hn::Store(x[v], DF(), h + i + v * kLanes);
-                   }
-                 });
+  for_each_pack(blocks.rotation, first, blocks.size, [&](std::size_t i, DrawWords& words) HWY_ATTR {
+    VU signs[kPackVectors];
+    signs_of(words, signs);
+    VF x[kPackVectors];
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
+      if (v * kLanes % 16 == 0) prefetch_ahead(from + i + v * kLanes);
+      x[v] = flushed(load(from + i + v * kLanes));
+      x[v] = from_bits(hn::Xor(bits(x[v]), signs[v]));
+    }
+    transform_pack(lane_signs, x);
+    for (std::size_t v = 0; v < kPackVectors; ++v) {
+      hn::Store(x[v], DF(), h + i + v * kLanes);
+    }
+  });
   transform_block(h, blocks.size);
 
   const VF to_codes = set(blocks.to_codes(bfloat16_to_float(norm)));
-  const VF least = set(-kThcBelow);
-  const VF most = set(static_cast<float>(kThcTop) - kThcBelow);
-  const VF magic = set(0x1p23f + kThcBelow);  // adding it leaves the nearest code in the low bits
-  for_each_group(rounding, first, blocks.size, [&](std::size_t i, DrawWords& words) HWY_ATTR {
+  const VF min = set(-kThcBelow);
+  const VF max = set(static_cast<float>(kThcTop) - kThcBelow);
+  const VF magic =
+      set(0x1p23f + kThcBelow);  // the addition leaves the nearest code in the low bits
+  for_each_pack(rounding, first, blocks.size, [&](std::size_t i, DrawWords& words) HWY_ATTR {
     VF dither[kPackVectors];
     for (std::size_t v = 0; v < kHalfVectors; ++v) {
       const VU word = words.next();
@@ -152,9 +153,9 @@ HWY_INLINE void quantise(const ThcBlocks& blocks, std::size_t b, const DrawStrea
     }
     for (std::size_t v = 0; v < kPackVectors; ++v) {
       const VF position = hn::MulAdd(hn::Load(DF(), h + i + v * kLanes), to_codes, dither[v]);
-      // A NaN, which no honest statistics let through, becomes the least code.
-      const VF raised = hn::IfThenElse(hn::Gt(position, least), position, least);
-      const VF clamped = hn::Min(raised, most);
+      // NaN, which occurs only with wrong statistics, becomes the smallest code.
+      const VF raised = hn::IfThenElse(hn::Gt(position, min), position, min);
+      const VF clamped = hn::Min(raised, max);
       code[v] = bits(hn::Add(clamped, magic));
     }
     sink(code);
@@ -170,7 +171,7 @@ void encode(const ThcBlocks& blocks, const DrawStream& rounding, const float* va
   }
 }
 
-// What two codes become in their sum.
+// Adds codes and saturates.
 class CodeSum {
  public:
   HWY_INLINE CodeSum(ThcCodes first, ThcCodes second, ThcCodes sum)
@@ -179,7 +180,8 @@ class CodeSum {
         top_(hn::Set(DI(), static_cast<std::int32_t>(sum.top))),
         width_(sum.width()) {}
 
-  // Adds a group and returns the end of what it wrote. `code` may hold rubbish from bit 18 on.
+  // Writes the sum of two packs and returns the end of the output. Ignores bits of `code` from 18
+  // on.
   HWY_INLINE std::byte* put(const VU (&code)[kPackVectors], const VU (&other)[kPackVectors],
                             std::byte* to) const {
     VU sum[kPackVectors];
@@ -214,9 +216,9 @@ void decode_add_encode(const ThcBlocks& blocks, const DrawStream& rounding, ThcI
   }
 }
 
-void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
+void merge(std::size_t packs, ThcIn first, ThcIn second, ThcOut out) {
   const CodeSum sum(first.codes, second.codes, out.codes);
-  for (std::size_t g = 0; g < groups; ++g) {
+  for (std::size_t p = 0; p < packs; ++p) {
     VU code[kPackVectors];
     VU other[kPackVectors];
     first.bytes = get_codes(first.bytes, first.codes.width(), code);
@@ -225,14 +227,14 @@ void merge(std::size_t groups, ThcIn first, ThcIn second, ThcOut out) {
   }
 }
 
-std::uint32_t greatest_code(const std::byte* wire, std::size_t groups, unsigned width) {
-  VU greatest = hn::Zero(DU());
-  for (std::size_t g = 0; g < groups; ++g) {
+std::uint32_t max_code(const std::byte* wire, std::size_t packs, unsigned width) {
+  VU max = hn::Zero(DU());
+  for (std::size_t p = 0; p < packs; ++p) {
     VU codes[kPackVectors];
     wire = get_codes(wire, width, codes);
-    for (const VU code : codes) greatest = hn::Max(greatest, code);
+    for (const VU code : codes) max = hn::Max(max, code);
   }
-  return hn::GetLane(hn::MaxOfLanes(DU(), greatest));
+  return hn::GetLane(hn::MaxOfLanes(DU(), max));
 }
 
 template <bool kAdd, bool kStream>
@@ -255,36 +257,36 @@ void decode_to(const ThcBlocks& blocks, ThcIn wire, float* values) {
   const unsigned width = wire.codes.width();
   const VF centre = set(wire.codes.centre());
   const LaneSigns lane_signs;
-  alignas(64) float h[kMostSize];
+  alignas(64) float h[kMaxSize];
   for (std::size_t b = 0; b < blocks.count; ++b, values += blocks.size) {
     VF x[kPackVectors];
     const std::uint16_t norm = get_u16(blocks.norms + 2 * b);
     if (!thc_has_codes(norm)) {
       for (VF& v : x) v = from_bits(set_u(thc_is_poisoned(norm) ? 0x7fc00000u : 0));
       for (std::size_t i = 0; i < blocks.size; i += kPack) put_values<kAdd, kStream>(x, values + i);
-      wire.bytes += blocks.groups() * pack_bytes(width);
+      wire.bytes += blocks.packs() * pack_bytes(width);
       continue;
     }
     for (std::size_t i = 0; i < blocks.size; i += kPack) {
       VU codes[kPackVectors];
       wire.bytes = get_codes(wire.bytes, width, codes);
       for (std::size_t v = 0; v < kPackVectors; ++v) x[v] = hn::Sub(to_float(codes[v]), centre);
-      transform_group(lane_signs, x);
+      transform_pack(lane_signs, x);
       for (std::size_t v = 0; v < kPackVectors; ++v) hn::Store(x[v], DF(), h + i + v * kLanes);
     }
     transform_block(h, blocks.size);
 
     const VF step = set(blocks.step(bfloat16_to_float(norm)));
-    for_each_group(blocks.rotation, blocks.first + b * blocks.size, blocks.size,
-                   [&](std::size_t i, DrawWords& words) HWY_ATTR {
-                     VU signs[kPackVectors];
-                     signs_of(words, signs);
-                     for (std::size_t v = 0; v < kPackVectors; ++v) {
-                       const VF scaled = hn::Mul(hn::Load(DF(), h + i + v * kLanes), step);
-                       x[v] = from_bits(hn::Xor(bits(scaled), signs[v]));
-                     }
-                     put_values<kAdd, kStream>(x, values + i);
-                   });
+    for_each_pack(blocks.rotation, blocks.first + b * blocks.size, blocks.size,
+                  [&](std::size_t i, DrawWords& words) HWY_ATTR {
+                    VU signs[kPackVectors];
+                    signs_of(words, signs);
+                    for (std::size_t v = 0; v < kPackVectors; ++v) {
+                      const VF scaled = hn::Mul(hn::Load(DF(), h + i + v * kLanes), step);
+                      x[v] = from_bits(hn::Xor(bits(scaled), signs[v]));
+                    }
+                    put_values<kAdd, kStream>(x, values + i);
+                  });
   }
   if (kStream) hwy::FlushStream();
 }
@@ -302,8 +304,7 @@ void decode_add(const ThcBlocks& blocks, ThcIn wire, float* values) {
   decode_to<true, false>(blocks, wire, values);
 }
 
-constexpr ThcKernels kThc = {norms, encode, greatest_code, decode, decode_add, decode_add_encode,
-                             merge};
+constexpr ThcKernels kThc = {norms, encode, max_code, decode, decode_add, decode_add_encode, merge};
 
 }  // namespace
 #endif  // HWY_NATIVE_FMA

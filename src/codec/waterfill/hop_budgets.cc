@@ -7,15 +7,15 @@
 namespace nf {
 namespace {
 
-// Of any two ranks' values. Real gradients lie between 0 (late in training) and 0.5 (at its start);
-// what is lost by a wrong guess is small (docs/decisions/0007-widths-per-hop.md).
+// The assumed correlation between the values of two ranks. Real gradients have 0 (late in training)
+// to 0.5 (at its start); a wrong assumption costs little (docs/decisions/0007-widths-per-hop.md).
 constexpr double kCorrelation = 0.05;
-// Budgets are whole multiples of this: no mathematics library rounds logarithms that badly.
+// Budgets are multiples of this, so that rounding errors of the maths library do not matter.
 constexpr double kStep = 1.0 / 256;
 
-// Messages with the same number of contributions, up to a factor of two.
+// Messages whose numbers of contributions differ by less than a factor of two.
 struct Class {
-  std::uint32_t most_contributions = 0;
+  std::uint32_t max_contributions = 0;
   double transfers = 0;
   double worth = 0;  // sum over transfers of log2(energy / times sent)
 };
@@ -24,7 +24,7 @@ double energy(double contributions) {
   return contributions + kCorrelation * contributions * (contributions - 1);
 }
 
-// Calls work(contributions, messages) for the messages of one chunk before the finished one.
+// Calls work(contributions, messages) for the partial sums of one chunk.
 template <typename Work>
 void for_each_hop(SumOrder order, Work work) {
   switch (order.shape) {
@@ -33,7 +33,7 @@ void for_each_hop(SumOrder order, Work work) {
       for (std::uint32_t k = 1; k < order.ranks; ++k) work(k, 1u);
       break;
     case SumShape::kTree:
-      // ceil(n / k) ranks still hold sums; where they are odd, the last one waits.
+      // ceil(n / k) ranks hold partial sums; if that number is odd, the last one is idle.
       for (std::uint32_t k = 1; k < order.ranks; k *= 2) work(k, ((order.ranks - 1) / k + 1) / 2);
       break;
   }
@@ -41,16 +41,16 @@ void for_each_hop(SumOrder order, Work work) {
 
 }  // namespace
 
-std::vector<HopBudget> hop_budgets(SumOrder order, double bits, double least, double most) {
+std::vector<HopBudget> hop_budgets(SumOrder order, double bits, double min, double max) {
   if (order.ranks < 2) return {};
   std::vector<Class> classes;
   for_each_hop(order, [&](std::uint32_t contributions, std::uint32_t messages) {
     const std::uint32_t top = 2 * std::bit_floor(contributions) - 1;
-    if (classes.empty() || classes.back().most_contributions < top) classes.push_back({top});
+    if (classes.empty() || classes.back().max_contributions < top) classes.push_back({top});
     classes.back().transfers += messages;
     classes.back().worth += messages * std::log2(energy(contributions));
   });
-  classes.back().most_contributions = std::min(classes.back().most_contributions, order.ranks - 1);
+  classes.back().max_contributions = std::min(classes.back().max_contributions, order.ranks - 1);
   const double copies = order.ranks - 1;
   classes.push_back({order.ranks, copies, copies * std::log2(energy(order.ranks) / copies)});
 
@@ -60,14 +60,14 @@ std::vector<HopBudget> hop_budgets(SumOrder order, double bits, double least, do
     transfers += one.transfers;
     worth += one.worth;
   }
-  // Towards the mean, as far as the limits ask for it.
+  // Scale the differences from the mean so that all budgets are within the limits.
   double scale = 1;
   std::vector<HopBudget> budgets;
   for (const Class& one : classes) {
     const double extra = (one.worth / one.transfers - worth / transfers) / 2;
-    if (extra < 0) scale = std::min(scale, (bits - least) / -extra);
-    if (extra > 0) scale = std::min(scale, (most - bits) / extra);
-    budgets.push_back({one.most_contributions, extra});
+    if (extra < 0) scale = std::min(scale, (bits - min) / -extra);
+    if (extra > 0) scale = std::min(scale, (max - bits) / extra);
+    budgets.push_back({one.max_contributions, extra});
   }
   for (HopBudget& budget : budgets) {
     budget.bits = std::floor((bits + scale * budget.bits) / kStep) * kStep;

@@ -1,4 +1,4 @@
-// Peaks, units and scales of waterfill's super-groups, and their four bits on the wire.
+// Peaks, units and 4-bit scales of waterfill's super-groups.
 #if defined(NF_CODEC_WATERFILL_SCALES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NF_CODEC_WATERFILL_SCALES_INL_H_
 #undef NF_CODEC_WATERFILL_SCALES_INL_H_
@@ -24,41 +24,41 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-constexpr std::size_t kGroups = kSuperGroup / kPack;
-constexpr std::size_t kHalfVectors = kPackVectors / 2;  // of the values that share a scale
+constexpr std::size_t kPacks = kSuperGroup / kPack;
+constexpr std::size_t kHalfVectors = kPackVectors / 2;  // vectors per group of 16 values
 constexpr std::size_t kScales = kSuperGroup / kWaterfillGroup;
 constexpr std::size_t kScaleBytes = kScales / 2;
 
-// As many lanes as there are scales, or fewer.
+// Vectors of at most as many lanes as there are scales.
 using DG = hn::CappedTag<float, kScales>;
 using DGI = hn::RebindToSigned<DG>;
 using DGU = hn::RebindToUnsigned<DG>;
 using DG8 = hn::Rebind<std::uint8_t, DG>;
 
-// What a super-group's peaks lead to.
+// The scales of a super-group, computed from its peaks.
 struct Scales {
   alignas(64) float inverse[kScales];
-  alignas(16) std::uint8_t code[kScales];  // of the scales, in a byte each
-  std::uint16_t unit;  // BF16; 0 or NaN where the super-group has no codes of its own
+  alignas(16) std::uint8_t code[kScales];  // the codes of the scales, one per byte
+  std::uint16_t unit;                      // BF16; 0 or NaN if the super-group has no codes
   bool has_codes;
 };
 
-// The magnitudes of every sixteen values that share a scale.
+// The magnitudes of every group of 16 values that share a scale.
 struct Peaks {
   VU rows[kScales][kHalfVectors];
 
-  // GCC compiles one that is not written here without the target's instructions.
+  // GCC compiles a defaulted constructor without the target's instructions.
   HWY_INLINE Peaks() {}
 
-  HWY_INLINE void set(std::size_t g, const VF (&x)[kPackVectors]) {
+  HWY_INLINE void set(std::size_t p, const VF (&x)[kPackVectors]) {
     for (std::size_t v = 0; v < kHalfVectors; ++v) {
-      rows[2 * g][v] = magnitude(x[v]);
-      rows[2 * g + 1][v] = magnitude(x[v + kHalfVectors]);
+      rows[2 * p][v] = magnitude(x[v]);
+      rows[2 * p + 1][v] = magnitude(x[v + kHalfVectors]);
     }
   }
 };
 
-// Sixteen bytes below 16 become eight, the even ones in the low halves.
+// Joins sixteen bytes below 16 to eight bytes; even ones become the low halves.
 HWY_INLINE void join_nibbles(const std::uint8_t* from, std::byte* to) {
   for (std::size_t half = 0; half < 2; ++half) {
     std::uint64_t x;
@@ -84,18 +84,18 @@ HWY_INLINE void spread_nibbles(const std::byte* from, std::uint8_t* to) {
 HWY_INLINE void find_scales(const Peaks& peaks, float grid_step, Scales& out) {
   alignas(64) std::uint32_t group_peaks[kScales];
   reduce16(MaxOp(), peaks.rows, group_peaks);
-  auto greatest = hn::Load(DGU(), group_peaks);
+  auto max_peak = hn::Load(DGU(), group_peaks);
   for (std::size_t g = hn::Lanes(DG()); g < kScales; g += hn::Lanes(DG())) {
-    greatest = hn::Max(greatest, hn::Load(DGU(), group_peaks + g));
+    max_peak = hn::Max(max_peak, hn::Load(DGU(), group_peaks + g));
   }
-  greatest = hn::MaxOfLanes(DGU(), greatest);
-  const std::uint32_t peak = hn::GetLane(greatest);
-  out.has_codes = peak >= kLeastPeakBits && peak < kPoisonBits;
+  max_peak = hn::MaxOfLanes(DGU(), max_peak);
+  const std::uint32_t peak = hn::GetLane(max_peak);
+  out.has_codes = peak >= kMinPeakBits && peak < kPoisonBits;
   if (HWY_UNLIKELY(!out.has_codes)) {
     out.unit = peak >= kPoisonBits ? kBfloat16Nan : 0;
     return;
   }
-  const auto raw_unit = hn::Mul(hn::BitCast(DG(), greatest), hn::Set(DG(), kPeakToScaleUnit));
+  const auto raw_unit = hn::Mul(hn::BitCast(DG(), max_peak), hn::Set(DG(), kPeakToScaleUnit));
   const auto rounded_up = hn::Add(hn::BitCast(DGU(), raw_unit), hn::Set(DGU(), 0xffffu));
   const auto unit = hn::BitCast(DG(), hn::And(rounded_up, hn::Set(DGU(), 0xffff0000u)));
   out.unit = static_cast<std::uint16_t>(hn::GetLane(rounded_up) >> 16);
@@ -105,8 +105,8 @@ HWY_INLINE void find_scales(const Peaks& peaks, float grid_step, Scales& out) {
     auto scale = hn::Floor(hn::Div(group_peak, unit));
     const auto low = hn::Lt(hn::Mul(scale, unit), group_peak);
     scale = hn::IfThenElse(low, hn::Add(scale, hn::Set(DG(), 1.0f)), scale);
-    scale = hn::Min(hn::Max(scale, hn::Set(DG(), float{kLeastScale})),
-                    hn::Set(DG(), float{kMostScale}));
+    scale =
+        hn::Min(hn::Max(scale, hn::Set(DG(), float{kMinScale})), hn::Set(DG(), float{kMaxScale}));
     const auto code = hn::IfThenZeroElse(zero, hn::Sub(scale, hn::Set(DG(), 4.0f)));
     hn::StoreU(hn::DemoteTo(DG8(), hn::ConvertTo(DGI(), code)), DG8(), out.code + g);
     const auto step = hn::Mul(hn::Mul(scale, unit), hn::Set(DG(), grid_step));

@@ -1,5 +1,5 @@
-// waterfill: subtractive dither on a uniform grid, at widths from 2 to 10 bits a super-group that
-// follow its energy (docs/codecs/waterfill.md).
+// waterfill: subtractive dither on a uniform grid. Every super-group has 2 to 10 bits, depending on
+// its energy (docs/codecs/waterfill.md).
 #include <fmt/format.h>
 
 #include <array>
@@ -16,15 +16,15 @@
 namespace nf {
 namespace {
 
-constexpr double kLeastBudget = 2.5;
-constexpr double kLeastBudgetWithFeedback = 1;
-constexpr double kMostBudget = 8;
-// What hops may have beyond that.
-constexpr double kMostHopBudget = 10;
+constexpr double kMinBudget = 2.5;
+constexpr double kMinBudgetWithFeedback = 1;
+constexpr double kMaxBudget = 8;
+// The limit of a single hop; the mean over all hops is at most kMaxBudget.
+constexpr double kMaxHopBudget = 10;
 
 struct Settings {
   Need need = Need::kEnergyByRoot;
-  bool feedback = false;  // ranks keep what is lost, so that super-groups may be left out
+  bool feedback = false;  // error feedback: super-groups may be left out
   bool flat = false;      // the same widths at every hop
 };
 
@@ -37,6 +37,8 @@ class Waterfill final : public SuperGroupCodec {
         kernels_(isa == Isa::kScalar ? waterfill_reference() : waterfill_simd(isa)) {}
 
   bool keeps_residual() const override { return settings_.feedback; }
+  // With error feedback, super-groups that are left out are sent in a later step.
+  bool is_unbiased(std::uint32_t /*encodes*/) const override { return !settings_.feedback; }
 
   WidthRule width_rule(SumOrder order) const override {
     return {.need = settings_.need, .ladder = width_ladder(order, settings_.feedback)};
@@ -46,20 +48,18 @@ class Waterfill final : public SuperGroupCodec {
     std::vector<Hop> hops;
     if (format().budget == 0 || settings_.flat) return hops;
     for (const HopBudget& budget :
-         hop_budgets(order, format().budget, least_budget(settings_.feedback), kMostHopBudget)) {
+         hop_budgets(order, format().budget, min_budget(settings_.feedback), kMaxHopBudget)) {
       SuperGroupFormat of_hop = format();
       of_hop.budget = budget.bits;
       Settings settings = settings_;
       settings.flat = true;
       hops.push_back(
-          {budget.most_contributions, std::make_unique<Waterfill>(spec(), of_hop, settings, isa_)});
+          {budget.max_contributions, std::make_unique<Waterfill>(spec(), of_hop, settings, isa_)});
     }
     return hops;
   }
 
-  static double least_budget(bool feedback) {
-    return feedback ? kLeastBudgetWithFeedback : kLeastBudget;
-  }
+  static double min_budget(bool feedback) { return feedback ? kMinBudgetWithFeedback : kMinBudget; }
 
  protected:
   void encode_groups(const Slice& slice, Origin origin, const SuperGroups& groups,
@@ -86,7 +86,7 @@ class Waterfill final : public SuperGroupCodec {
 
   bool is_width(std::uint8_t width) const override {
     if (width == 0) return settings_.feedback;
-    return width >= kWaterfillLeastWidth && width <= kWaterfillMostWidth;
+    return width >= kWaterfillMinWidth && width <= kWaterfillMaxWidth;
   }
 
  private:
@@ -105,7 +105,7 @@ class Waterfill final : public SuperGroupCodec {
 CodecResult make_waterfill(const CodecSpec& spec) {
   static constexpr std::array<std::string_view, 4> kOptions = {"width", "alpha", "ef", "flat"};
   NF_RETURN_IF_ERROR(spec.allow(true, kOptions));
-  const Expected<double> width = spec.number("width", 0, kWaterfillLeastWidth, kWaterfillMostWidth);
+  const Expected<double> width = spec.number("width", 0, kWaterfillMinWidth, kWaterfillMaxWidth);
   if (!width) return width.status();
   const Expected<double> alpha = spec.number("alpha", 0.5, 0, 1);
   if (!alpha) return alpha.status();
@@ -116,24 +116,27 @@ CodecResult make_waterfill(const CodecSpec& spec) {
   const auto bad = [](std::string_view message) {
     return Status(ErrorCode::kBadConfig, fmt::format("codec 'waterfill': {}", message));
   };
-  if (*width != std::floor(*width)) return bad("a width is a whole number of bits");
-  if (*alpha != 0 && *alpha != 0.5 && *alpha != 1) return bad("alpha is 0, 0.5 or 1");
+  if (*width != std::floor(*width)) return bad("width must be a whole number of bits");
+  if (*alpha != 0 && *alpha != 0.5 && *alpha != 1) return bad("alpha must be 0, 0.5 or 1");
   if (spec.value.has_value() == (*width != 0)) {
-    return bad("give a budget (waterfill:4) or one width (waterfill+width=4)");
+    return bad("give either a budget (waterfill:4) or a width (waterfill+width=4)");
   }
-  const double least = Waterfill::least_budget(*feedback);
-  if (spec.value && !(*spec.value >= least && *spec.value <= kMostBudget)) {
-    return bad(fmt::format("the budget is {} to {} bits an element, metadata included{}", least,
-                           kMostBudget, *feedback ? "" : "; with error feedback (+ef), from 1 on"));
+  const double min_budget = Waterfill::min_budget(*feedback);
+  if (spec.value && !(*spec.value >= min_budget && *spec.value <= kMaxBudget)) {
+    const std::string hint = *feedback ? ""
+                                       : fmt::format("; error feedback (+ef) allows it from {} on",
+                                                     Waterfill::min_budget(true));
+    return bad(fmt::format("the budget must be {} to {} bits per element, metadata included{}",
+                           min_budget, kMaxBudget, hint));
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
   const SuperGroupFormat format{.values_per_scale_byte = 2 * kWaterfillGroup,
-                                .least_width = *feedback ? 0 : kWaterfillLeastWidth,
-                                .most_width = kWaterfillMostWidth,
+                                .min_width = *feedback ? 0 : kWaterfillMinWidth,
+                                .max_width = kWaterfillMaxWidth,
                                 .budget = spec.value.value_or(0),
                                 .width = static_cast<unsigned>(*width)};
-  // How much a super-group's energy counts, by its parameter: (size / energy)^alpha.
+  // The weight of a super-group's energy is (size / energy)^alpha of its parameter.
   const Settings settings{.need = *alpha == 0     ? Need::kEnergy
                                   : *alpha == 0.5 ? Need::kEnergyByRoot
                                                   : Need::kEnergyByParameter,

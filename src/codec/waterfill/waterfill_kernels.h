@@ -1,4 +1,4 @@
-// The loops of waterfill over whole super-groups (docs/codecs/waterfill.md).
+// The kernels of waterfill for whole super-groups (docs/codecs/waterfill.md).
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,22 @@
 
 namespace nf {
 
-inline constexpr unsigned kWaterfillLeastWidth = 2;
-inline constexpr unsigned kWaterfillMostWidth = 10;
+inline constexpr unsigned kWaterfillMinWidth = 2;
+inline constexpr unsigned kWaterfillMaxWidth = 10;
 
 struct WaterfillKernels {
   using In = SuperGroupWire<const std::byte>;
   using Out = SuperGroupWire<std::byte>;
 
-  // `contributions` ranks are summed in the values; `draws` are those of the message's encoder.
+  // `contributions` is the number of ranks in the values, `draws` the draws of the message's
+  // encoder.
   void (*encode)(const SuperGroups& groups, const DrawStream& draws, float contributions,
                  const float* values, Out wire);
   void (*decode)(const SuperGroups& groups, const DrawStream& draws, float contributions, In wire,
                  float* values);
   void (*decode_add)(const SuperGroups& groups, const DrawStream& draws, float contributions,
                      In wire, float* values);
-  // `contributions` are those of the incoming message, `total` those of the outgoing one.
+  // `contributions` is the number of ranks in the incoming message, `total` in the outgoing one.
   void (*decode_add_encode)(const SuperGroups& groups, const DrawStream& draws_in,
                             const DrawStream& draws_out, float contributions, float total, In wire,
                             const float* values, Out out);
@@ -34,8 +35,8 @@ const WaterfillKernels& waterfill_simd(Isa isa);
 
 // The grid of a width.
 struct WaterfillGrid {
-  float centre = 0;  // 2^(width - 1) - 2, an even number: what a code counts from
-  float step = 0;    // of a group of scale 1: 2 / (2^width - 1), and a little more
+  float centre = 0;  // 2^(width - 1) - 2, an even number; subtracted from codes
+  float step = 0;    // of a group of scale 1: slightly more than 2 / (2^width - 1)
 
   constexpr WaterfillGrid() = default;
   constexpr explicit WaterfillGrid(unsigned width)
@@ -43,22 +44,22 @@ struct WaterfillGrid {
         step(kMargin * 2.0f / static_cast<float>((1u << width) - 1)) {}
 
  private:
-  // Keeps every rounded position within the codes, so that none is ever clamped.
+  // Keeps every rounded position within the range of codes, so that nothing is clamped.
   static constexpr float kMargin = 1.0f + 0x1p-13f;
 };
 
-// Values that share a scale. Two of these groups make a group of codes, and a byte of scales.
+// The number of values that share a scale. Two groups are one pack of codes and one byte of scales.
 inline constexpr std::size_t kWaterfillGroup = 16;
-// A scale is 0, or from 5 to 19 units in four bits: most groups of a super-group have a peak of at
-// least a quarter of the greatest.
-inline constexpr unsigned kMostScale = 19;
-inline constexpr unsigned kLeastScale = 5;
+// A scale is 0 or 5 to 19 units, in four bits: the peak of most groups is at least a quarter of the
+// peak of their super-group.
+inline constexpr unsigned kMaxScale = 19;
+inline constexpr unsigned kMinScale = 5;
 inline constexpr float kPeakToScaleUnit = 1.0f / 19.0f;
 
 constexpr unsigned scale_to_code(unsigned scale) { return scale == 0 ? 0 : scale - 4; }
 constexpr unsigned code_to_scale(unsigned code) { return code == 0 ? 0 : code + 4; }
 
-// A draw of 16 bits becomes a dither in (1, 2): these bits, with the draw in bits 7 to 22.
+// A dither in (1, 2) consists of these bits and a 16-bit draw in bits 7 to 22.
 inline constexpr std::uint32_t kDitherBits = 0x3f800040u;  // 1 + 2^-17
 
 }  // namespace nf

@@ -1,4 +1,4 @@
-// The scalar reference of waterfill, line for line from docs/codecs/waterfill.md.
+// The scalar reference of waterfill. It follows docs/codecs/waterfill.md line by line.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -26,15 +26,15 @@ float mean_of(const SuperGroups& groups, std::size_t i) {
   return bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
 }
 
-// The scale of a group: the least there is that is not below the peak.
+// The scale of a group: the smallest scale that is at least the peak.
 unsigned scale_of(float peak, float unit) {
   if (peak == 0) return 0;
   auto scale = static_cast<unsigned>(peak / unit);
   if (static_cast<float>(scale) * unit < peak) ++scale;
-  return std::clamp(scale, kLeastScale, kMostScale);
+  return std::clamp(scale, kMinScale, kMaxScale);
 }
 
-// Scale g of those that a super-group has on the wire, two a byte.
+// Scale g of a super-group, two per byte.
 unsigned get_scale(const std::byte* scales, std::size_t g) {
   return code_to_scale(std::to_integer<unsigned>(scales[g / 2]) >> (g % 2 * 4) & 15u);
 }
@@ -51,7 +51,7 @@ void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     peak = std::max(peak, magnitude_bits(centred[e]));
   }
   std::memset(scales, 0, kScaleBytes);
-  if (peak >= kPoisonBits || peak < kLeastPeakBits) {
+  if (peak >= kPoisonBits || peak < kMinPeakBits) {
     put_u16(peak >= kPoisonBits ? kBfloat16Nan : 0, unit_at);
     std::memset(codes, 0, kPacks * pack_bytes(width));
     return;
@@ -60,7 +60,7 @@ void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
       float_to_bfloat16_up(std::bit_cast<float>(peak) * kPeakToScaleUnit);
   const float unit = bfloat16_to_float(unit_bits);
   put_u16(unit_bits, unit_at);
-  std::uint32_t group_codes[kPack];
+  std::uint32_t pack[kPack];
   for (std::size_t g = 0; g < kScalesPerSuperGroup; ++g) {
     const unsigned scale = scale_of(std::bit_cast<float>(peaks[g]), unit);
     scales[g / 2] |= static_cast<std::byte>(scale_to_code(scale) << (g % 2 * 4));
@@ -68,13 +68,13 @@ void encode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     const float inverse = scale == 0 ? 0.0f : 1.0f / step;
     for (std::size_t e = g * kWaterfillGroup; e < (g + 1) * kWaterfillGroup; ++e) {
       const float position = std::fma(centred[e], inverse, dither_of(key, e));
-      group_codes[e % kPack] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
+      pack[e % kPack] = static_cast<std::uint32_t>(std::nearbyint(position) + grid.centre);
     }
-    if (g % 2 == 1) pack_codes(group_codes, width, codes + g / 2 * pack_bytes(width));
+    if (g % 2 == 1) pack_codes(pack, width, codes + g / 2 * pack_bytes(width));
   }
 }
 
-// A super-group of width 0 has no bytes: what all know of it is its share of the mean.
+// A super-group of width 0 is not sent: it decodes to its share of the mean.
 void decode_left_out(const SuperGroups& groups, std::size_t i, float mean, float* values) {
   const float energy =
       bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics + 2));
@@ -91,18 +91,18 @@ void decode_one(const WaterfillGrid& grid, unsigned width, DrawKey key, float me
     return;
   }
   const float unit = bfloat16_to_float(unit_bits);
-  std::uint32_t group_codes[kPack];
+  std::uint32_t pack[kPack];
   for (std::size_t e = 0; e < kSuperGroup; ++e) {
-    if (e % kPack == 0) unpack_codes(codes + e / kPack * pack_bytes(width), width, group_codes);
+    if (e % kPack == 0) unpack_codes(codes + e / kPack * pack_bytes(width), width, pack);
     const auto scale = static_cast<float>(get_scale(scales, e / kWaterfillGroup));
     const float step = scale * unit * grid.step;
     const float base = std::fma(-grid.centre, step, mean);
-    const float level = static_cast<float>(group_codes[e % kPack]) - dither_of(key, e);
+    const float level = static_cast<float>(pack[e % kPack]) - dither_of(key, e);
     values[e] = std::fma(level, step, base);
   }
 }
 
-// Calls work(i, width, place of super-group i in the message) for every super-group.
+// Calls work(i, width, position in the message) for every super-group i.
 template <typename Wire, typename Work>
 void for_each_super_group(const SuperGroups& groups, Wire wire, Work work) {
   for (std::size_t i = 0; i < groups.count; ++i) {

@@ -1,6 +1,5 @@
-// Vector form of waterfill. When encoding, the scales of the next super-group are found before the
-// current one is quantised: the long chain from peaks to reciprocals then runs in the shadow of
-// other work.
+// Vector form of waterfill. Encoding computes the scales of the next super-group before it
+// quantises the current one, which hides the latency of the chain from peaks to reciprocals.
 #include "codec/waterfill/waterfill_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +23,7 @@ namespace nf {
 namespace HWY_NAMESPACE {
 #if HWY_NATIVE_FMA
 
-// The dithers of the 32 elements of a group.
+// The dithers of the elements of a pack.
 HWY_INLINE void dithers_of(DrawWords& words, VF (&dither)[kPackVectors]) {
   const VU draw = set_u(0x007fff80u);
   const VU rest = set_u(kDitherBits);
@@ -35,7 +34,7 @@ HWY_INLINE void dithers_of(DrawWords& words, VF (&dither)[kPackVectors]) {
   }
 }
 
-// x - mean, or x where the mean is known to be 0: the usual case, and one instruction less.
+// x - mean, or x if the mean is known to be 0: the usual case, and one instruction less.
 template <bool kCentre>
 HWY_INLINE VF centre(VF x, VF mean) {
   return kCentre ? hn::Sub(x, mean) : x;
@@ -45,27 +44,26 @@ template <unsigned kWidth, bool kCentre>
 HWY_INLINE void quantise(const Scales& scales, DrawWords words, VF mean, const float* values,
                          std::uint8_t* codes) {
   if (HWY_UNLIKELY(!scales.has_codes)) {
-    std::memset(codes, 0, kGroups * pack_bytes(kWidth));
+    std::memset(codes, 0, kPacks * pack_bytes(kWidth));
     return;
   }
-  // Adding it rounds to the nearest integer and leaves that, counted from the centre, in the low
-  // bits.
+  // The addition rounds to the nearest integer and leaves it, plus the centre, in the low bits.
   const VF magic = set(0x1.8p23f + WaterfillGrid(kWidth).centre);
-  for (std::size_t g = 0; g < kGroups; ++g) {
-    const VF inverse[2] = {set(scales.inverse[2 * g]), set(scales.inverse[2 * g + 1])};
+  for (std::size_t p = 0; p < kPacks; ++p) {
+    const VF inverse[2] = {set(scales.inverse[2 * p]), set(scales.inverse[2 * p + 1])};
     VF dither[kPackVectors];
     dithers_of(words, dither);
     VU code[kPackVectors];
     for (std::size_t v = 0; v < kPackVectors; ++v) {
-      const VF centred = centre<kCentre>(load(values + g * kPack + v * kLanes), mean);
+      const VF centred = centre<kCentre>(load(values + p * kPack + v * kLanes), mean);
       code[v] = bits(hn::Add(hn::MulAdd(centred, inverse[v / kHalfVectors], dither[v]), magic));
     }
     codes = pack_codes(code, kWidth, codes);
   }
 }
 
-// Reads the codes of one super-group, hands out its decoded values a group at a time. A poisoned
-// one has a NaN unit, and with it NaN steps and values.
+// Decodes one super-group and calls sink(pack, values) for every 32 values. A poisoned super-group
+// has a NaN unit and therefore NaN steps and values.
 template <unsigned kWidth, typename Sink>
 HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, const std::byte* wire,
                            DrawWords words, float mean, Sink sink) {
@@ -85,9 +83,9 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
     hn::Store(hn::MulAdd(hn::Set(DG(), -grid.centre), step, hn::Set(DG(), mean)), DG(), bases + g);
   }
   const auto* codes = reinterpret_cast<const std::uint8_t*>(wire);
-  for (std::size_t g = 0; g < kGroups; ++g) {
-    const VF step[2] = {set(steps[2 * g]), set(steps[2 * g + 1])};
-    const VF base[2] = {set(bases[2 * g]), set(bases[2 * g + 1])};
+  for (std::size_t p = 0; p < kPacks; ++p) {
+    const VF step[2] = {set(steps[2 * p]), set(steps[2 * p + 1])};
+    const VF base[2] = {set(bases[2 * p]), set(bases[2 * p + 1])};
     VU code[kPackVectors];
     codes = unpack_codes(codes, kWidth, code);
     VF dither[kPackVectors];
@@ -97,7 +95,7 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
       const std::size_t half = v / kHalfVectors;
       value[v] = hn::MulAdd(hn::Sub(to_float(code[v]), dither[v]), step[half], base[half]);
     }
-    sink(g, value);
+    sink(p, value);
   }
 }
 
@@ -107,13 +105,13 @@ HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contrib
 
 template <bool kCentre>
 HWY_INLINE void find_peaks(const float* values, VF mean, Peaks& peaks) {
-  for (std::size_t g = 0; g < kGroups; ++g) {
+  for (std::size_t p = 0; p < kPacks; ++p) {
     VF x[kPackVectors];
     for (std::size_t v = 0; v < kPackVectors; ++v) {
-      x[v] = centre<kCentre>(load(values + g * kPack + v * kLanes), mean);
-      if (v * kLanes % 16 == 0) prefetch_ahead(values + g * kPack + v * kLanes);
+      x[v] = centre<kCentre>(load(values + p * kPack + v * kLanes), mean);
+      if (v * kLanes % 16 == 0) prefetch_ahead(values + p * kPack + v * kLanes);
     }
-    peaks.set(g, x);
+    peaks.set(p, x);
   }
 }
 
@@ -123,7 +121,7 @@ template <unsigned kWidth>
 void encode_run(const SuperGroups& groups, const DrawStream& draws, float contributions,
                 const float* values, WaterfillKernels::Out wire) {
   const VU strides = DrawWords::strides();
-  Scales scales[2];  // of the current super-group and of the next one
+  Scales scales[2];  // double-buffered: the current super-group and the next one
   const auto prepare = [&](std::size_t i) HWY_ATTR {
     const float mean = mean_of(groups, i, contributions);
     const float* from = values + i * kSuperGroup;
@@ -150,7 +148,7 @@ void encode_run(const SuperGroups& groups, const DrawStream& draws, float contri
     } else {
       quantise<kWidth, false>(current, words, set(mean), from, codes);
     }
-    codes += kGroups * pack_bytes(kWidth);
+    codes += kPacks * pack_bytes(kWidth);
   }
 }
 
@@ -164,11 +162,11 @@ void decode_run(const SuperGroups& groups, const DrawStream& draws, float contri
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
     float* to = values + i * kSuperGroup;
     dequantise<kWidth>(wire.units + 2 * i, wire.scales + kScaleBytes * i,
-                       wire.codes + kGroups * pack_bytes(kWidth) * i, words,
+                       wire.codes + kPacks * pack_bytes(kWidth) * i, words,
                        mean_of(groups, i, contributions),
-                       [to](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+                       [to](std::size_t p, const VF(&value)[kPackVectors]) HWY_ATTR {
                          for (std::size_t v = 0; v < kPackVectors; ++v) {
-                           float* at = to + g * kPack + v * kLanes;
+                           float* at = to + p * kPack + v * kLanes;
                            if (kSink == Sink::kAdd) {
                              if (v * kLanes % 16 == 0) prefetch_ahead(at);
                              hn::StoreU(hn::Add(load(at), value[v]), DF(), at);
@@ -182,7 +180,7 @@ void decode_run(const SuperGroups& groups, const DrawStream& draws, float contri
   }
 }
 
-// Decodes super-group i of a message, adds the values, and finds the scales of the centred sum.
+// Decodes super-group i of a message, adds the values and computes the scales of the centred sum.
 template <unsigned kWidth, bool kCentre>
 HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float contributions,
                        float total, WaterfillKernels::In wire, const float* values, std::size_t i,
@@ -191,18 +189,18 @@ HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float
   const float* from = values + i * kSuperGroup;
   Peaks peaks;
   dequantise<kWidth>(wire.units + 2 * i, wire.scales + kScaleBytes * i,
-                     wire.codes + kGroups * pack_bytes(kWidth) * i,
+                     wire.codes + kPacks * pack_bytes(kWidth) * i,
                      DrawWords(DrawKey(draws, groups.first + i), strides),
                      mean_of(groups, i, contributions),
-                     [&](std::size_t g, const VF(&value)[kPackVectors]) HWY_ATTR {
+                     [&](std::size_t p, const VF(&value)[kPackVectors]) HWY_ATTR {
                        VF centred[kPackVectors];
                        for (std::size_t v = 0; v < kPackVectors; ++v) {
-                         const std::size_t at = g * kPack + v * kLanes;
+                         const std::size_t at = p * kPack + v * kLanes;
                          if (v * kLanes % 16 == 0) prefetch_ahead(from + at);
                          centred[v] = centre<kCentre>(hn::Add(load(from + at), value[v]), mean_out);
                          hn::Store(centred[v], DF(), sum + at);
                        }
-                       peaks.set(g, centred);
+                       peaks.set(p, centred);
                      });
   find_scales(peaks, WaterfillGrid(kWidth).step, scales);
 }
@@ -212,7 +210,7 @@ void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const Draw
                float contributions, float total, WaterfillKernels::In wire, const float* values,
                WaterfillKernels::Out out) {
   const VU strides = DrawWords::strides();
-  alignas(64) float sums[2][kSuperGroup];  // of the current super-group and of the next one
+  alignas(64) float sums[2][kSuperGroup];  // double-buffered: the current super-group and the next
   Scales scales[2];
   const auto prepare = [&](std::size_t i) HWY_ATTR {
     if (mean_of(groups, i, 1.0f) != 0) {
@@ -229,7 +227,7 @@ void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const Draw
     put_scales(scales[i % 2], out.units + 2 * i, out.scales + kScaleBytes * i);
     quantise<kWidth, false>(
         scales[i % 2], DrawWords(DrawKey(draws_out, groups.first + i), strides), hn::Zero(DF()),
-        sums[i % 2], reinterpret_cast<std::uint8_t*>(out.codes) + kGroups * pack_bytes(kWidth) * i);
+        sums[i % 2], reinterpret_cast<std::uint8_t*>(out.codes) + kPacks * pack_bytes(kWidth) * i);
   }
 }
 
@@ -253,10 +251,10 @@ HWY_INLINE void advance(SuperGroupWire<Byte>& wire, const SuperGroups& run) {
   if (run.width == 0) return;
   wire.units += 2 * run.count;
   wire.scales += kScaleBytes * run.count;
-  wire.codes += kGroups * pack_bytes(run.width) * run.count;
+  wire.codes += kPacks * pack_bytes(run.width) * run.count;
 }
 
-// A function for every width, by its number.
+// A table of functions by width.
 #define NF_BY_WIDTH(name)                                                                     \
   {                                                                                           \
     nullptr, nullptr, name(2), name(3), name(4), name(5), name(6), name(7), name(8), name(9), \

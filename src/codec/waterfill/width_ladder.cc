@@ -11,8 +11,8 @@ constexpr std::size_t kWidths = 9;  // 2 to 10
 constexpr std::size_t kShapes = 3;
 constexpr std::size_t kSizes = 6;  // 2 to 64 ranks
 
-// By width, how far above the level a need must lie for it. Numbers rather than a formula, so that
-// no two mathematics libraries can disagree.
+// By width: the distance between a need and the level from which on the width is used. Numbers
+// instead of a formula, so that the result does not depend on the maths library.
 using Thresholds = std::array<int, kWidths>;
 using Table = std::array<std::array<Thresholds, kSizes>, kShapes>;
 
@@ -53,7 +53,7 @@ std::span<const Rung> width_ladder(SumOrder order, bool zero) {
                 static_cast<std::size_t>(SumShape::kTree) == 1 &&
                 static_cast<std::size_t>(SumShape::kStar) == 2);
   const auto shape = static_cast<std::size_t>(order.shape);
-  // The nearest power of two below, from 2 to 64.
+  // The nearest power of two below the number of ranks, from 2 to 64.
   const auto octave = static_cast<std::size_t>(std::bit_width(std::clamp(order.ranks, 2u, 64u)));
   const std::size_t size = octave - 2;
   if (zero) return kLaddersFromZero[shape][size];

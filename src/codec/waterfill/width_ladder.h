@@ -1,4 +1,4 @@
-// The widths that waterfill chooses from, with what they cost and gain in a sum of a given order.
+// The widths of waterfill with their costs and thresholds for sums of a given order.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace nf {
 
-// From 2 to 10 bits; with `zero`, super-groups may also be left out, and what a message has of one
-// that is not (its unit and scales) counts among the costs.
+// Widths of 2 to 10 bits. With `zero` also width 0: super-groups may be left out, and the costs of
+// the other widths include the unit and the scales.
 std::span<const Rung> width_ladder(SumOrder order, bool zero);
 
 }  // namespace nf
