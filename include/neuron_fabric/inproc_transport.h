@@ -1,5 +1,6 @@
-// Ranks as threads of one process. A message is copied once, from the sender's bytes to the
-// receiver's, by whichever of the two comes second; a send is done only when it has been received.
+// Ranks as threads of one process. A message is copied once, from the sender's buffer to the
+// receiver's, by the second of the two to start its transfer; a send is done once it has been
+// received.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +10,22 @@
 
 namespace nf {
 
-// Hands out the ends of one network. They live on without it.
+// Creates the endpoints of one network. They may outlive it.
 class InprocNetwork {
  public:
   // Precondition: ranks >= 1.
   explicit InprocNetwork(std::uint32_t ranks);
   ~InprocNetwork();
 
-  // Precondition: rank < ranks, and nobody has taken it yet. Destroying the end is what a crash of
-  // that rank is: peers that wait for it, now or later, fail with kPeerLost. What was done stays
-  // done.
+  // Precondition: rank < ranks; called once per rank. Destroying the endpoint simulates a crash of
+  // the rank: peers that wait for it, now or later, fail with kPeerLost. Completed transfers stay
+  // completed.
   std::unique_ptr<Transport> endpoint(std::uint32_t rank);
 
   struct Shared;
 
  private:
-  std::shared_ptr<Shared> shared_;  // with the ends
+  std::shared_ptr<Shared> shared_;  // with the endpoints
 };
 
 }  // namespace nf

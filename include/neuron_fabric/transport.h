@@ -1,9 +1,9 @@
-// Moves bytes between ranks and knows nothing of what is in them.
+// Moves bytes between ranks, without interpreting them.
 //
-// Between any two ranks messages arrive whole, once, and in the order in which they were sent; the
-// receiver names the peer and brings room for the size it expects, as both ends derive it from the
-// plan. Nothing here blocks but wait(). That is what MPI, c10d's process groups and NCCL have in
-// common: no tags, no sizes on the wire, no probing.
+// Between any two ranks, messages arrive complete, exactly once and in the order in which they were
+// sent. The receiver names the peer and provides a buffer for the expected size, which both ends
+// derive from the plan. Only wait() blocks. This is the common subset of MPI, c10d's process groups
+// and NCCL: no tags, no sizes on the wire, no probing.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@
 
 namespace nf {
 
-// One message on its way. The caller keeps it and its bytes where they are until it is done or the
-// transport has failed.
+// One message in flight. The caller keeps it and its bytes at the same address until it is done or
+// the transport has failed.
 struct Transfer {
   std::uint32_t peer = 0;
   std::span<std::byte> bytes;  // a send only reads them
-  std::size_t size = 0;        // out, of a receive: bytes that came, at most bytes.size()
+  std::size_t size = 0;        // out, for a receive: bytes received, at most bytes.size()
   bool is_done = false;        // out
 };
 
-// One rank's end. One thread at a time may use it. After a failure every call returns that same
-// error, and the transfers that were not done never will be.
+// The endpoint of one rank, for one thread at a time. After a failure every call returns that same
+// error, and pending transfers never complete.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -38,24 +38,24 @@ class Transport {
   virtual std::string_view name() const = 0;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t ranks() const = 0;
-  // The time that deadlines are counted in.
+  // The clock of the deadlines.
   virtual Duration now() const = 0;
 
-  // Starts a transfer to or from transfer.peer, another rank. A send may wait for its receive.
+  // Starts a transfer to or from transfer.peer, another rank. A send may stay pending until the
+  // matching receive has started.
   virtual Status send(Transfer& transfer) = 0;
   virtual Status receive(Transfer& transfer) = 0;
 
-  // Marks as done whatever has come to its end. Fails with kPeerLost where a peer that owes us a
-  // message is gone, naming it, and with kAborted where it gave up, with its reason.
+  // Marks completed transfers as done. If a peer with a pending transfer is lost, fails with
+  // kPeerLost and names it; if it has aborted, fails with kAborted and its reason.
   virtual Status progress() = 0;
 
-  // progress(), until at least one transfer has become done since the last call of either. Fails
-  // with kDeadlineExceeded at `deadline` (of now()); that alone leaves the transport sound.
+  // Calls progress() until at least one transfer has completed since the last call of either. Fails
+  // with kDeadlineExceeded at `deadline` (of now()); the transport stays usable after that error.
   virtual Status wait(Duration deadline) = 0;
 
-  // Gives up: peers that wait for this rank, now or later, fail with kAborted and this reason
-  // rather than at their deadline, as far as the engine can tell them. Every later call here
-  // returns `why`.
+  // Peers that wait for this rank, now or later, fail with kAborted and this reason instead of at
+  // their deadline, as far as the engine can notify them. Every later call here returns `why`.
   virtual void abort(const Status& why) = 0;
 };
 

@@ -99,7 +99,7 @@ Status C10dTransport::overdue() const {
     if (const auto* departure = events_->departure_of(own.peer)) return departure->how;
     peers.push_back(own.peer);
   }
-  return too_late(rank_, peers);
+  return transfer_timed_out(rank_, peers);
 }
 
 Status C10dTransport::peers(std::uint64_t step, Duration patience) const {
@@ -116,15 +116,15 @@ Status C10dTransport::fail(Status why) {
 }
 
 void C10dTransport::abort(const Status& why) {
-  if (!std::exchange(has_told_, true)) {
+  if (!std::exchange(has_notified_, true)) {
     // Gloo may read it until the process ends: nobody may wait for a peer that does not listen.
-    static_cast<void>(new C10dNotices(*group_, notice_of(gave_up(rank_, why).message())));
+    static_cast<void>(new C10dNotices(*group_, notice_of(peer_aborted(rank_, why).message())));
   }
   static_cast<void>(fail(why));
 }
 
 void C10dTransport::notify_shutdown(std::uint64_t steps) {
-  if (std::exchange(has_told_, true)) return;
+  if (std::exchange(has_notified_, true)) return;
   goodbye_ = std::make_unique<C10dNotices>(*group_, C10dNotice{.steps = steps});
 }
 

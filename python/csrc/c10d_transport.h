@@ -65,7 +65,7 @@ class C10dTransport final : public Transport {
   std::vector<std::unique_ptr<C10dTransferQueue>> queues_;  // two a peer, made when first used
   std::vector<UnderWay> under_way_;
   Status failure_;
-  bool has_told_ = false;
+  bool has_notified_ = false;
   std::unique_ptr<C10dNotices> goodbye_;
 
   std::vector<std::unique_ptr<C10dWatch>> watches_;  // one a peer

@@ -68,18 +68,18 @@ const PeerEvents::Departure* PeerEvents::departure_of(std::uint32_t peer) const 
 }
 
 PeerEvents::Verdict PeerEvents::verdict(std::span<const UnderWay> under_way) const {
-  const auto gave_up = [this](std::uint32_t peer) {
+  const auto peer_aborted = [this](std::uint32_t peer) {
     const Departure* const departure = departure_of(peer);
     return departure != nullptr && departure->how.code() == ErrorCode::kAborted ? departure
                                                                                 : nullptr;
   };
   if (!failed_.how.ok()) {
-    if (const Departure* const why = gave_up(failed_.peer)) return {why->how, why->when};
+    if (const Departure* const why = peer_aborted(failed_.peer)) return {why->how, why->when};
     if (departure_of(failed_.peer) != nullptr) return {failed_.how, failed_.when};
     return {failed_.how, failed_.when + kNoticePatience};
   }
   for (const UnderWay& own : under_way) {
-    const Departure* const why = gave_up(own.peer);
+    const Departure* const why = peer_aborted(own.peer);
     if (why != nullptr) return {why->how, why->when + kNoticePatience};
   }
   return {};

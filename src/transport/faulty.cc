@@ -13,15 +13,15 @@ FaultyTransport::FaultyTransport(std::unique_ptr<Transport> wrapped, FaultPlan p
       wrapped_(std::move(wrapped)) {}
 
 Status FaultyTransport::send(Transfer& transfer) {
-  NF_RETURN_IF_ERROR(count_start());
-  const std::optional<Fault> fault = strike();
-  Duration leaves{0};  // not before what was sent to that peer earlier
-  for (const Altered& earlier : altered_) {
+  NF_RETURN_IF_ERROR(count_operation());
+  const std::optional<Fault> fault = take_fault();
+  Duration leaves{0};  // not before earlier messages to that peer
+  for (const AlteredSend& earlier : altered_) {
     if (!earlier.has_left && earlier.actual.peer == transfer.peer) leaves = earlier.leaves;
   }
-  if (!fault && leaves == Duration(0)) return keep(wrapped_->send(transfer));
+  if (!fault && leaves == Duration(0)) return record_failure(wrapped_->send(transfer));
   transfer.is_done = false;
-  Altered& altered = altered_.emplace_back();
+  AlteredSend& altered = altered_.emplace_back();
   altered.original = &transfer;
   altered.actual = {.peer = transfer.peer, .bytes = transfer.bytes};
   altered.leaves = leaves;
@@ -30,8 +30,8 @@ Status FaultyTransport::send(Transfer& transfer) {
 }
 
 Status FaultyTransport::receive(Transfer& transfer) {
-  NF_RETURN_IF_ERROR(count_start());
-  return keep(wrapped_->receive(transfer));
+  NF_RETURN_IF_ERROR(count_operation());
+  return record_failure(wrapped_->receive(transfer));
 }
 
 Status FaultyTransport::progress() {
@@ -39,22 +39,22 @@ Status FaultyTransport::progress() {
   NF_RETURN_IF_ERROR(send_due());
   Status status = wrapped_->progress();
   mark_done();
-  return keep(std::move(status));
+  return record_failure(std::move(status));
 }
 
 Status FaultyTransport::wait(Duration deadline) {
   NF_RETURN_IF_ERROR(failure_);
   while (true) {
     NF_RETURN_IF_ERROR(send_due());
-    if (mark_done()) return keep(wrapped_->progress());
+    if (mark_done()) return record_failure(wrapped_->progress());
     Duration until = deadline;
-    for (const Altered& altered : altered_) {
+    for (const AlteredSend& altered : altered_) {
       if (!altered.has_left) until = std::min(until, altered.leaves);
     }
     Status status = wrapped_->wait(until);
     mark_done();
     if (until == deadline || status.code() != ErrorCode::kDeadlineExceeded) {
-      return keep(std::move(status));
+      return record_failure(std::move(status));
     }
   }
 }
@@ -65,25 +65,25 @@ void FaultyTransport::abort(const Status& why) {
   failure_ = why;
 }
 
-Status FaultyTransport::count_start() {
+Status FaultyTransport::count_operation() {
   NF_RETURN_IF_ERROR(failure_);
   const bool dies = std::ranges::any_of(plan_, [this](const Fault& fault) {
-    return fault.kind == Fault::Kind::kDie && fault.operation <= starts_;
+    return fault.kind == Fault::Kind::kDie && fault.operation <= operations_;
   });
   if (dies) die();
-  ++starts_;
+  ++operations_;
   return failure_;
 }
 
 void FaultyTransport::die() {
   died_at_ = now();
   wrapped_.reset();
-  failure_ = {ErrorCode::kPeerLost, "this rank has died, as planned"};
+  failure_ = {ErrorCode::kPeerLost, "this rank has died, as the fault plan requires"};
 }
 
-std::optional<Fault> FaultyTransport::strike() {
+std::optional<Fault> FaultyTransport::take_fault() {
   const auto it = std::ranges::find_if(plan_, [this](const Fault& fault) {
-    return fault.kind != Fault::Kind::kDie && fault.operation < starts_;
+    return fault.kind != Fault::Kind::kDie && fault.operation < operations_;
   });
   if (it == plan_.end()) return std::nullopt;
   const Fault fault = *it;
@@ -91,7 +91,7 @@ std::optional<Fault> FaultyTransport::strike() {
   return fault;
 }
 
-void FaultyTransport::alter(Altered& altered, const Fault& fault) {
+void FaultyTransport::alter(AlteredSend& altered, const Fault& fault) {
   std::span<std::byte>& bytes = altered.actual.bytes;
   switch (fault.kind) {
     case Fault::Kind::kDelay: altered.leaves = std::max(altered.leaves, now() + fault.delay); break;
@@ -111,17 +111,17 @@ void FaultyTransport::alter(Altered& altered, const Fault& fault) {
 }
 
 Status FaultyTransport::send_due() {
-  const Duration moment = now();  // one for all, lest a later message overtake an earlier one
-  for (Altered& altered : altered_) {
+  const Duration moment = now();  // one time for all, so that no message overtakes an earlier one
+  for (AlteredSend& altered : altered_) {
     if (altered.has_left || altered.leaves > moment) continue;
     altered.has_left = true;
-    NF_RETURN_IF_ERROR(keep(wrapped_->send(altered.actual)));
+    NF_RETURN_IF_ERROR(record_failure(wrapped_->send(altered.actual)));
   }
   return {};
 }
 
 bool FaultyTransport::mark_done() {
-  const auto marked = altered_.remove_if([](const Altered& altered) {
+  const auto marked = altered_.remove_if([](const AlteredSend& altered) {
     if (!altered.actual.is_done) return false;
     altered.original->is_done = true;
     return true;
@@ -129,7 +129,7 @@ bool FaultyTransport::mark_done() {
   return marked > 0;
 }
 
-Status FaultyTransport::keep(Status status) {
+Status FaultyTransport::record_failure(Status status) {
   if (status.code() != ErrorCode::kDeadlineExceeded) failure_ = status;
   return status;
 }

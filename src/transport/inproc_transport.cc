@@ -8,18 +8,18 @@
 #include <vector>
 
 #include "transport/peer_status.h"
-#include "transport/posts.h"
+#include "transport/pending_transfers.h"
 
 namespace nf {
 
-// One mutex for all, held for a few instructions at a time: bytes are copied without it. While they
-// are, both posts are kMoving, and a rank that fails waits for its own to come to rest before it
-// lets its caller have the bytes back.
+// One mutex for all ranks, held for a few instructions at a time: bytes are copied without it.
+// During a copy, both transfers are kMoving, and a rank that fails waits until its own have
+// finished before it returns the buffers to its caller.
 struct InprocNetwork::Shared {
   struct Rank {
-    std::condition_variable changed;  // its thread alone waits here
-    Posts posts;
-    Status departure;  // what peers are told; ok while it takes part
+    std::condition_variable changed;  // only the thread of this rank waits here
+    PendingTransfers pending;
+    Status departure;  // the error that peers get; ok while the rank is connected
   };
 
   explicit Shared(std::uint32_t count) : ranks(count) {}
@@ -55,12 +55,12 @@ class InprocTransport final : public Transport {
   Shared::Rank& self() { return shared_->ranks[rank_]; }
 
   Status start(Transfer& transfer, Direction direction);
-  void move(Lock& lock, Transfer& transfer, Direction direction, Post& other);
-  // Marks what is done, and how much of it in `done`. Fails where the rest cannot be.
+  void move(Lock& lock, Transfer& transfer, Direction direction, PendingTransfer& other);
+  // Marks completed transfers and counts them in `done`. Fails if the peer of another one is gone.
   Status settle(Lock& lock, std::size_t& done);
   Status fail(Lock& lock, Status why);
   void withdraw(Lock& lock);
-  void depart(const Status& told);
+  void depart(const Status& reason);
 
   const std::shared_ptr<Shared> shared_;
   const std::uint32_t rank_;
@@ -74,40 +74,42 @@ Status InprocTransport::start(Transfer& transfer, Direction direction) {
   if (!bad.ok()) return fail(lock, std::move(bad));
   Shared::Rank& peer = shared_->ranks[transfer.peer];
   if (!peer.departure.ok()) return fail(lock, peer.departure);
-  Post* const other = peer.posts.first_waiting(rank_, opposite(direction));
+  PendingTransfer* const other = peer.pending.first_waiting(rank_, opposite(direction));
   if (other != nullptr) {
     move(lock, transfer, direction, *other);
   } else {
-    self().posts.add(transfer, direction);
+    self().pending.add(transfer, direction);
   }
   return {};
 }
 
-void InprocTransport::move(Lock& lock, Transfer& transfer, Direction direction, Post& other) {
+void InprocTransport::move(Lock& lock, Transfer& transfer, Direction direction,
+                           PendingTransfer& other) {
   const Transfer* const theirs = other.transfer;
   const bool sends = direction == Direction::kSend;
   const std::span<const std::byte> from = sends ? transfer.bytes : other.bytes;
   const std::span<std::byte> to = sends ? other.bytes : transfer.bytes;
-  other.state = Post::State::kMoving;
+  other.state = PendingTransfer::State::kMoving;
   lock.unlock();
   if (from.size() <= to.size()) std::ranges::copy(from, to.begin());
   lock.lock();
-  // `other` may have moved in memory meanwhile, but not gone: its rank waits for it.
+  // `other` may have moved in memory, but still exists: its rank waits for it.
   Shared::Rank& peer = shared_->ranks[transfer.peer];
-  for (Post* post : {peer.posts.find(theirs), &self().posts.add(transfer, direction)}) {
-    post->state = Post::State::kFinished;
-    post->size = from.size();
+  for (PendingTransfer* pending :
+       {peer.pending.find(theirs), &self().pending.add(transfer, direction)}) {
+    pending->state = PendingTransfer::State::kFinished;
+    pending->size = from.size();
   }
   peer.changed.notify_one();
 }
 
 Status InprocTransport::settle(Lock& lock, std::size_t& done) {
-  Posts::Settled settled = self().posts.settle();
+  PendingTransfers::Settled settled = self().pending.settle();
   done = settled.done;
   if (!settled.problem.ok()) return fail(lock, std::move(settled.problem));
-  for (const Post& post : self().posts.all()) {
-    const Shared::Rank& peer = shared_->ranks[post.peer];
-    if (post.state == Post::State::kWaiting && !peer.departure.ok()) {
+  for (const PendingTransfer& pending : self().pending.all()) {
+    const Shared::Rank& peer = shared_->ranks[pending.peer];
+    if (pending.state == PendingTransfer::State::kWaiting && !peer.departure.ok()) {
       return fail(lock, peer.departure);
     }
   }
@@ -130,13 +132,13 @@ Status InprocTransport::wait(Duration deadline) {
     std::size_t done = 0;
     NF_RETURN_IF_ERROR(settle(lock, done));
     if (done > 0) return {};
-    if (late) return too_late(rank_, self().posts.peers());
+    if (late) return transfer_timed_out(rank_, self().pending.peers());
     late = self().changed.wait_until(lock, end) == std::cv_status::timeout;
   }
 }
 
 void InprocTransport::abort(const Status& why) {
-  depart(gave_up(rank_, why));
+  depart(peer_aborted(rank_, why));
   failure_ = why;
 }
 
@@ -147,17 +149,17 @@ Status InprocTransport::fail(Lock& lock, Status why) {
 }
 
 void InprocTransport::withdraw(Lock& lock) {
-  self().changed.wait(lock, [this] { return !self().posts.has_moving(); });
-  static_cast<void>(self().posts.settle());  // another failure comes first
-  self().posts.clear();
+  self().changed.wait(lock, [this] { return !self().pending.has_moving(); });
+  static_cast<void>(self().pending.settle());  // an earlier failure takes precedence
+  self().pending.clear();
 }
 
-// The first departure is the one that peers hear of.
-void InprocTransport::depart(const Status& told) {
+// Peers get the first reason.
+void InprocTransport::depart(const Status& reason) {
   Lock lock(shared_->mutex);
   withdraw(lock);
   if (!self().departure.ok()) return;
-  self().departure = told;
+  self().departure = reason;
   for (Shared::Rank& rank : shared_->ranks) rank.changed.notify_one();
 }
 

@@ -27,7 +27,7 @@ bool was_finalised() {
   return flag != 0;
 }
 
-// MPI_Finalize waits for every rank, and so for ever where one of them hangs.
+// MPI_Finalize waits for all ranks: if one hangs, it never returns.
 void end_mpi() {
   if (was_finalised()) return;
   if (has_failed) {
@@ -39,12 +39,12 @@ void end_mpi() {
 
 Status check_running() {
   if (mpi_is_running()) return {};
-  return {ErrorCode::kInvalidArgument, "MPI is not initialised; call make_mpi_transport() first"};
+  return {ErrorCode::kInvalidArgument, "MPI is not initialised: call make_mpi_transport() first"};
 }
 
 Status result_of(std::string_view call, int error) {
   if (error == MPI_SUCCESS) return {};
-  return {ErrorCode::kUnsupported, fmt::format("{} failed: {}", call, mpi_text(error))};
+  return {ErrorCode::kUnsupported, fmt::format("{} failed: {}", call, mpi_error_text(error))};
 }
 
 template <typename T>
@@ -52,7 +52,7 @@ Status all_reduce(std::span<T> values, MPI_Datatype type) {
   NF_RETURN_IF_ERROR(check_running());
   if (values.size() > INT_MAX) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("{} values, MPI takes at most {}", values.size(), INT_MAX)};
+            fmt::format("{} values exceed MPI's limit of {}", values.size(), INT_MAX)};
   }
   return result_of("MPI_Allreduce",
                    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), type,
@@ -63,8 +63,8 @@ Status all_reduce(std::span<T> values, MPI_Datatype type) {
 
 Status start_mpi() {
   if (mpi_is_running()) return {};
-  if (was_finalised()) return {ErrorCode::kInvalidArgument, "MPI has been finalised already"};
-  // One thread at a time uses a transport, but it need not be the same all the time.
+  if (was_finalised()) return {ErrorCode::kInvalidArgument, "MPI is already finalised"};
+  // A transport is used by one thread at a time, not always the same one.
   int provided = MPI_THREAD_SINGLE;
   NF_RETURN_IF_ERROR(result_of(
       "MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided)));
@@ -74,9 +74,9 @@ Status start_mpi() {
 
 bool mpi_is_running() { return was_initialised() && !was_finalised(); }
 
-void mpi_has_failed() { has_failed = true; }
+void mark_mpi_failed() { has_failed = true; }
 
-std::string mpi_text(int error) {
+std::string mpi_error_text(int error) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int size = 0;
   MPI_Error_string(error, text.data(), &size);

@@ -1,4 +1,4 @@
-// This process as a part of an MPI job: its beginning and its end.
+// Initialises and finalises MPI for this process.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace nf {
 
-// Initialises MPI unless somebody has, and then sees to its end at exit.
+// Initialises MPI if necessary, and then finalises it at exit.
 Status start_mpi();
-// Between its initialisation and its finalisation, by whomever.
+// Whether MPI is initialised and not finalised, by this library or by the application.
 bool mpi_is_running();
-// From now on the job is aborted where it would have been finalised.
-void mpi_has_failed();
+// Makes the process abort the job at exit instead of finalising MPI.
+void mark_mpi_failed();
 
-// MPI's words for one of its error codes.
-std::string mpi_text(int error);
+// MPI's description of an error code.
+std::string mpi_error_text(int error);
 
 }  // namespace nf

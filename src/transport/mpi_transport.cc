@@ -14,7 +14,7 @@
 
 #include "transport/mpi_job.h"
 #include "transport/peer_status.h"
-#include "transport/posts.h"
+#include "transport/pending_transfers.h"
 
 namespace nf {
 namespace {
@@ -22,25 +22,25 @@ namespace {
 constexpr int kMessageTag = 1;  // one for all: MPI keeps the order of equal tags between two ranks
 constexpr int kNoticeTag = 2;
 
-// Why a rank gave up, as text that ends with a zero byte.
+// The reason why a rank aborted, zero-terminated.
 using Notice = std::array<char, 1024>;
-// What a rank that gives up spends at most on its notices.
-constexpr Duration kNoticePatience = std::chrono::milliseconds(20);
+// How long an aborting rank waits for its notices to be sent.
+constexpr Duration kNoticeTimeout = std::chrono::milliseconds(20);
 
 // Ranks may outnumber cores: after this long without progress a waiting rank sleeps between polls.
 constexpr Duration kPollingTime = std::chrono::microseconds(200);
-constexpr Duration kNap = std::chrono::microseconds(30);
+constexpr Duration kPollInterval = std::chrono::microseconds(30);
 
-Status transfer_failure(const Post& post, int error) {
+Status transfer_failure(const PendingTransfer& pending, int error) {
   int error_class = MPI_SUCCESS;
   MPI_Error_class(error, &error_class);
   if (error_class == MPI_ERR_TRUNCATE) {
     return {ErrorCode::kCorruptFrame,
-            fmt::format("message from rank {} is longer than the {} bytes expected", post.peer,
-                        post.bytes.size())};
+            fmt::format("message from rank {} exceeds the expected {} bytes", pending.peer,
+                        pending.bytes.size())};
   }
   return {ErrorCode::kPeerLost,
-          fmt::format("rank {} cannot be reached: {}", post.peer, mpi_text(error))};
+          fmt::format("rank {} cannot be reached: {}", pending.peer, mpi_error_text(error))};
 }
 
 class MpiTransport final : public Transport {
@@ -64,36 +64,36 @@ class MpiTransport final : public Transport {
 
  private:
   Status start(Transfer& transfer, Direction direction);
-  // Both say in `done` how many transfers have become so.
+  // Both count completed transfers in `done`.
   Status poll(std::size_t& done);
   Status test(std::size_t& done);
   bool read_notice();
   Status fail(Status why);
   void withdraw();
-  void tell_peers(const Status& why);
+  void notify_peers(const Status& why);
 
   // Constant after construction.
   MPI_Comm communicator_;
   const int rank_;
   const int ranks_;
 
-  // Side by side: what is under way.
+  // Parallel arrays of the pending transfers.
   std::vector<MPI_Request> requests_;
-  std::vector<Post> posts_;
-  // What MPI_Testsome fills in.
+  std::vector<PendingTransfer> pending_;
+  // Filled in by MPI_Testsome.
   std::vector<int> indices_;
   std::vector<MPI_Status> statuses_;
 
-  std::vector<Status> notices_;  // by rank; ok from those who have not given up
-  bool has_told_ = false;
+  std::vector<Status> notices_;  // by rank; ok if the rank has not aborted
+  bool has_notified_ = false;
   Status failure_;
 };
 
 MpiTransport::~MpiTransport() {
   if (!mpi_is_running()) return;
-  if (!posts_.empty()) withdraw();
-  // The messages of a failed communicator may still come in. It is kept, lest they come to another
-  // to which MPI gives its number.
+  if (!pending_.empty()) withdraw();
+  // Messages of a failed communicator may still arrive. Leak it, so that MPI does not reuse its
+  // number and deliver them to another communicator.
   if (failure_.ok()) MPI_Comm_free(&communicator_);
 }
 
@@ -102,26 +102,26 @@ Status MpiTransport::start(Transfer& transfer, Direction direction) {
   if (Status bad = check_peer(transfer.peer, rank(), ranks()); !bad.ok()) return fail(bad);
   if (transfer.bytes.size() > INT_MAX) {
     return fail(
-        {ErrorCode::kInvalidArgument, fmt::format("a message of {} bytes, MPI takes at most {}",
+        {ErrorCode::kInvalidArgument, fmt::format("a message of {} bytes exceeds MPI's limit of {}",
                                                   transfer.bytes.size(), INT_MAX)});
   }
-  const Post post{.transfer = &transfer,
-                  .bytes = transfer.bytes,
-                  .peer = transfer.peer,
-                  .direction = direction};
+  const PendingTransfer pending{.transfer = &transfer,
+                                .bytes = transfer.bytes,
+                                .peer = transfer.peer,
+                                .direction = direction};
   transfer.size = 0;
   transfer.is_done = false;
-  const int size = static_cast<int>(post.bytes.size());
-  const int peer = static_cast<int>(post.peer);
+  const int size = static_cast<int>(pending.bytes.size());
+  const int peer = static_cast<int>(pending.peer);
   MPI_Request request = MPI_REQUEST_NULL;
-  const int error =
-      direction == Direction::kSend
-          ? MPI_Isend(post.bytes.data(), size, MPI_BYTE, peer, kMessageTag, communicator_, &request)
-          : MPI_Irecv(post.bytes.data(), size, MPI_BYTE, peer, kMessageTag, communicator_,
-                      &request);
-  if (error != MPI_SUCCESS) return fail(transfer_failure(post, error));
+  const int error = direction == Direction::kSend
+                        ? MPI_Isend(pending.bytes.data(), size, MPI_BYTE, peer, kMessageTag,
+                                    communicator_, &request)
+                        : MPI_Irecv(pending.bytes.data(), size, MPI_BYTE, peer, kMessageTag,
+                                    communicator_, &request);
+  if (error != MPI_SUCCESS) return fail(transfer_failure(pending, error));
   requests_.push_back(request);
-  posts_.push_back(post);
+  pending_.push_back(pending);
   return {};
 }
 
@@ -141,71 +141,74 @@ Status MpiTransport::wait(Duration deadline) {
     const Duration moment = now();
     if (moment >= deadline) {
       std::vector<std::uint32_t> peers;
-      for (const Post& post : posts_) peers.push_back(post.peer);
-      return too_late(rank(), peers);
+      for (const PendingTransfer& pending : pending_) peers.push_back(pending.peer);
+      return transfer_timed_out(rank(), peers);
     }
     if (moment - begin < kPollingTime) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_for(std::min(kNap, deadline - moment));
+      std::this_thread::sleep_for(std::min(kPollInterval, deadline - moment));
     }
   }
 }
 
-// A notice is acted upon only where transfers are left after another look at them: what its rank
-// sent before it gave up has come before the notice.
+// A notice counts only if transfers are still pending when they are tested again after it: messages
+// that the rank sent before it aborted arrive before the notice.
 Status MpiTransport::poll(std::size_t& done) {
   do {
     NF_RETURN_IF_ERROR(test(done));
     if (done > 0) return {};
   } while (read_notice());
-  for (const Post& post : posts_) {
-    if (const Status& notice = notices_[post.peer]; !notice.ok()) return fail(notice);
+  for (const PendingTransfer& pending : pending_) {
+    if (const Status& notice = notices_[pending.peer]; !notice.ok()) return fail(notice);
   }
   return {};
 }
 
 Status MpiTransport::test(std::size_t& done) {
-  if (posts_.empty()) return {};
+  if (pending_.empty()) return {};
   indices_.resize(requests_.size());
   statuses_.resize(requests_.size());
   int completed = 0;
   const int error = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &completed,
                                  indices_.data(), statuses_.data());
   if (completed == MPI_UNDEFINED || completed == 0) {
-    return error == MPI_SUCCESS ? Status() : fail(transfer_failure(posts_.front(), error));
+    return error == MPI_SUCCESS ? Status() : fail(transfer_failure(pending_.front(), error));
   }
   Status problem;
   for (std::size_t i = 0; i < static_cast<std::size_t>(completed); ++i) {
-    Post& post = posts_[static_cast<std::size_t>(indices_[i])];
+    PendingTransfer& pending = pending_[static_cast<std::size_t>(indices_[i])];
     const MPI_Status& status = statuses_[i];
     if (error != MPI_SUCCESS && status.MPI_ERROR != MPI_SUCCESS) {
-      if (problem.ok()) problem = transfer_failure(post, status.MPI_ERROR);
+      if (problem.ok()) problem = transfer_failure(pending, status.MPI_ERROR);
     } else {
       int size = 0;
       MPI_Get_count(&status, MPI_BYTE, &size);
-      post.transfer->size = post.direction == Direction::kReceive ? static_cast<std::size_t>(size)
-                                                                  : post.bytes.size();
-      post.transfer->is_done = true;
+      pending.transfer->size = pending.direction == Direction::kReceive
+                                   ? static_cast<std::size_t>(size)
+                                   : pending.bytes.size();
+      pending.transfer->is_done = true;
       ++done;
     }
-    post.state = Post::State::kFinished;
+    pending.state = PendingTransfer::State::kFinished;
   }
-  const auto is_finished = [](const Post& post) { return post.state == Post::State::kFinished; };
+  const auto is_finished = [](const PendingTransfer& pending) {
+    return pending.state == PendingTransfer::State::kFinished;
+  };
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < posts_.size(); ++i) {
-    if (!is_finished(posts_[i])) requests_[kept++] = requests_[i];
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
+    if (!is_finished(pending_[i])) requests_[kept++] = requests_[i];
   }
   requests_.resize(kept);
-  std::erase_if(posts_, is_finished);
+  std::erase_if(pending_, is_finished);
   return problem.ok() ? problem : fail(std::move(problem));
 }
 
 bool MpiTransport::read_notice() {
-  int has_come = 0;
+  int has_arrived = 0;
   MPI_Status status;
-  const int error = MPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, communicator_, &has_come, &status);
-  if (error != MPI_SUCCESS || has_come == 0) return false;
+  const int error = MPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, communicator_, &has_arrived, &status);
+  if (error != MPI_SUCCESS || has_arrived == 0) return false;
   Notice notice{};
   if (MPI_Recv(notice.data(), static_cast<int>(notice.size()), MPI_CHAR, status.MPI_SOURCE,
                kNoticeTag, communicator_, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
@@ -217,33 +220,33 @@ bool MpiTransport::read_notice() {
 }
 
 void MpiTransport::abort(const Status& why) {
-  if (!has_told_) tell_peers(gave_up(rank(), why));
+  if (!has_notified_) notify_peers(peer_aborted(rank(), why));
   static_cast<void>(fail(why));
 }
 
 Status MpiTransport::fail(Status why) {
   withdraw();
-  mpi_has_failed();
+  mark_mpi_failed();
   failure_ = std::move(why);
   return failure_;
 }
 
-// Sends stay with MPI, as do receives that have met their message.
+// Cancels receives. Sends, and receives that have matched a message, stay with MPI.
 void MpiTransport::withdraw() {
-  for (std::size_t i = 0; i < posts_.size(); ++i) {
+  for (std::size_t i = 0; i < pending_.size(); ++i) {
     int is_complete = 0;
-    if (posts_[i].direction == Direction::kReceive) {
+    if (pending_[i].direction == Direction::kReceive) {
       MPI_Cancel(&requests_[i]);
       MPI_Test(&requests_[i], &is_complete, MPI_STATUS_IGNORE);
     }
     if (is_complete == 0) MPI_Request_free(&requests_[i]);
   }
   requests_.clear();
-  posts_.clear();
+  pending_.clear();
 }
 
-void MpiTransport::tell_peers(const Status& why) {
-  has_told_ = true;
+void MpiTransport::notify_peers(const Status& why) {
+  has_notified_ = true;
   auto notice = std::make_unique<Notice>();
   notice->fill(0);
   std::memcpy(notice->data(), why.message().data(),
@@ -256,7 +259,7 @@ void MpiTransport::tell_peers(const Status& why) {
                                 kNoticeTag, communicator_, &request);
     if (error == MPI_SUCCESS) sends.push_back(request);
   }
-  const Duration deadline = now() + kNoticePatience;
+  const Duration deadline = now() + kNoticeTimeout;
   int all_sent = 0;
   do {
     if (MPI_Testall(static_cast<int>(sends.size()), sends.data(), &all_sent, MPI_STATUSES_IGNORE) !=
@@ -264,7 +267,7 @@ void MpiTransport::tell_peers(const Status& why) {
       break;
     }
   } while (all_sent == 0 && now() < deadline);
-  // MPI may go on reading it: what is not sent by now stays until the process ends.
+  // MPI may still read an unsent notice: leak it.
   if (all_sent == 0) static_cast<void>(notice.release());
 }
 
@@ -274,7 +277,8 @@ Expected<std::unique_ptr<Transport>> make_mpi_transport() {
   if (Status status = start_mpi(); !status.ok()) return status;
   MPI_Comm communicator = MPI_COMM_NULL;
   if (const int error = MPI_Comm_dup(MPI_COMM_WORLD, &communicator); error != MPI_SUCCESS) {
-    return Status(ErrorCode::kUnsupported, fmt::format("MPI_Comm_dup failed: {}", mpi_text(error)));
+    return Status(ErrorCode::kUnsupported,
+                  fmt::format("MPI_Comm_dup failed: {}", mpi_error_text(error)));
   }
   MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
   int rank = 0;

@@ -6,7 +6,7 @@ namespace {
 
 Status no_mpi() {
   return {ErrorCode::kUnsupported,
-          "this build has no MPI; install libopenmpi-dev and openmpi-bin and build again"};
+          "this build has no MPI; install libopenmpi-dev and openmpi-bin and rebuild"};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What transports say about peers, in the same words whichever of them says it.
+// Errors about peers, worded the same in all transports.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace nf {
 
-// Fails with kInvalidArgument where `rank` of `ranks` has no such peer.
+// Fails with kInvalidArgument if `peer` is not another of the `ranks` ranks.
 Status check_peer(std::uint32_t peer, std::uint32_t rank, std::uint32_t ranks);
 
 Status peer_lost(std::uint32_t peer);
-// A reason that came from another rank is passed on as it came: it names the rank where it began,
-// and does not grow on its way round a ring.
-Status gave_up(std::uint32_t peer, const Status& why);
-Status too_long(std::uint32_t peer, std::size_t size, std::size_t room);
-// `peers` are those of the transfers that did not end, in any order, some perhaps more than once.
-Status too_late(std::uint32_t rank, std::span<const std::uint32_t> peers);
+// If `why` is itself kAborted, it is returned unchanged: it names the rank that failed first, and
+// the message does not grow from rank to rank.
+Status peer_aborted(std::uint32_t peer, const Status& why);
+Status message_too_long(std::uint32_t peer, std::size_t size, std::size_t room);
+// `peers` are those of the pending transfers, in any order, possibly with duplicates.
+Status transfer_timed_out(std::uint32_t rank, std::span<const std::uint32_t> peers);
 
 }  // namespace nf

@@ -17,11 +17,11 @@ Status SubsetTransport::send(Transfer& transfer) { return start(transfer, &Trans
 
 Status SubsetTransport::receive(Transfer& transfer) { return start(transfer, &Transport::receive); }
 
-Status SubsetTransport::start(Transfer& transfer, Status (Transport::*how)(Transfer&)) {
+Status SubsetTransport::start(Transfer& transfer, Status (Transport::*operation)(Transfer&)) {
   const std::uint32_t member = transfer.peer;
   NF_RETURN_IF_ERROR(check_peer(member, rank_, ranks()));
   transfer.peer = members_[member];
-  Status status = (whole_.*how)(transfer);
+  Status status = (whole_.*operation)(transfer);
   transfer.peer = member;
   return status;
 }

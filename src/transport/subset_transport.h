@@ -1,4 +1,4 @@
-// Some ranks of a transport, as a transport of their own: member i of the group is its rank i.
+// A transport over some ranks of another one: member i is rank i of the subset.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace nf {
 
-// Borrows `whole`, whose rank must be among `members`. Only one group of a transport may have
-// transfers under way at a time. Errors name the ranks of `whole`, but for a peer that is not in
-// the group.
+// Borrows `whole`, whose rank must be among `members`. Only one subset of a transport may have
+// pending transfers at a time. Errors name ranks of `whole`, except for a peer that is not in the
+// subset.
 class SubsetTransport final : public Transport {
  public:
   SubsetTransport(Transport& whole, std::vector<std::uint32_t> members);
@@ -25,8 +25,8 @@ class SubsetTransport final : public Transport {
   void abort(const Status& why) override { whole_.abort(why); }
 
  private:
-  // Leaves transfer.peer as it was: transports look at it only here.
-  Status start(Transfer& transfer, Status (Transport::*how)(Transfer&));
+  // Restores transfer.peer afterwards: transports read it only when a transfer starts.
+  Status start(Transfer& transfer, Status (Transport::*operation)(Transfer&));
 
   Transport& whole_;
   const std::vector<std::uint32_t> members_;  // their ranks in whole_

@@ -36,18 +36,18 @@ class VirtualNetwork::Endpoint final : public Transport {
   Status progress() override {
     NF_RETURN_IF_ERROR(failure_);
     if (self().busy_until > network_.now_) return {};
-    Posts::Settled settled = self().posts.settle();
+    PendingTransfers::Settled settled = self().pending.settle();
     return settled.problem.ok() ? check_peers() : fail(std::move(settled.problem));
   }
 
   Status wait(Duration /*deadline*/) override {
     return {ErrorCode::kUnsupported,
-            "ranks of a virtual network cannot wait, they take turns: call "
-            "VirtualNetwork::step() and then progress() of the ranks that are awake"};
+            "a virtual network cannot block: call VirtualNetwork::step() and then progress() of "
+            "the ranks in awake()"};
   }
 
   void abort(const Status& why) override {
-    network_.depart(rank_, gave_up(rank_, why));
+    network_.depart(rank_, peer_aborted(rank_, why));
     failure_ = why;
   }
 
@@ -62,10 +62,11 @@ class VirtualNetwork::Endpoint final : public Transport {
   }
 
   Status check_peers() {
-    for (const Post& post : self().posts.all()) {
-      const Rank& other = network_.ranks_[post.peer];
-      if (other.is_departed && post.state == Post::State::kWaiting &&
-          post.direction == Direction::kReceive && network_.has_nothing_from(post.peer, rank_)) {
+    for (const PendingTransfer& pending : self().pending.all()) {
+      const Rank& other = network_.ranks_[pending.peer];
+      if (other.is_departed && pending.state == PendingTransfer::State::kWaiting &&
+          pending.direction == Direction::kReceive &&
+          network_.has_no_message_from(pending.peer, rank_)) {
         return fail(other.departure);
       }
     }
@@ -73,8 +74,8 @@ class VirtualNetwork::Endpoint final : public Transport {
   }
 
   Status fail(Status why) {
-    static_cast<void>(self().posts.settle());  // another failure comes first
-    self().posts.clear();
+    static_cast<void>(self().pending.settle());  // an earlier failure takes precedence
+    self().pending.clear();
     failure_ = std::move(why);
     return failure_;
   }
@@ -123,10 +124,10 @@ void VirtualNetwork::handle(const Event& event) {
   switch (event.kind) {
     case Event::Kind::kLeft: {
       const Message& message = messages_[event.index];
-      Post* const post = ranks_[message.from].posts.find(message.send);
-      if (post == nullptr) break;
-      post->state = Post::State::kFinished;
-      post->size = message.bytes.size();
+      PendingTransfer* const pending = ranks_[message.from].pending.find(message.send);
+      if (pending == nullptr) break;
+      pending->state = PendingTransfer::State::kFinished;
+      pending->size = message.bytes.size();
       wake(message.from);
       break;
     }
@@ -149,8 +150,9 @@ void VirtualNetwork::handle(const Event& event) {
     case Event::Kind::kDeparted:
       ranks_[event.index].is_departed = true;
       for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-        const auto posts = ranks_[rank].posts.all();
-        if (std::ranges::find(posts, event.index, &Post::peer) != posts.end()) wake(rank);
+        const auto pending = ranks_[rank].pending.all();
+        if (std::ranges::find(pending, event.index, &PendingTransfer::peer) != pending.end())
+          wake(rank);
       }
       break;
   }
@@ -168,7 +170,7 @@ Duration VirtualNetwork::time_on_link(std::size_t size) const {
 
 void VirtualNetwork::send(std::uint32_t rank, Transfer& transfer) {
   Rank& sender = ranks_[rank];
-  sender.posts.add(transfer, Direction::kSend).state = Post::State::kMoving;
+  sender.pending.add(transfer, Direction::kSend).state = PendingTransfer::State::kMoving;
   if (free_messages_.empty()) {
     free_messages_.push_back(static_cast<std::uint32_t>(messages_.size()));
     messages_.emplace_back();
@@ -180,7 +182,7 @@ void VirtualNetwork::send(std::uint32_t rank, Transfer& transfer) {
   message.to = transfer.peer;
   message.send = &transfer;
   message.bytes.assign(transfer.bytes.begin(), transfer.bytes.end());
-  message.is_under_way = true;
+  message.is_in_flight = true;
   const Duration leaves = std::max({now_, sender.busy_until, sender.out_free});
   sender.out_free = leaves + time_on_link(transfer.bytes.size());
   schedule(sender.out_free, Event::Kind::kLeft, index);
@@ -189,34 +191,35 @@ void VirtualNetwork::send(std::uint32_t rank, Transfer& transfer) {
 
 void VirtualNetwork::receive(std::uint32_t rank, Transfer& transfer) {
   Rank& receiver = ranks_[rank];
-  Post& post = receiver.posts.add(transfer, Direction::kReceive);
+  PendingTransfer& pending = receiver.pending.add(transfer, Direction::kReceive);
   const auto it = std::ranges::find(receiver.arrived, transfer.peer,
                                     [this](std::uint32_t index) { return messages_[index].from; });
   if (it == receiver.arrived.end()) return;
   const std::uint32_t index = *it;
   receiver.arrived.erase(it);
-  deliver(post, index);
+  deliver(pending, index);
 }
 
 void VirtualNetwork::arrive(std::uint32_t index) {
   Message& message = messages_[index];
-  message.is_under_way = false;
+  message.is_in_flight = false;
   Rank& receiver = ranks_[message.to];
   if (!receiver.departure.ok()) {
     free_messages_.push_back(index);
     return;
   }
-  Post* const post = receiver.posts.first_waiting(message.from, Direction::kReceive);
-  if (post == nullptr) {
+  PendingTransfer* const pending =
+      receiver.pending.first_waiting(message.from, Direction::kReceive);
+  if (pending == nullptr) {
     receiver.arrived.push_back(index);
   } else {
-    deliver(*post, index);
+    deliver(*pending, index);
   }
 }
 
-void VirtualNetwork::deliver(Post& receive, std::uint32_t index) {
+void VirtualNetwork::deliver(PendingTransfer& receive, std::uint32_t index) {
   const Message& message = messages_[index];
-  receive.state = Post::State::kFinished;
+  receive.state = PendingTransfer::State::kFinished;
   receive.size = message.bytes.size();
   if (message.bytes.size() <= receive.bytes.size()) {
     std::ranges::copy(message.bytes, receive.bytes.begin());
@@ -227,19 +230,19 @@ void VirtualNetwork::deliver(Post& receive, std::uint32_t index) {
 
 void VirtualNetwork::depart(std::uint32_t rank, Status why) {
   Rank& leaver = ranks_[rank];
-  leaver.posts.clear();
+  leaver.pending.clear();
   free_messages_.insert(free_messages_.end(), leaver.arrived.begin(), leaver.arrived.end());
   leaver.arrived.clear();
   if (!leaver.departure.ok()) return;
   leaver.departure = std::move(why);
-  // The news takes the way of a message without bytes.
+  // Peers learn of it as they would receive an empty message.
   schedule(std::max({now_, leaver.busy_until, leaver.out_free}) + links_.latency,
            Event::Kind::kDeparted, rank);
 }
 
-bool VirtualNetwork::has_nothing_from(std::uint32_t peer, std::uint32_t rank) const {
+bool VirtualNetwork::has_no_message_from(std::uint32_t peer, std::uint32_t rank) const {
   return std::ranges::none_of(messages_, [&](const Message& message) {
-    return message.is_under_way && message.from == peer && message.to == rank;
+    return message.is_in_flight && message.from == peer && message.to == rank;
   });
 }
 

@@ -1,13 +1,12 @@
-// Thousands of ranks in one thread, over links of a given speed, by a clock that jumps from one
-// event to the next.
+// A discrete-event simulation of thousands of ranks in one thread, over links of a given speed.
 //
-// Every rank has a link out and a link in. A message leaves when its sender is not busy and its
-// link out is free, and takes that link for size / speed. Its head comes `latency` later and enters
-// the receiver's link in, which serves messages in the order of their heads; so a message that
-// nothing hinders takes latency + size / speed (cut-through, not store-and-forward). A send is done
-// when its last byte has left, whether or not there is a receive: its bytes were copied at its
-// start. Everything is deterministic: what happens at the same time happens in the order of its
-// causes.
+// Every rank has an outgoing and an incoming link. A message leaves when its sender is not busy and
+// the outgoing link is free, and occupies that link for size / speed. Its head arrives `latency`
+// later and enters the receiver's incoming link, which serves messages in the order of their heads;
+// without contention a message takes latency + size / speed (cut-through, not store-and-forward). A
+// send is done when its last byte has left, with or without a matching receive: its bytes are
+// copied when it starts. The simulation is deterministic: simultaneous events are handled in the
+// order in which they were scheduled.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@
 #include <vector>
 
 #include "neuron_fabric/transport.h"
-#include "transport/posts.h"
+#include "transport/pending_transfers.h"
 
 namespace nf {
 
@@ -26,8 +25,8 @@ struct VirtualLinks {
   Duration latency{0};
 };
 
-// A loop drives it: start every rank's work, then, while step(), let each rank of awake() go on.
-// Ends must not outlive it.
+// Driven by a loop: start the work of every rank, then, while step() returns true, continue each
+// rank of awake(). Endpoints must not outlive the network.
 class VirtualNetwork {
  public:
   // Preconditions: ranks >= 1, bytes_per_second > 0.
@@ -36,20 +35,20 @@ class VirtualNetwork {
   VirtualNetwork(const VirtualNetwork&) = delete;
   VirtualNetwork& operator=(const VirtualNetwork&) = delete;
 
-  // As of InprocNetwork, but that wait() fails with kUnsupported and now() is that of the network.
-  // What a rank had sent before it went still comes.
+  // As InprocNetwork::endpoint(), except that wait() fails with kUnsupported and now() is the
+  // network's clock. Messages that a rank sent before its endpoint was destroyed still arrive.
   std::unique_ptr<Transport> endpoint(std::uint32_t rank);
 
   Duration now() const { return now_; }
 
-  // Moves the clock to the next time at which something has come to its end for some rank. False
-  // where nothing is under way any more: all work is done, or each rank waits for another.
+  // Advances the clock to the next time at which some rank can make progress. Returns false if no
+  // event is left: all work is done, or the ranks are deadlocked.
   bool step();
-  // The ranks for which it was, each once. Their progress() has news.
+  // The ranks that can make progress now, each once.
   std::span<const std::uint32_t> awake() const { return awake_; }
 
-  // `rank` computes for so long, from now or from the end of what it computes already. Until then
-  // its progress() marks nothing and what it sends does not leave; step() names it at the end.
+  // Makes `rank` compute for `duration`, from now or from the end of its current computation. Until
+  // then its progress() completes nothing and its sends do not leave; it is awake() at the end.
   void busy(std::uint32_t rank, Duration duration);
 
  private:
@@ -57,11 +56,11 @@ class VirtualNetwork {
 
   struct Event {
     enum class Kind : std::uint8_t {
-      kLeft,      // the last byte of a message
-      kHead,      // of a message is at its receiver
-      kArrived,   // the last byte of a message
-      kWake,      // a rank has news
-      kDeparted,  // peers know that a rank is gone
+      kLeft,      // the last byte of a message has left
+      kHead,      // the head of a message is at its receiver
+      kArrived,   // the last byte of a message has arrived
+      kWake,      // a rank can make progress
+      kDeparted,  // peers learn that a rank is gone
     };
     Duration time{0};
     std::uint64_t sequence = 0;
@@ -69,24 +68,24 @@ class VirtualNetwork {
     std::uint32_t index = 0;  // of a message or a rank
   };
 
-  // A slot, used again and again.
+  // A slot that is reused.
   struct Message {
     std::uint32_t from = 0;
     std::uint32_t to = 0;
     const Transfer* send = nullptr;
     std::vector<std::byte> bytes;
-    bool is_under_way = false;
+    bool is_in_flight = false;
   };
 
   struct Rank {
-    Posts posts;
-    std::vector<std::uint32_t> arrived;  // messages without a receive, in their order
+    PendingTransfers pending;
+    std::vector<std::uint32_t> arrived;  // messages without a receive, in order of arrival
     Duration busy_until{0};
     Duration out_free{0};
     Duration in_free{0};
-    Status departure;          // why its peers wait in vain
-    bool is_departed = false;  // and they know it
-    bool has_wake = false;     // an event is on its way
+    Status departure;          // the error that peers get; ok while the rank is connected
+    bool is_departed = false;  // and peers know it
+    bool has_wake = false;     // a kWake event is scheduled
   };
 
   static bool later(const Event& a, const Event& b);
@@ -97,16 +96,16 @@ class VirtualNetwork {
 
   void send(std::uint32_t rank, Transfer& transfer);
   void receive(std::uint32_t rank, Transfer& transfer);
-  void deliver(Post& receive, std::uint32_t message);
+  void deliver(PendingTransfer& receive, std::uint32_t message);
   void arrive(std::uint32_t message);
   void depart(std::uint32_t rank, Status why);
-  // A receive from it would never be done.
-  bool has_nothing_from(std::uint32_t peer, std::uint32_t rank) const;
+  // If true, a receive from `peer` can never complete.
+  bool has_no_message_from(std::uint32_t peer, std::uint32_t rank) const;
 
   const VirtualLinks links_;
   Duration now_{0};
   std::uint64_t sequence_ = 0;
-  std::vector<Event> events_;  // a heap, the next one first
+  std::vector<Event> events_;  // a heap, the next event first
   std::vector<Message> messages_;
   std::vector<std::uint32_t> free_messages_;
   std::vector<Rank> ranks_;

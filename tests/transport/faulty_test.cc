@@ -150,7 +150,7 @@ TEST_F(Faulty, DiesLikeACrashedRank) {
   for (const Status& status : {faulty_->send(transfer), faulty_->receive(transfer),
                                faulty_->progress(), faulty_->wait(distant_deadline(*faulty_))}) {
     EXPECT_EQ(status.code(), ErrorCode::kPeerLost);
-    EXPECT_EQ(status.message(), "this rank has died, as planned");
+    EXPECT_EQ(status.message(), "this rank has died, as the fault plan requires");
   }
   EXPECT_EQ(faulty_->rank(), 0u);
   EXPECT_EQ(faulty_->ranks(), 2u);

@@ -66,7 +66,7 @@ TEST_F(SubsetTransportTest, FailsLikeTheFullTransport) {
   first_.abort({ErrorCode::kCorruptFrame, "no such code"});
   const Status status = second_.progress();
   EXPECT_EQ(status.code(), ErrorCode::kAborted);
-  EXPECT_THAT(status.message(), HasSubstr("rank 3 gave up"));
+  EXPECT_THAT(status.message(), HasSubstr("rank 3 aborted"));
   EXPECT_EQ(three_->progress().code(), ErrorCode::kCorruptFrame);
 }
 

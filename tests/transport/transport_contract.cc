@@ -158,9 +158,9 @@ void reports_an_abort_to_waiting_ranks(Transport& end) {
   ASSERT_TRUE(end.send(both[0]).ok());
   const Status status = finish(end, both);
   EXPECT_EQ(status.code(), ErrorCode::kAborted);
-  EXPECT_THAT(status.message(), HasSubstr("rank 1 gave up: corrupt_frame: no such code"));
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 aborted: corrupt_frame: no such code"));
   EXPECT_FALSE(both[1].is_done);
-  expect_failed(end, ErrorCode::kAborted, "rank 1 gave up");
+  expect_failed(end, ErrorCode::kAborted, "rank 1 aborted");
 }
 
 void reports_an_earlier_abort(Transport& end) {
@@ -181,8 +181,8 @@ void reports_an_earlier_abort(Transport& end) {
   Bytes bytes(10);
   const Status status = receive_now(end, 1, bytes);
   EXPECT_EQ(status.code(), ErrorCode::kAborted);
-  EXPECT_THAT(status.message(), HasSubstr("rank 1 gave up: corrupt_frame: no such code"));
-  expect_failed(end, ErrorCode::kAborted, "rank 1 gave up");
+  EXPECT_THAT(status.message(), HasSubstr("rank 1 aborted: corrupt_frame: no such code"));
+  expect_failed(end, ErrorCode::kAborted, "rank 1 aborted");
 }
 
 void forwards_the_original_reason(Transport& end) {
@@ -190,7 +190,7 @@ void forwards_the_original_reason(Transport& end) {
   Bytes bytes(10);
   const Status status = receive_now(end, end.rank() - 1, bytes);
   EXPECT_EQ(status.code(), ErrorCode::kAborted);
-  EXPECT_EQ(status.message(), "rank 0 gave up: peer_lost: rank 7 is gone");
+  EXPECT_EQ(status.message(), "rank 0 aborted: peer_lost: rank 7 is gone");
   end.abort(status);
 }
 

@@ -227,7 +227,7 @@ TEST(VirtualNetwork, ReportsAbortsToPeers) {
   ranks.network().busy(1, Duration(50));
   ranks.end(1)->abort({ErrorCode::kCorruptFrame, "no such code"});
   EXPECT_THAT(ranks.run(),
-              ElementsAre(Event{150, 0, "rank 1 gave up: corrupt_frame: no such code"}));
+              ElementsAre(Event{150, 0, "rank 1 aborted: corrupt_frame: no such code"}));
   EXPECT_EQ(ranks.end(1)->progress().code(), ErrorCode::kCorruptFrame);
   EXPECT_EQ(ranks.receive("late", 2, 1, 10).code(), ErrorCode::kAborted);
 }
