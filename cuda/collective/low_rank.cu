@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 4)
 #pragma unroll 4
     for (std::uint32_t col = threadIdx.x % kSumLanes; col < cols; col += kSumLanes) {
       const float held = held_at<kType>(matrix, at + col, scale);
-      is_usable &= fabsf(held) <= kGreatestUsable;
+      is_usable &= fabsf(held) <= kMaxMagnitude;
 #pragma unroll
       for (unsigned k = 0; k < kTerms; ++k) sums[k] += held * columns[k][col];
     }
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads, 2)
                   const std::uint32_t* is_used, const std::uint32_t* is_finite,
                   std::uint32_t* is_unsound, float loss_scale, float unscale) {
   constexpr std::uint32_t kRows = kResultRows * kResultColumns / kThreads;
-  __shared__ float weights[kMostTerms][kResultRows];
+  __shared__ float weights[kMaxTerms][kResultRows];
   const LowRankTile tile = tiles[blockIdx.x];
   const LowRankMatrix matrix = matrices[tile.matrix];
   for (std::uint32_t i = threadIdx.x; i < terms * kResultRows; i += kThreads) {
@@ -183,14 +183,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::uint32_t col = tile.col + threadIdx.x % kResultColumns;
   if (col >= matrix.cols) return;
   const bool is_usable = is_finite[tile.matrix] != 0;
-  const auto place = [&](std::uint32_t r) {
+  const auto index = [&](std::uint32_t r) {
     return std::uint64_t{min(tile.row + strip + r, matrix.rows - 1)} * matrix.cols + col;
   };
   float held[kRows];
   if constexpr (!kChecks) {
 #pragma unroll
     for (std::uint32_t r = 0; r < kRows; ++r) {
-      held[r] = held_at<kType>(matrix, place(r), loss_scale);
+      held[r] = held_at<kType>(matrix, index(r), loss_scale);
     }
   }
   float sums[kRows] = {};
@@ -218,9 +218,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
   for (std::uint32_t r = 0; r < kRows; ++r) {
     if (tile.row + strip + r >= matrix.rows) break;
-    if (is_kept) matrix.error[place(r)] = unscale * (held[r] - owns[r]);
+    if (is_kept) matrix.error[index(r)] = unscale * (held[r] - owns[r]);
     device::store_value<kType>(is_usable ? sums[r] : __uint_as_float(kNanBits), matrix.values,
-                               place(r));
+                               index(r));
   }
 }
 

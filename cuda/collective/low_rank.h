@@ -75,10 +75,10 @@ inline constexpr std::uint32_t kPlainPiece = 2048;
 Status start_bases(const LowRankMatrix* matrices, std::uint32_t count, std::uint32_t terms,
                    std::uint64_t seed, cudaStream_t stream);
 
-// LowRank::begin(): writes first factors, and the values that travel as they are. The error of a
+// LowRank::first_factor(): writes first factors, and the values that travel as they are. The error of a
 // matrix whose values are all zero is neither added, here and below, nor changed.
 Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);
-// LowRank::middle(), once those are summed: writes second factors.
+// LowRank::second_factor(), once those are summed: writes second factors.
 Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream);
 // LowRank::finish(), once those are summed: writes values, and errors and bases where all values of
 // the call are finite.

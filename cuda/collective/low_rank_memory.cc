@@ -22,15 +22,15 @@ Expected<RouteMemory::State*> LowRankMemory::use(std::uint64_t parameter, std::s
 
 Expected<RouteMemory::State*> LowRankMemory::make(std::uint64_t parameter, std::size_t rows,
                                                   std::size_t cols) {
-  Expected<State*> made = make_room(parameter, {{.what = kLowRankBasis, .count = terms_ * cols},
-                                                {.what = kLowRankError, .count = rows * cols}});
+  Expected<State*> made = allocate(parameter, {{.kind = kLowRankBasis, .count = terms_ * cols},
+                                                {.kind = kLowRankError, .count = rows * cols}});
   if (!made) return made;
   (*made)->rows = rows;
   (*made)->cols = cols;
   return made;
 }
 
-Status LowRankMemory::remember(std::span<const Remembered> memory) {
+Status LowRankMemory::load_memory(std::span<const MemoryEntry> memory) {
   const Expected<std::vector<LowRankPair>> pairs =
       low_rank_pairs(memory, terms_, [this](std::uint64_t parameter) {
         const State* state = find(parameter);

@@ -12,7 +12,7 @@ Expected<float*> ResidualMemory::use(std::uint64_t parameter, std::size_t count,
     NF_RETURN_IF_ERROR(check_residual(parameter, state->arrays[0].count, count));
   } else {
     const Expected<State*> made =
-        make_room(parameter, {{.what = Residuals::kWhat, .count = count}});
+        allocate(parameter, {{.kind = Residuals::kKind, .count = count}});
     if (!made) return made.status();
     state = *made;
   }
@@ -20,22 +20,22 @@ Expected<float*> ResidualMemory::use(std::uint64_t parameter, std::size_t count,
   if (state->is_new && count > 0) {
     NF_RETURN_IF_ERROR(
         to_status(cudaMemsetAsync(state->values(0), 0, count * sizeof(float), stream),
-                  "clearing of a residual"));
+                  "clearing a residual"));
   }
   state->is_new = false;
   return state->values(0);
 }
 
-Status ResidualMemory::remember(std::span<const Remembered> memory) {
+Status ResidualMemory::load_memory(std::span<const MemoryEntry> memory) {
   NF_RETURN_IF_ERROR(
       check_residuals(memory, [this](std::uint64_t parameter) -> std::optional<std::size_t> {
         const State* state = find(parameter);
         if (state == nullptr) return {};
         return state->arrays[0].count;
       }));
-  for (const Remembered& one : memory) {
+  for (const MemoryEntry& one : memory) {
     const Expected<State*> made =
-        make_room(one.parameter, {{.what = Residuals::kWhat, .count = one.values.size()}});
+        allocate(one.parameter, {{.kind = Residuals::kKind, .count = one.values.size()}});
     if (!made) return made.status();
     NF_RETURN_IF_ERROR(load(**made, 0, one.values));
   }

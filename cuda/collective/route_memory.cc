@@ -17,7 +17,7 @@ RouteMemory::State* RouteMemory::find(std::uint64_t parameter) const {
   return found == states_.end() || found->second->arrays.empty() ? nullptr : found->second.get();
 }
 
-Expected<RouteMemory::State*> RouteMemory::make_room(std::uint64_t parameter,
+Expected<RouteMemory::State*> RouteMemory::allocate(std::uint64_t parameter,
                                                      std::vector<Array> arrays) {
   auto& state = states_[parameter];
   if (state == nullptr) state = std::make_unique<State>(allocator_);
@@ -26,10 +26,10 @@ Expected<RouteMemory::State*> RouteMemory::make_room(std::uint64_t parameter,
     array.at = size / sizeof(float);
     size += aligned(array.count * sizeof(float));
   }
-  if (state->room.size() < size) {
+  if (state->buffer.size() < size) {
     state->arrays.clear();
     NF_RETURN_IF_ERROR(join_home_stream());
-    NF_RETURN_IF_ERROR(state->room.reserve(size, home_));
+    NF_RETURN_IF_ERROR(state->buffer.reserve(size, home_));
     NF_RETURN_IF_ERROR(used(home_));
     state->user = home_;
   }
@@ -65,25 +65,25 @@ Status RouteMemory::join_home_stream() const {
   return {};
 }
 
-Expected<std::vector<Remembered>> RouteMemory::remembered() const {
+Expected<std::vector<MemoryEntry>> RouteMemory::save_memory() const {
   NF_RETURN_IF_ERROR(join_home_stream());
-  std::vector<Remembered> memory;
+  std::vector<MemoryEntry> memory;
   for (const auto& [parameter, state] : states_) {
     if (state->is_new) continue;
     for (std::size_t i = 0; i < state->arrays.size(); ++i) {
       const Array& array = state->arrays[i];
-      Remembered& one = memory.emplace_back(Remembered{.parameter = parameter,
-                                                       .what = std::string(array.what),
+      MemoryEntry& one = memory.emplace_back(MemoryEntry{.parameter = parameter,
+                                                       .kind = std::string(array.kind),
                                                        .rows = state->rows,
                                                        .values = std::vector<float>(array.count)});
       if (array.count == 0) continue;
       NF_RETURN_IF_ERROR(
           to_status(cudaMemcpyAsync(one.values.data(), state->values(i),
                                     array.count * sizeof(float), cudaMemcpyDeviceToHost, home_),
-                    "copy of what is remembered"));
+                    "copying route memory to the host"));
     }
   }
-  NF_RETURN_IF_ERROR(to_status(cudaStreamSynchronize(home_), "copies of what is remembered"));
+  NF_RETURN_IF_ERROR(to_status(cudaStreamSynchronize(home_), "copying route memory to the host"));
   sort_memory(memory);
   return memory;
 }
@@ -94,17 +94,17 @@ Status RouteMemory::load(State& state, std::size_t array, std::span<const float>
   if (values.empty()) return {};
   return to_status(cudaMemcpyAsync(state.values(array), values.data(), values.size_bytes(),
                                    cudaMemcpyHostToDevice, home_),
-                   "copy of what is to be remembered");
+                   "copying route memory to the device");
 }
 
 Status RouteMemory::end_loading() {
   NF_RETURN_IF_ERROR(used(home_));
-  return to_status(cudaStreamSynchronize(home_), "copies of what is to be remembered");
+  return to_status(cudaStreamSynchronize(home_), "copying route memory to the device");
 }
 
 std::size_t RouteMemory::size() const {
   std::size_t bytes = 0;
-  for (const auto& [parameter, state] : states_) bytes += state->room.size();
+  for (const auto& [parameter, state] : states_) bytes += state->buffer.size();
   return bytes;
 }
 

@@ -1,11 +1,11 @@
-// Sums gradients over all ranks, compressed as a codec says, along a topology.
+// Sums gradients over all ranks, compressed by a codec, along a topology.
 //
 //   auto sum = AllReduce::create(transport, {.codec = "waterfill:4", .topology =
 //   Topology::kDirect}); Status status = (*sum)->run({.step = step, .gradients = gradients});
 //
 // Every rank calls with the same options and the same parameters in the same order. Afterwards all
-// ranks hold the same bits: the owner of a part encodes its finished sum once, and everybody, the
-// owner too, decodes those bytes. The result is the sum; divide it yourself.
+// ranks hold the same bits: the owner of a chunk encodes its finished sum once, and all ranks, the
+// owner included, decode those bytes. The result is the sum, not the mean.
 #pragma once
 
 #include <cstddef>
@@ -23,67 +23,65 @@
 
 namespace nf {
 
-// One parameter's gradient. `parameter` keys all that is random or remembered: parameter_key() of
-// its qualified name.
+// The gradient of one parameter.
 struct Gradient {
-  std::uint64_t parameter = 0;
+  std::uint64_t parameter =
+      0;  // parameter_key() of its qualified name; keys random draws and memory
   Values values;
-  // Of a matrix; 0 for anything else. Alike on all ranks, though only powersgd sums by it.
-  std::size_t rows = 0;
+  std::size_t rows = 0;  // of a matrix, otherwise 0; equal on all ranks. Only powersgd uses it.
 };
 
-// The same for the same name everywhere.
+// A hash of the name, equal on all ranks.
 std::uint64_t parameter_key(std::string_view name);
 
 struct AllReduceOptions {
-  std::string codec = "fp32";  // or powersgd:R, which is no codec but a smaller sum
+  std::string codec = "fp32";  // or powersgd:R, which sums low-rank factors instead of messages
   Topology topology = Topology::kRing;
-  std::uint32_t host_group_size =
-      0;  // ranks in a group of kHierarchical; divides the number of ranks
+  std::uint32_t host_group_size = 0;  // for kHierarchical; divides the number of ranks
   std::uint64_t seed = 0;
-  Duration timeout = std::chrono::seconds(30);  // without any transfer coming to its end
-  std::size_t tile_bytes = 256 << 10;           // of a message, about; the unit of overlap
-  bool checksum = true;                         // of every frame
+  Duration timeout = std::chrono::seconds(30);  // without any completed transfer
+  std::size_t tile_bytes = 256 << 10;           // approximate message size; the unit of overlap
+  bool checksum = true;                         // in every frame
 };
 
 struct AllReduceCall {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::span<const Gradient> gradients = {};
-  // By which the gradients have been multiplied. What is remembered from call to call is free of
-  // it, so it may change at any time. All ranks use the scale with the highest version among them;
-  // ranks that have this version must have the same scale.
+  // The factor that the gradients have been multiplied by. Route memory is stored without it, so it
+  // may change at any time. All ranks use the scale with the highest version among them; ranks with
+  // this version must have the same scale.
   float loss_scale = 1;
   std::uint64_t loss_scale_version = 0;
 };
 
-// What is kept of one parameter between calls, to be saved with a checkpoint.
-struct Remembered {
+// One array that an all-reduce keeps for a parameter between calls, saved with a checkpoint.
+struct MemoryEntry {
   std::uint64_t parameter = 0;
-  std::string what;      // "residual"; of powersgd "basis" and "error"
-  std::size_t rows = 0;  // of powersgd's matrix, else 0
+  std::string kind;      // "residual"; for powersgd "basis" and "error"
+  std::size_t rows = 0;  // of powersgd's matrix, otherwise 0
   std::vector<float> values = {};
 
-  friend bool operator==(const Remembered&, const Remembered&) = default;
+  friend bool operator==(const MemoryEntry&, const MemoryEntry&) = default;
 };
 
-// Bytes this rank has sent, frames and all.
+// Bytes that this rank has sent, frame headers included.
 struct Traffic {
   std::uint64_t agreement = 0;
   std::uint64_t statistics = 0;
   std::uint64_t payload = 0;
-  std::uint64_t sums = 0;  // of the payload: finished sums, on their way to all ranks
+  std::uint64_t sums = 0;  // part of the payload: finished sums, sent in the gather half
 
   std::uint64_t total() const { return agreement + statistics + payload; }
-  // What it took to bring contributions together.
+  // Everything but the gather half.
   std::uint64_t up() const { return total() - sums; }
 };
 
-// Belongs to one rank and one thread at a time. Keeps its buffers from call to call, and what error
-// feedback and powersgd remember.
+// Belongs to one rank and one thread at a time. Keeps its buffers, residuals and powersgd factors
+// from call to call.
 class AllReduce {
  public:
-  // Borrows the transport. Fails with kBadConfig on a codec, or a group, that cannot be.
+  // Borrows the transport. Fails with kBadConfig if the codec or the host group size is invalid.
   static Expected<std::unique_ptr<AllReduce>> create(Transport& transport,
                                                      const AllReduceOptions& options);
   virtual ~AllReduce() = default;
@@ -91,36 +89,36 @@ class AllReduce {
   AllReduce(const AllReduce&) = delete;
   AllReduce& operator=(const AllReduce&) = delete;
 
-  // Sums in place. Fails with kDisagreement on all ranks, before any payload moves, where they were
-  // not called alike; values are untouched then. After any other failure the values are undefined
-  // and the transport has been aborted, so that nobody waits for this rank.
+  // Sums in place. If the calls of the ranks differ, fails with kDisagreement on all ranks before
+  // any payload is sent and leaves the values unchanged. After any other failure the values are
+  // undefined and the transport has been aborted, so that no rank waits for this one.
   Status run(const AllReduceCall& call);
 
-  // The same without ever waiting, for whoever drives many ranks from one thread: start(), then
-  // advance() whenever the transport may have made progress, until it says true.
+  // The non-blocking form of run(), for driving many ranks from one thread: start(), then advance()
+  // whenever the transport may have made progress, until it returns true.
   virtual Status start(const AllReduceCall& call) = 0;
   virtual Expected<bool> advance() = 0;
-  // What advance() stands still on.
+  // What advance() waits for, for the error message of a timeout.
   virtual std::string waiting_for() const = 0;
 
   virtual Traffic traffic() const = 0;
 
-  // What error feedback and powersgd remember. With the same memory on every rank as the ranks of
-  // another AllReduce had, of the same options, further calls give the same bits as theirs would.
-  // None of these while a call is under way. A call fails, and changes no memory, where a parameter
-  // has another size than what is remembered of it.
-  virtual std::vector<Remembered> remembered() const = 0;  // in the order of their keys
-  // Replaces what is remembered of the parameters in `memory`. Fails with kInvalidArgument, naming
-  // the parameter, and changes nothing, where it is not of this codec, its sizes do not fit, or it
-  // is not finite.
-  virtual Status remember(std::span<const Remembered> memory) = 0;
+  // The memory of error feedback and powersgd. An AllReduce with the same options that loads the
+  // saved memory on every rank continues with the same bits. Do not call these while a call is in
+  // progress. If the size of a parameter differs from its memory, a call fails and changes no
+  // memory.
+  virtual std::vector<MemoryEntry> save_memory() const = 0;  // sorted by parameter and kind
+  // Replaces the memory of the parameters in `memory`. If an entry does not belong to this codec,
+  // has the wrong size or contains NaN or Inf, fails with kInvalidArgument, names the parameter and
+  // changes nothing.
+  virtual Status load_memory(std::span<const MemoryEntry> memory) = 0;
   virtual void forget(std::uint64_t parameter) = 0;
-  // For a step that is not taken after all: what is remembered of a parameter is as it was before
-  // the last call. Does nothing where that call changed nothing of it, or is undone already.
-  // Precondition: that call succeeded. All ranks undo alike, as they do where NaN or infinity in a
-  // sum says so: sums have the same bits everywhere.
+  // For a skipped step: restores the memory of a parameter to its state before the last call. A
+  // no-op if that call did not change it or has been undone already. Precondition: that call
+  // succeeded, and all ranks undo the same parameters. A decision based on the sums, such as NaN or
+  // Inf in them, is the same on all ranks because sums are bit-identical.
   virtual void undo(std::uint64_t parameter) = 0;
-  // Forgets all parameters.
+  // Deletes the memory of all parameters.
   virtual void reset() = 0;
 
  protected:

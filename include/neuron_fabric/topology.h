@@ -1,8 +1,10 @@
-// The ways in which ranks can sum a bucket together (docs/collectives.md).
+// The topologies of an all-reduce (docs/collectives.md). Their properties are in one table,
+// src/collective/topology.cc.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "neuron_fabric/codec.h"
@@ -10,22 +12,31 @@
 
 namespace nf {
 
+// Ranks send the value when they agree on a call: append new topologies at the end.
 enum class Topology {
-  kRing,             // neighbours only; n - 1 hops a way
-  kTree,             // a binary tree for every chunk, rotated; about log2 n hops. Any n
-  kHalvingDoubling,  // recursive halving, then doubling: log2 n rounds, for small messages
-  kDirect,           // every rank straight to the owner of a chunk: two hops
-  kEndpoint,         // everything to rank 0 and back
-  kHierarchical,     // at full precision inside groups of ranks, compressed between the groups
+  kRing,
+  kTree,
+  kHalvingDoubling,
+  kDirect,
+  kEndpoint,
+  kHierarchical,
 };
 
-// "ring", "tree", "halving_doubling", "direct", "endpoint", "hierarchical".
-std::string_view to_string(Topology topology);
+// All topologies, in the order of help texts.
 std::span<const Topology> all_topologies();
+// Those with a chunk path: all but kHierarchical, which combines two others.
+std::span<const Topology> flat_topologies();
+
+// As spelled on the command line: "halving_doubling".
+std::string_view to_string(Topology topology);
+// "ring, tree, direct".
+std::string to_string(std::span<const Topology> topologies);
+// One sentence, without the full stop.
+std::string_view description(Topology topology);
 // Fails with kBadConfig and the nearest known name.
 Expected<Topology> find_topology(std::string_view name);
 
-// How partial sums grow. Of kHierarchical it is that of the ring between the groups.
+// How partial sums grow. For kHierarchical: between the host groups.
 SumShape sum_shape(Topology topology);
 
 }  // namespace nf

@@ -1,7 +1,7 @@
-// The first stage: do all ranks want the same? Each rank describes its call, and in ceil(log2 n)
-// rounds everybody learns of everybody (rank r sends to r + 1, r + 2, r + 4, ... what it knows).
-// Where two descriptions differ, every rank learns so, and which two. The loss scale alone may
-// differ: the one with the highest version is used on all ranks.
+// The first stage: check that all ranks make the same call. Each rank describes its call, and the
+// descriptions are merged in ceil(log2 n) rounds: rank r sends its summary to r + 1, r + 2, r + 4,
+// and so on. If two descriptions differ, every rank learns which two. Only the loss scale may
+// differ: all ranks use the one with the highest version.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@
 
 namespace nf {
 
-// What ranks must agree on, as it travels.
+// The properties of a call that must be equal on all ranks. Sent as is.
 struct CallDescription {
-  static constexpr std::size_t kLongestCodec = 56;
+  static constexpr std::size_t kMaxCodecLength = 56;
 
   std::uint64_t values = 0;  // of all parameters together
   std::uint64_t layout = 0;  // a hash of every parameter's key, shape and type, in order
@@ -24,14 +24,14 @@ struct CallDescription {
   std::uint64_t epoch = 0;
   std::uint64_t tile_bytes = 0;
   std::uint16_t topology = 0;
-  std::uint16_t part = 0;  // of a call that is several sums: which of them, from 1
+  std::uint16_t part = 0;  // which sum of a call with several sums, from 1
   std::uint32_t host_group_size = 0;
-  std::array<char, kLongestCodec> codec{};  // its spelling, cut short where it is longer
+  std::array<char, kMaxCodecLength> codec{};  // its spelling, truncated
 
   friend bool operator==(const CallDescription&, const CallDescription&) = default;
 };
 
-// What the gradients of a call have been multiplied by.
+// The factor that the gradients of a call have been multiplied by.
 struct LossScale {
   float value = 1;
   std::uint64_t version = 0;
@@ -43,8 +43,7 @@ inline LossScale loss_scale_of(const AllReduceCall& call) {
   return {.value = call.loss_scale, .version = call.loss_scale_version};
 }
 
-// `codec` is the spelling that all ranks have for the same one; that of the options is not looked
-// at.
+// `codec` is the canonical spelling; options.codec is ignored.
 CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
                               const AllReduceCall& call, std::uint16_t part = 0);
 
@@ -52,21 +51,22 @@ class Agreement final : public Stage {
  public:
   Agreement(Transport& transport, const CallDescription& own, const LossScale& scale);
 
-  // Fails with kDisagreement at the end of the last round, so that all ranks get that far.
+  // Fails with kDisagreement only after the last round, so that all ranks complete all rounds.
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
-  // That of all ranks. Precondition: advance() has returned true.
+  // The scale of all ranks. Precondition: advance() has returned true.
   LossScale loss_scale() const;
 
-  // Among so many ranks: rounds, and what a rank sends in all of them.
+  // Rounds among `ranks` ranks, and the bytes that one rank sends in all of them.
   static std::uint32_t rounds(std::uint32_t ranks);
   static std::uint64_t bytes_to_send(std::uint32_t ranks);
 
  private:
-  // What a rank has heard: one description, and another that differs if there is one; of the loss
-  // scales with the highest version one, and another that differs, or the same twice.
-  struct Knowledge {
+  // The merged descriptions of the ranks heard from so far: one description and, if `differ` is
+  // set, another one that differs from it; likewise two loss scales of the highest version, which
+  // are equal if no two ranks differ. Sent as is.
+  struct Summary {
     std::uint32_t magic = 0;
     std::uint32_t version = 0;
     std::uint32_t differ = 0;
@@ -76,19 +76,19 @@ class Agreement final : public Stage {
     std::uint64_t scale_version = 0;
     std::uint32_t scales[2] = {};  // the bits of floats
     std::uint32_t scale_ranks[2] = {};
-    std::uint64_t checksum = 0;  // of all before it
+    std::uint64_t checksum = 0;  // of the preceding bytes
   };
 
-  static std::uint64_t checksum_of(const Knowledge& knowledge);
+  static std::uint64_t checksum_of(const Summary& summary);
   Status start_round();
-  Status take();
-  void take_scales();
-  Status verdict() const;
+  Status merge_incoming();
+  void merge_scales();
+  Status check_agreement() const;
 
   Transport& transport_;
-  Knowledge known_;
-  Knowledge outgoing_;
-  Knowledge incoming_;
+  Summary summary_;
+  Summary outgoing_;
+  Summary incoming_;
   Transfer send_;
   Transfer receive_;
   std::uint32_t distance_ = 1;

@@ -7,9 +7,9 @@
 namespace nf {
 namespace {
 
-// NaN and infinity have all bits of the exponent set.
+// NaN and Inf have all exponent bits set.
 template <typename Bits>
-bool none_has_all(Bits exponent, ConstValues values) {
+bool none_has_exponent(Bits exponent, ConstValues values) {
   const auto* bytes = static_cast<const std::byte*>(values.data);
   bool is_finite = true;
   for (std::size_t i = 0; i < values.count; ++i) {
@@ -24,9 +24,9 @@ bool none_has_all(Bits exponent, ConstValues values) {
 
 bool all_finite(ConstValues values) {
   switch (values.type) {
-    case DataType::kFloat32: return none_has_all<std::uint32_t>(0x7f80'0000u, values);
-    case DataType::kBfloat16: return none_has_all<std::uint16_t>(0x7f80u, values);
-    case DataType::kFloat16: return none_has_all<std::uint16_t>(0x7c00u, values);
+    case DataType::kFloat32: return none_has_exponent<std::uint32_t>(0x7f80'0000u, values);
+    case DataType::kBfloat16: return none_has_exponent<std::uint16_t>(0x7f80u, values);
+    case DataType::kFloat16: return none_has_exponent<std::uint16_t>(0x7c00u, values);
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Whether values hold neither NaN nor infinity, as their own type has them.
+// Whether the values contain neither NaN nor Inf.
 #pragma once
 
 #include "neuron_fabric/data_type.h"

@@ -32,15 +32,15 @@ Status AllReduce::run(const AllReduceCall& call) {
       status = transport().wait(transport().now() + bounded(timeout()));
     }
   }
-  // All ranks know of a disagreement, and nothing is under way: the next call may succeed.
+  // All ranks report a disagreement and no transfer is pending: the next call may succeed.
   if (status.code() == ErrorCode::kDisagreement) return status;
-  std::string what = status.message();
+  std::string reason = status.message();
   if (status.code() == ErrorCode::kDeadlineExceeded) {
-    what = fmt::format("waited {:.3g} s for {}", std::chrono::duration<double>(timeout()).count(),
-                       waiting_for());
+    reason = fmt::format("waited {:.3g} s for {}", std::chrono::duration<double>(timeout()).count(),
+                         waiting_for());
   }
   status = {status.code(), fmt::format("all_reduce of step {} on rank {}: {}", call.step,
-                                       transport().rank(), what)};
+                                       transport().rank(), reason)};
   transport().abort(status);
   return status;
 }

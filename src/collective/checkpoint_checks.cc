@@ -17,28 +17,28 @@ Status bad_memory(std::uint64_t parameter, std::string_view problem) {
           fmt::format("memory of parameter {:#018x}: {}", parameter, problem)};
 }
 
-void sort_memory(std::vector<Remembered>& memory) {
-  std::sort(memory.begin(), memory.end(), [](const Remembered& a, const Remembered& b) {
-    return std::tie(a.parameter, a.what) < std::tie(b.parameter, b.what);
+void sort_memory(std::vector<MemoryEntry>& memory) {
+  std::sort(memory.begin(), memory.end(), [](const MemoryEntry& a, const MemoryEntry& b) {
+    return std::tie(a.parameter, a.kind) < std::tie(b.parameter, b.kind);
   });
 }
 
-Status check_memory(std::span<const Remembered> memory, std::span<const std::string_view> known) {
+Status check_memory(std::span<const MemoryEntry> memory, std::span<const std::string_view> kinds) {
   std::set<std::pair<std::uint64_t, std::string_view>> seen;
-  for (const Remembered& one : memory) {
-    if (std::find(known.begin(), known.end(), one.what) == known.end()) {
+  for (const MemoryEntry& entry : memory) {
+    if (std::find(kinds.begin(), kinds.end(), entry.kind) == kinds.end()) {
       return bad_memory(
-          one.parameter,
-          fmt::format("'{}' is nothing that this codec remembers{}", one.what,
-                      known.empty() ? "; it remembers nothing"
-                                    : fmt::format("; it has: {}", fmt::join(known, ", "))));
+          entry.parameter,
+          fmt::format("this codec does not store '{}'{}", entry.kind,
+                      kinds.empty() ? "; it has no memory"
+                                    : fmt::format("; it stores: {}", fmt::join(kinds, ", "))));
     }
-    if (!seen.emplace(one.parameter, one.what).second) {
-      return bad_memory(one.parameter, fmt::format("its {} is there twice", one.what));
+    if (!seen.emplace(entry.parameter, entry.kind).second) {
+      return bad_memory(entry.parameter, fmt::format("its {} occurs twice", entry.kind));
     }
-    if (!std::all_of(one.values.begin(), one.values.end(),
+    if (!std::all_of(entry.values.begin(), entry.values.end(),
                      [](float value) { return std::isfinite(value); })) {
-      return bad_memory(one.parameter, fmt::format("its {} is not finite", one.what));
+      return bad_memory(entry.parameter, fmt::format("its {} contains NaN or Inf", entry.kind));
     }
   }
   return {};
@@ -47,7 +47,7 @@ Status check_memory(std::span<const Remembered> memory, std::span<const std::str
 Status check_loss_scale(float loss_scale) {
   if (loss_scale > 0 && std::isnormal(loss_scale)) return {};
   return {ErrorCode::kInvalidArgument,
-          fmt::format("a loss scale of {}, which is not a normal number above 0", loss_scale)};
+          fmt::format("the loss scale must be a normal number above 0, not {}", loss_scale)};
 }
 
 }  // namespace nf

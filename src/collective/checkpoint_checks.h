@@ -1,5 +1,5 @@
-// Checks of what an all-reduce is told to remember, which comes from a file, and of the loss scale
-// that memory is kept free of.
+// Checks of route memory that is loaded from a checkpoint, and of the loss scale that it is divided
+// by.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace nf {
 
-// The status that says what is wrong with the memory of a parameter.
+// An error about the memory of a parameter.
 Status bad_memory(std::uint64_t parameter, std::string_view problem);
 
-// By parameter, then by what it is.
-void sort_memory(std::vector<Remembered>& memory);
+// By parameter, then by kind.
+void sort_memory(std::vector<MemoryEntry>& memory);
 
-// That everything is one of `known`, is there once for a parameter, and is finite.
-Status check_memory(std::span<const Remembered> memory, std::span<const std::string_view> known);
+// Checks that every entry is of one of `kinds`, occurs once per parameter, and is finite.
+Status check_memory(std::span<const MemoryEntry> memory, std::span<const std::string_view> kinds);
 
-// That dividing by it and multiplying by it are both possible.
+// Checks that values can be multiplied and divided by it.
 Status check_loss_scale(float loss_scale);
 
 }  // namespace nf

@@ -2,7 +2,7 @@
 
 namespace nf {
 
-std::vector<Edge> mirrored(const std::vector<Edge>& reduce, std::uint32_t ranks) {
+std::vector<Edge> reverse_edges(const std::vector<Edge>& reduce, std::uint32_t ranks) {
   std::vector<Edge> gather;
   gather.reserve(reduce.size());
   for (auto edge = reduce.rbegin(); edge != reduce.rend(); ++edge) {

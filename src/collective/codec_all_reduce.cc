@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "collective/all_finite.h"
 #include "collective/checkpoint_checks.h"
+#include "collective/host_groups.h"
 
 namespace nf {
 namespace {
 
-// Whether some rank folds more than one message of a chunk into its values.
+// Whether the rank adds more than one message of a chunk to its values.
 bool folds_several(const Schedule& schedule) {
   std::vector<std::uint32_t> received(schedule.chunks, 0);
   for (const Step& step : schedule.steps) {
@@ -28,14 +28,14 @@ Status CodecAllReduce::check(const Codec& codec, const AllReduceOptions& options
   if (options.topology == Topology::kHierarchical) {
     if (options.host_group_size == 0 || ranks % options.host_group_size != 0) {
       return {ErrorCode::kBadConfig,
-              fmt::format("hierarchical: groups of {} do not divide {} ranks",
+              fmt::format("hierarchical: host groups of {} do not divide {} ranks",
                           options.host_group_size, ranks)};
     }
     summed = ranks / options.host_group_size;
   }
-  if (summed > codec.most_ranks()) {
+  if (summed > codec.max_ranks()) {
     return {ErrorCode::kBadConfig, fmt::format("codec '{}' sums at most {} ranks, not {}",
-                                               options.codec, codec.most_ranks(), summed)};
+                                               options.codec, codec.max_ranks(), summed)};
   }
   return {};
 }
@@ -57,25 +57,18 @@ CodecAllReduce::CodecAllReduce(Transport& transport, const AllReduceOptions& opt
       options_(options),
       codec_(std::move(codec)),
       dense_(std::move(dense)),
-      plan_(*codec_, {.ranks = is_grouped() ? transport.ranks() / options.host_group_size
-                                            : transport.ranks(),
+      plan_(*codec_, {.ranks = is_hierarchical() ? transport.ranks() / options.host_group_size
+                                                 : transport.ranks(),
                       .shape = sum_shape(options.topology)}),
-      group_plan_(*dense_, {.ranks = is_grouped() ? options.host_group_size : 1}) {
+      host_plan_(*dense_, {.ranks = is_hierarchical() ? options.host_group_size : 1}) {
   const std::uint32_t rank = transport.rank();
-  if (!is_grouped()) {
+  if (!is_hierarchical()) {
     schedule_ = make_schedule(options.topology, transport.ranks(), rank);
     folds_values_ = folds_several(schedule_) || plan_.has_stages();
     return;
   }
-  const std::uint32_t group = options.host_group_size;
-  std::vector<std::uint32_t> inside(group);
-  std::iota(inside.begin(), inside.end(), rank / group * group);
-  std::vector<std::uint32_t> across;
-  for (std::uint32_t member = rank % group; member < transport.ranks(); member += group) {
-    across.push_back(member);
-  }
-  inner_.emplace(transport, std::move(inside));
-  outer_.emplace(transport, std::move(across));
+  inner_.emplace(transport, host_group_of(rank, options.host_group_size));
+  outer_.emplace(transport, same_position(rank, options.host_group_size, transport.ranks()));
   schedule_ = make_schedule(Topology::kRing, outer_->ranks(), outer_->rank());
   const Schedule inner = make_schedule(Topology::kDirect, inner_->ranks(), inner_->rank());
   inner_reduce_ = reduce_part(inner);
@@ -90,34 +83,34 @@ FrameKind CodecAllReduce::frame_kind(const Codec& codec) const {
           .checksummed = options_.checksum};
 }
 
-Status CodecAllReduce::remember(std::span<const Remembered> memory) {
+Status CodecAllReduce::load_memory(std::span<const MemoryEntry> memory) {
   if (!codec_->keeps_residual()) return check_memory(memory, {});
-  return residuals_.remember(memory);
+  return residuals_.load_memory(memory);
 }
 
 Status CodecAllReduce::start(const AllReduceCall& call) {
   return start_as(call, describe_call(codec_->spec().to_string(), options_, call));
 }
 
-Status CodecAllReduce::take(const AllReduceCall& call) {
+Status CodecAllReduce::set_call(const AllReduceCall& call) {
   if (codec_->keeps_residual()) NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   gradients_.assign(call.gradients.begin(), call.gradients.end());
   call_ = call;
   call_.gradients = gradients_;
-  progress_ = Progress::kDone;
+  state_ = State::kDone;
   return {};
 }
 
 Status CodecAllReduce::start_agreed(const AllReduceCall& call) {
-  NF_RETURN_IF_ERROR(take(call));
-  return transport_.ranks() == 1 ? Status() : begin_group_reduce();
+  NF_RETURN_IF_ERROR(set_call(call));
+  return transport_.ranks() == 1 ? Status() : begin_host_reduce();
 }
 
 Status CodecAllReduce::start_as(const AllReduceCall& call, const CallDescription& agreed) {
-  NF_RETURN_IF_ERROR(take(call));
+  NF_RETURN_IF_ERROR(set_call(call));
   if (transport_.ranks() == 1) return {};
   agreement_.emplace(transport_, agreed, loss_scale_of(call));
-  progress_ = Progress::kAgree;
+  state_ = State::kAgree;
   return {};
 }
 
@@ -125,40 +118,40 @@ Expected<bool> CodecAllReduce::advance() {
   for (;;) {
     NF_RETURN_IF_ERROR(transport_.progress());
     Stage* stage = nullptr;
-    switch (progress_) {
-      case Progress::kAgree: stage = &*agreement_; break;
-      case Progress::kStatistics: stage = &statistics_stage_; break;
-      case Progress::kSum: stage = &executor_; break;
-      case Progress::kGroupReduce:
-      case Progress::kGroupGather: stage = &group_executor_; break;
-      case Progress::kDone: return true;
+    switch (state_) {
+      case State::kAgree: stage = &*agreement_; break;
+      case State::kStatistics: stage = &statistics_stage_; break;
+      case State::kSum: stage = &executor_; break;
+      case State::kHostReduce:
+      case State::kHostGather: stage = &host_executor_; break;
+      case State::kDone: return true;
     }
     Expected<bool> is_done = stage->advance();
     if (!is_done || !*is_done) return is_done;
-    switch (progress_) {
-      case Progress::kAgree:
+    switch (state_) {
+      case State::kAgree:
         traffic_.agreement += agreement_->bytes_sent();
         call_.loss_scale = agreement_->loss_scale().value;
         call_.loss_scale_version = agreement_->loss_scale().version;
-        NF_RETURN_IF_ERROR(begin_group_reduce());
+        NF_RETURN_IF_ERROR(begin_host_reduce());
         break;
-      case Progress::kGroupReduce: NF_RETURN_IF_ERROR(begin_statistics()); break;
-      case Progress::kStatistics: NF_RETURN_IF_ERROR(begin_sum()); break;
-      case Progress::kSum: NF_RETURN_IF_ERROR(begin_group_gather()); break;
-      case Progress::kGroupGather: NF_RETURN_IF_ERROR(finish()); break;
-      case Progress::kDone: break;
+      case State::kHostReduce: NF_RETURN_IF_ERROR(begin_statistics()); break;
+      case State::kStatistics: NF_RETURN_IF_ERROR(begin_sum()); break;
+      case State::kSum: NF_RETURN_IF_ERROR(begin_host_gather()); break;
+      case State::kHostGather: NF_RETURN_IF_ERROR(finish()); break;
+      case State::kDone: break;
     }
   }
 }
 
 std::string CodecAllReduce::waiting_for() const {
-  switch (progress_) {
-    case Progress::kAgree: return agreement_->waiting_for();
-    case Progress::kStatistics: return statistics_stage_.waiting_for();
-    case Progress::kSum: return executor_.waiting_for();
-    case Progress::kGroupReduce:
-    case Progress::kGroupGather: return "its group: " + group_executor_.waiting_for();
-    case Progress::kDone: break;
+  switch (state_) {
+    case State::kAgree: return agreement_->waiting_for();
+    case State::kStatistics: return statistics_stage_.waiting_for();
+    case State::kSum: return executor_.waiting_for();
+    case State::kHostReduce:
+    case State::kHostGather: return "its host group: " + host_executor_.waiting_for();
+    case State::kDone: break;
   }
   return "nothing";
 }
@@ -191,10 +184,9 @@ Status CodecAllReduce::prepare_work() {
       room += count;
     }
     if (has_residual) {
-      const Expected<std::span<float>> room_for_losses =
-          residuals_.begin(gradient.parameter, count);
-      if (!room_for_losses) return room_for_losses.status();
-      view.residual = *room_for_losses;
+      const Expected<std::span<float>> residual = residuals_.begin(gradient.parameter, count);
+      if (!residual) return residual.status();
+      view.residual = *residual;
     }
     whole_.push_back({.parameter = parameters_.size(), .first = 0, .count = count});
     parameters_.push_back(view);
@@ -203,20 +195,19 @@ Status CodecAllReduce::prepare_work() {
   return {};
 }
 
-Status CodecAllReduce::begin_group_reduce() {
+Status CodecAllReduce::begin_host_reduce() {
   NF_RETURN_IF_ERROR(prepare_work());
   domain_ = whole_;
-  if (!is_grouped()) return begin_statistics();
-  // Parts start at granules of the codec, so that they can be summed with those of other groups.
-  group_plan_.make_even(codec_->granule(), whole_, options_.host_group_size, options_.tile_bytes);
-  group_plan_.tiles().pieces_of(inner_->rank(), domain_);
-  progress_ = Progress::kGroupReduce;
-  return group_executor_.start(*inner_, inner_reduce_, tile_codec(group_plan_),
-                               frame_kind(*dense_));
+  if (!is_hierarchical()) return begin_statistics();
+  // Parts start at granules of the codec, so that they can be summed over the host groups.
+  host_plan_.make_even(codec_->granule(), whole_, options_.host_group_size, options_.tile_bytes);
+  host_plan_.tiles().pieces_of(inner_->rank(), domain_);
+  state_ = State::kHostReduce;
+  return host_executor_.start(*inner_, inner_reduce_, tile_codec(host_plan_), frame_kind(*dense_));
 }
 
 Status CodecAllReduce::begin_statistics() {
-  if (is_grouped()) count(group_executor_);
+  if (is_hierarchical()) count_traffic(host_executor_);
   if (codec_->keeps_residual()) residuals_.add(domain_, parameters_, call_.loss_scale);
   std::size_t bytes = 0;
   for (const std::size_t count : counts_) bytes += codec_->statistics_size(count);
@@ -238,36 +229,35 @@ Status CodecAllReduce::begin_statistics() {
         statistics_by_parameter_[piece.parameter].subspan(codec_->statistics_size(piece.first),
                                                           codec_->statistics_size(piece.count))));
   }
-  progress_ = Progress::kStatistics;
+  state_ = State::kStatistics;
   return statistics_stage_.start(outer(), *codec_, frame_kind(*codec_), domain_,
                                  statistics_by_parameter_);
 }
 
 Status CodecAllReduce::begin_sum() {
-  if (progress_ == Progress::kStatistics) traffic_.statistics += statistics_stage_.bytes_sent();
-  if (plan_.order().ranks == 1) return begin_group_gather();
+  if (state_ == State::kStatistics) traffic_.statistics += statistics_stage_.bytes_sent();
+  if (plan_.order().ranks == 1) return begin_host_gather();
   combined_.assign(statistics_by_parameter_.begin(), statistics_by_parameter_.end());
   NF_RETURN_IF_ERROR(
       plan_.make(domain_, counts_, combined_, schedule_.chunks, options_.tile_bytes));
   TileCodec tile = tile_codec(plan_);
   tile.keeps_residual = codec_->keeps_residual();
   tile.loss_scale = call_.loss_scale;
-  progress_ = Progress::kSum;
+  state_ = State::kSum;
   return executor_.start(outer(), schedule_, tile, frame_kind(*codec_));
 }
 
-Status CodecAllReduce::begin_group_gather() {
-  if (progress_ == Progress::kSum) count(executor_);
-  if (!is_grouped()) return finish();
-  if (progress_ != Progress::kSum) NF_RETURN_IF_ERROR(keep_group_sum());
+Status CodecAllReduce::begin_host_gather() {
+  if (state_ == State::kSum) count_traffic(executor_);
+  if (!is_hierarchical()) return finish();
+  if (state_ != State::kSum) NF_RETURN_IF_ERROR(copy_host_sum_to_result());
   for (ParameterView& parameter : parameters_) parameter.work = parameter.result;
-  progress_ = Progress::kGroupGather;
-  return group_executor_.start(*inner_, inner_gather_, tile_codec(group_plan_),
-                               frame_kind(*dense_));
+  state_ = State::kHostGather;
+  return host_executor_.start(*inner_, inner_gather_, tile_codec(host_plan_), frame_kind(*dense_));
 }
 
-// With one group only, its sum is the result.
-Status CodecAllReduce::keep_group_sum() {
+// With a single host group, its sum is the result.
+Status CodecAllReduce::copy_host_sum_to_result() {
   for (const Piece& piece : domain_) {
     const ParameterView& parameter = parameters_[piece.parameter];
     if (parameter.work.data == parameter.result.data) continue;
@@ -281,26 +271,27 @@ Status CodecAllReduce::keep_group_sum() {
   return {};
 }
 
-// Residuals count only once the sum is known to be sound: the step of a sum with NaN is not taken.
+// Keeps the new residuals only if the sum is finite: a step whose sum contains NaN or Inf is
+// skipped.
 Status CodecAllReduce::finish() {
-  if (progress_ == Progress::kGroupGather) count(group_executor_);
-  progress_ = Progress::kDone;
+  if (state_ == State::kHostGather) count_traffic(host_executor_);
+  state_ = State::kDone;
   if (codec_->keeps_residual() &&
       std::ranges::all_of(parameters_, [](const ParameterView& parameter) {
         return all_finite(parameter.result);
       })) {
-    residuals_.keep(parameters_);
+    residuals_.commit(parameters_);
   }
   return {};
 }
 
-void CodecAllReduce::count(const Executor& executor) {
+void CodecAllReduce::count_traffic(const Executor& executor) {
   traffic_.payload += executor.bytes_sent();
   traffic_.sums += executor.sum_bytes_sent();
 }
 
 void CodecAllReduce::widen(ConstValues values, std::span<float> out) const {
-  // fp32's message of any values is those values as FP32; sizes fit, so it cannot fail.
+  // The fp32 message of any values is those values as FP32. Sizes match, so it cannot fail.
   (void)dense_->encode(Slice{.count = values.count}, {}, values, std::as_writable_bytes(out));
 }
 

@@ -1,5 +1,6 @@
-// All-reduce with a codec: agree, share statistics, sum. In groups, a sum at full precision inside
-// each group comes first, and a copy inside each group last.
+// All-reduce with a codec, in three stages: agree, reduce statistics, sum. With kHierarchical, a
+// full-precision reduce within each host group precedes the statistics, and a gather within each
+// host group follows the sum.
 #pragma once
 
 #include <memory>
@@ -19,21 +20,21 @@ class CodecAllReduce final : public AllReduce {
  public:
   static Expected<std::unique_ptr<CodecAllReduce>> create(Transport& transport,
                                                           const AllReduceOptions& options);
-  // Fails with kBadConfig where so many ranks cannot be summed as `options` say.
+  // Fails with kBadConfig if the codec or the host groups do not support this number of ranks.
   static Status check(const Codec& codec, const AllReduceOptions& options, std::uint32_t ranks);
 
   Status start(const AllReduceCall& call) override;
-  // For a sum on behalf of another call: that is what ranks are to agree on.
+  // For a sum that is part of another call: the ranks agree on `agreed` instead.
   Status start_as(const AllReduceCall& call, const CallDescription& agreed);
-  // The same if ranks have agreed already, on the loss scale, too.
+  // Without the agreement stage: ranks have agreed already, on the loss scale too.
   Status start_agreed(const AllReduceCall& call);
   // The scale of the last call, once all ranks have agreed on it.
   LossScale loss_scale() const { return loss_scale_of(call_); }
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   Traffic traffic() const override { return traffic_; }
-  std::vector<Remembered> remembered() const override { return residuals_.remembered(); }
-  Status remember(std::span<const Remembered> memory) override;
+  std::vector<MemoryEntry> save_memory() const override { return residuals_.save_memory(); }
+  Status load_memory(std::span<const MemoryEntry> memory) override;
   void forget(std::uint64_t parameter) override { residuals_.forget(parameter); }
   void undo(std::uint64_t parameter) override { residuals_.undo(parameter); }
   void reset() override { residuals_.clear(); }
@@ -43,26 +44,28 @@ class CodecAllReduce final : public AllReduce {
   Duration timeout() const override { return options_.timeout; }
 
  private:
-  enum class Progress { kAgree, kGroupReduce, kStatistics, kSum, kGroupGather, kDone };
+  // The current stage of the call.
+  enum class State { kAgree, kHostReduce, kStatistics, kSum, kHostGather, kDone };
 
   CodecAllReduce(Transport& transport, const AllReduceOptions& options,
                  std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense);
 
+  // The transport of the compressed sum.
   Transport& outer() { return outer_ ? static_cast<Transport&>(*outer_) : transport_; }
-  bool is_grouped() const { return options_.topology == Topology::kHierarchical; }
+  bool is_hierarchical() const { return options_.topology == Topology::kHierarchical; }
   FrameKind frame_kind(const Codec& codec) const;
 
-  Status take(const AllReduceCall& call);
-  // Each begins a stage. They may find that there is nothing to do in it.
-  Status begin_group_reduce();
+  Status set_call(const AllReduceCall& call);
+  // Each begins a stage, or the next one if there is nothing to do in it.
+  Status begin_host_reduce();
   Status begin_statistics();
   Status begin_sum();
-  Status begin_group_gather();
-  Status keep_group_sum();
+  Status begin_host_gather();
+  Status copy_host_sum_to_result();
   Status finish();
-  void count(const Executor& executor);
+  void count_traffic(const Executor& executor);
 
-  // The values to work on: the caller's own, or an FP32 copy where sums could not be kept in them.
+  // Sets up the values to work on: the caller's, or an FP32 copy if those cannot hold partial sums.
   Status prepare_work();
   void widen(ConstValues values, std::span<float> out) const;
   TileCodec tile_codec(const SumPlan& plan) const;
@@ -71,29 +74,29 @@ class CodecAllReduce final : public AllReduce {
   Transport& transport_;
   const AllReduceOptions options_;
   const std::unique_ptr<Codec> codec_;
-  const std::unique_ptr<Codec> dense_;    // fp32: inside groups, and to widen values
-  std::optional<SubsetTransport> inner_;  // the rank's group
-  std::optional<SubsetTransport> outer_;  // the ranks with its place in the other groups
-  Schedule schedule_;                     // between the members of outer_, or of all ranks
+  const std::unique_ptr<Codec> dense_;    // fp32: within host groups, and to widen values
+  std::optional<SubsetTransport> inner_;  // this rank's host group
+  std::optional<SubsetTransport> outer_;  // the ranks at the same position in all host groups
+  Schedule schedule_;                     // of the compressed sum, over outer_ or all ranks
   Schedule inner_reduce_;
   Schedule inner_gather_;
   bool folds_values_ = false;  // some rank adds several messages to its values
 
-  // Of the call under way; they keep their room.
+  // State of the current call; buffers keep their capacity.
   SumPlan plan_;
-  SumPlan group_plan_;
-  Progress progress_ = Progress::kDone;
+  SumPlan host_plan_;
+  State state_ = State::kDone;
   AllReduceCall call_;
   std::vector<Gradient> gradients_;
   std::vector<ParameterView> parameters_;
-  std::vector<Piece> domain_;  // what this rank sums with outer_
+  std::vector<Piece> domain_;  // the values that this rank sums over outer_
   std::optional<Agreement> agreement_;
   StatisticsStage statistics_stage_;
   Executor executor_;
-  Executor group_executor_;
+  Executor host_executor_;
   Traffic traffic_;
 
-  // Room, kept from call to call.
+  // Buffers, reused by every call.
   std::vector<std::size_t> counts_;
   std::vector<Piece> whole_;
   std::vector<float> work_;

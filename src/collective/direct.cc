@@ -1,7 +1,7 @@
-// Direct. Every rank sends its part of chunk c straight to rank c, who adds them all and sends the
-// finished bytes straight to everybody: two hops, one encode for every contribution and one for the
-// sum. Rank r sends to r + 1 at round 0, to r + 2 at round 1, and so on, so that in every round
-// each rank receives from one other; the bytes are those of a ring.
+// Direct. Every rank sends its part of chunk c to rank c, which adds them all and sends the
+// finished bytes to all ranks: two hops, one encode per contribution and one for the sum. Rank r
+// sends to r + 1 in round 0, to r + 2 in round 1, and so on, so that in every round each rank
+// receives from one other rank. A rank sends as many bytes as in a ring.
 #include "collective/chunk_paths.h"
 
 namespace nf {

@@ -1,6 +1,7 @@
-// Endpoint. The bucket is one chunk; every rank sends it to rank 0, who adds in rank order and
-// sends the sum back to each. Rank 0 receives and sends n - 1 times what the others do, so this is
-// for small buckets, for a rank 0 with a link to spare, and for a reducer that sits in its place.
+// Endpoint. The bucket is one chunk; every rank sends it to rank 0, which adds in rank order and
+// sends the sum back to all. Rank 0 receives and sends n - 1 times as many bytes as the others, so
+// this is for small buckets, for a rank 0 with a faster link, and as a model of a reducer in the
+// network.
 #include "collective/chunk_paths.h"
 
 namespace nf {

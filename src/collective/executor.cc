@@ -7,11 +7,11 @@
 namespace nf {
 namespace {
 
-// Messages that may be under way between two ranks in one direction: one on the wire, one behind
-// it, one being made.
+// Messages in flight between two ranks in one direction: one on the wire, one queued behind it, one
+// being encoded.
 constexpr std::size_t kWindow = 3;
-// Frames that are there before the first message; more come as they are needed.
-constexpr std::size_t kReadyFrames = 64;
+// Frames that are allocated before the first message, at most; more are added on demand.
+constexpr std::size_t kMaxInitialFrames = 64;
 
 bool is_send(StepKind kind) {
   return kind == StepKind::kReduceSend || kind == StepKind::kGatherSend;
@@ -38,7 +38,7 @@ Status Executor::start(Transport& transport, const Schedule& schedule, const Til
   return {};
 }
 
-// Lays out all messages and what every tile waits for. Memory is kept from call to call.
+// Lists all messages and the number that each tile waits for. Reuses the memory of earlier calls.
 void Executor::plan() {
   tiles_per_chunk_ = codec_.plan->tiles().tiles_per_chunk();
   states_.assign(std::size_t{schedule_->chunks} * tiles_per_chunk_, {});
@@ -69,8 +69,8 @@ void Executor::plan() {
       largest = std::max(largest, codec_.message_size(tile, step.contributions));
     }
   }
-  // At most every message that is still to come, and two of every tile, is in some frame.
-  pool_.reserve(std::min(unsettled_ + 2 * states_.size(), kReadyFrames), largest);
+  // Upper bound: one frame per message, and two per tile.
+  pool_.reserve(std::min(unsettled_ + 2 * states_.size(), kMaxInitialFrames), largest);
   to_decode_.reserve(states_.size());
 }
 
@@ -81,7 +81,7 @@ Expected<bool> Executor::advance() {
     NF_RETURN_IF_ERROR(start_receives());
     bool has_worked = false;
     for (const auto work :
-         {&Executor::start_one_send, &Executor::take_one, &Executor::decode_one}) {
+         {&Executor::start_one_send, &Executor::process_one_receive, &Executor::decode_one}) {
       const Expected<bool> worked = (this->*work)();
       if (!worked) return worked.status();
       if ((has_worked = *worked)) break;
@@ -95,7 +95,7 @@ Status Executor::start_receives() {
     MessageQueue& queue = receives_[peer];
     while (queue.started < queue.messages.size() && queue.started - queue.settled < kWindow) {
       Message& message = queue.messages[queue.started++];
-      message.frame = pool_.take(codec_.message_size(message.tile, message.step->contributions));
+      message.frame = pool_.acquire(codec_.message_size(message.tile, message.step->contributions));
       message.transfer = {.peer = peer, .bytes = message.frame->whole()};
       NF_RETURN_IF_ERROR(transport_->receive(message.transfer));
     }
@@ -113,7 +113,7 @@ Expected<bool> Executor::start_one_send() {
     Message& message = queue.messages[queue.started];
     Outgoing& ready = outgoing(message);
     if (!ready.is_ready) {
-      // Somebody else's values come first, unless the rank's own are all there is to send.
+      // The message of another rank comes first, unless this rank sends only its own values.
       const bool is_leaf = is_reduce(message.step->kind) && state(message.tile).expected == 0;
       const bool is_source = !has_reduce_ && is_owner(message.tile);
       if (!is_leaf && !is_source) continue;
@@ -144,7 +144,7 @@ void Executor::settle_sends() {
   }
 }
 
-Expected<bool> Executor::take_one() {
+Expected<bool> Executor::process_one_receive() {
   for (MessageQueue& queue : receives_) {
     for (std::size_t i = queue.settled; i < queue.started; ++i) {
       Message& message = queue.messages[i];
@@ -164,11 +164,12 @@ Expected<bool> Executor::take_one() {
   return false;
 }
 
-// The rank's own values, as the first message of a tile or, where nothing is reduced, the only one.
+// Encodes the rank's own values: the first message of a tile or, without reduce steps, the only
+// one.
 Status Executor::encode_own(Tile tile, Outgoing& out) {
   const std::uint32_t contributions = has_reduce_ ? 1 : schedule_->ranks;
   const Origin origin{schedule_->rank, contributions};
-  Frame* frame = pool_.take(codec_.message_size(tile, contributions));
+  Frame* frame = pool_.acquire(codec_.message_size(tile, contributions));
   NF_RETURN_IF_ERROR(codec_.encode(tile, origin, frame->payload()));
   if (codec_.keeps_residual) {
     NF_RETURN_IF_ERROR(codec_.keep_residual(tile, origin, frame->payload(), scratch_));
@@ -178,7 +179,7 @@ Status Executor::encode_own(Tile tile, Outgoing& out) {
   return {};
 }
 
-// Adds a message to what this rank holds of its tile.
+// Adds a message to this rank's partial sum of its tile.
 Status Executor::fold(Message& message) {
   TileState& tile = state(message.tile);
   const Origin incoming{message.step->peer, message.step->contributions};
@@ -190,11 +191,12 @@ Status Executor::fold(Message& message) {
     tile.contributions += incoming.contributions;
   }
   ++tile.folded;
-  pool_.give_back(message.frame);
+  pool_.release(message.frame);
   return {};
 }
 
-// Makes a message of this one and what the rank holds: to be sent if it is the last of its tile.
+// Encodes the sum of this message and the rank's partial sum. If it is the last message of its
+// tile, the result is ready to be sent.
 Status Executor::fold_message(Message& message, Origin incoming, bool is_last) {
   TileState& tile = state(message.tile);
   const Origin total{schedule_->rank, tile.contributions + incoming.contributions};
@@ -204,15 +206,15 @@ Status Executor::fold_message(Message& message, Origin incoming, bool is_last) {
   const bool merges = merges_messages(codec_.plan->codec(1).kind());
   if (merges && codec_.keeps_residual && tile.partial.frame == nullptr) {
     NF_RETURN_IF_ERROR(encode_own(message.tile, tile.partial));
-    tile.partial.is_ready = false;  // it is to grow
+    tile.partial.is_ready = false;  // messages are still to be added
   }
-  Frame* out = pool_.take(codec_.message_size(message.tile, total.contributions));
+  Frame* out = pool_.acquire(codec_.message_size(message.tile, total.contributions));
   if (Frame* held = tile.partial.frame; held != nullptr) {
     NF_RETURN_IF_ERROR(codec_.merge(message.tile, {schedule_->rank, tile.contributions},
                                     held->payload(), incoming, message.frame->payload(),
                                     schedule_->rank, out->payload()));
     tile.partial.frame = nullptr;
-    pool_.give_back(held);
+    pool_.release(held);
   } else if (codec_.keeps_residual) {
     NF_RETURN_IF_ERROR(codec_.decode_add(message.tile, incoming, message.frame->payload()));
     NF_RETURN_IF_ERROR(codec_.encode(message.tile, total, out->payload()));
@@ -236,7 +238,7 @@ Status Executor::fold_message(Message& message, Origin incoming, bool is_last) {
   return {};
 }
 
-// A finished tile: the bytes are forwarded as they are.
+// Receives a finished tile; its bytes are forwarded unchanged.
 Status Executor::accept(Message& message) {
   publish(state(message.tile).finished, message.frame, gather_sends_[message.tile.chunk] + 1);
   to_decode_.push_back(message.tile);
@@ -264,7 +266,7 @@ void Executor::publish(Outgoing& outgoing, Frame* frame, std::uint32_t users) {
 }
 
 void Executor::release(Outgoing& outgoing) {
-  if (--outgoing.users == 0) pool_.give_back(outgoing.frame);
+  if (--outgoing.users == 0) pool_.release(outgoing.frame);
 }
 
 std::string Executor::waiting_for() const {
@@ -282,7 +284,7 @@ std::string Executor::waiting_for() const {
                        is_reduce(message.step->kind) ? "reduce" : "gather", message.step->round);
   };
   if (const Message* message = first_open(receives_)) return describe(*message, "send");
-  if (const Message* message = first_open(sends_)) return describe(*message, "take");
+  if (const Message* message = first_open(sends_)) return describe(*message, "receive");
   return "nothing";
 }
 

@@ -1,15 +1,15 @@
 // The last stage: the sum itself. Runs a rank's schedule tile by tile, so that encoding, sending
-// and decoding overlap, and never waits.
+// and decoding overlap, and never blocks.
 //
-// Messages between two ranks go in the order of the schedule, tile after tile. A rank keeps a few
-// receives open for each peer, and a few sends; it starts a send as soon as its message is there,
-// folds what has arrived in the order of the schedule, and decodes finished tiles when there is
-// nothing else to do.
+// Messages between two ranks are sent in the order of the schedule, tile after tile. A rank keeps a
+// few receives and a few sends pending for each peer. It starts a send as soon as its message is
+// ready, folds received messages in the order of the schedule, and decodes finished tiles when
+// there is nothing else to do.
 //
-// Nobody can wait for ever in a circle: take the first message, in the order of all messages, that
-// has not been delivered. All that it depends on comes before it, so its sender is ready to send
-// it. All that its receiver holds back from the same sender comes before it too and waits only for
-// messages before itself, which have been delivered: so the receiver has room for it.
+// This cannot deadlock. Take the first message, in the order of all messages, that has not been
+// delivered. All messages that it depends on come before it, so its sender is ready to send it.
+// All unfolded messages that its receiver holds from the same sender come before it too and wait
+// only for earlier messages, which have been delivered: so the receiver has room for it.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ namespace nf {
 
 class Executor final : public Stage {
  public:
-  // All is borrowed until the stage is done. The schedule may be one half of an all-reduce: without
-  // gather steps the owners' sums stay in their work values, without reduce steps the owners' work
-  // values are what is gathered.
+  // Borrows all arguments until the stage is done. The schedule may be one half of an all-reduce:
+  // without gather steps, the sums stay in the work values of their owners; without reduce steps,
+  // the work values of the owners are gathered.
   Status start(Transport& transport, const Schedule& schedule, const TileCodec& codec,
                FrameKind kind);
 
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   std::uint64_t bytes_sent() const { return bytes_sent_; }
-  // Of those: finished sums.
+  // The part of bytes_sent() that are finished sums.
   std::uint64_t sum_bytes_sent() const { return sum_bytes_sent_; }
 
  private:
@@ -45,33 +45,33 @@ class Executor final : public Stage {
   struct Message {
     const Step* step = nullptr;
     Tile tile;
-    std::uint32_t order = 0;  // of a reduce-receive: how many of its tile come before it
-    Frame* frame = nullptr;   // while it is under way
+    std::uint32_t order = 0;  // for a reduce-receive: its index among those of its tile
+    Frame* frame = nullptr;   // while it is in flight
     Transfer transfer = {};
-    bool is_settled = false;  // sent and released, or received and used
+    bool is_settled = false;  // sent and released, or received and processed
   };
 
-  // The messages of one direction with one peer, in order. Those before `settled` are through,
-  // those before `started` are with the transport.
+  // The messages of one direction with one peer, in order. Those before `settled` are complete,
+  // those before `started` have been given to the transport.
   struct MessageQueue {
     std::vector<Message> messages;
     std::size_t settled = 0;
     std::size_t started = 0;
   };
 
-  // A message that this rank has made or forwards.
+  // A message that this rank has encoded or forwards.
   struct Outgoing {
     Frame* frame = nullptr;
     std::uint32_t users = 0;  // sends, and the decode, that still need the frame
-    bool is_ready = false;    // nothing is to be added any more
+    bool is_ready = false;    // complete
   };
 
   struct TileState {
     std::uint32_t expected = 0;  // messages to fold
     std::uint32_t folded = 0;
     std::uint32_t contributions = 1;  // in work, or in the partial sum's frame
-    Outgoing partial;                 // of the reduce stage
-    Outgoing finished;                // of the gather stage
+    Outgoing partial;                 // sent by reduce steps
+    Outgoing finished;                // sent by gather steps
   };
 
   void plan();
@@ -81,9 +81,9 @@ class Executor final : public Stage {
   bool is_owner(Tile tile) const { return schedule_->owners[tile.chunk] == schedule_->rank; }
 
   Status start_receives();
-  // Each does one piece of work if there is one, and says whether there was.
+  // Each does one unit of work, if any is ready, and returns whether it did.
   Expected<bool> start_one_send();
-  Expected<bool> take_one();
+  Expected<bool> process_one_receive();
   Expected<bool> decode_one();
   void settle_sends();
 

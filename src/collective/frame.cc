@@ -30,7 +30,7 @@ void Frame::seal(const FrameKind& kind, FramePlace place) {
 
 Status Frame::open(const FrameKind& kind, FramePlace place, const Transfer& transfer) const {
   if (transfer.size != size_) {
-    return {ErrorCode::kCorruptFrame, fmt::format("rank {} sent {} bytes where {} were expected",
+    return {ErrorCode::kCorruptFrame, fmt::format("rank {} sent {} bytes instead of {}",
                                                   transfer.peer, transfer.size, size_)};
   }
   if (const auto payload = open_frame(whole(), codec_field(kind, place), kind.epoch); !payload) {
@@ -43,7 +43,7 @@ Status Frame::open(const FrameKind& kind, FramePlace place, const Transfer& tran
 
 void FramePool::add() {
   all_.push_back(std::make_unique<Frame>());
-  idle_.reserve(all_.capacity());  // so that giving back never allocates
+  idle_.reserve(all_.capacity());  // so that release() never allocates
   idle_.push_back(all_.back().get());
 }
 
@@ -54,9 +54,9 @@ void FramePool::reserve(std::size_t count, std::size_t payload) {
   }
 }
 
-Frame* FramePool::take(std::size_t payload) {
+Frame* FramePool::acquire(std::size_t payload) {
   if (idle_.empty()) add();
-  // The one that fits most closely, so that small frames do not come to hold large buffers.
+  // Best fit, so that small payloads do not occupy large buffers.
   const auto excess = [&](const Frame* frame) {
     const std::size_t room = frame->room();
     return room >= payload ? room - payload : ~std::size_t{0} - room;

@@ -1,4 +1,4 @@
-// The frames of an all-reduce call: header, payload, and a pool that recycles their memory.
+// The frames of an all-reduce call: header, payload, and a pool that reuses their memory.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace nf {
 
-// What all frames of a call have in common.
+// The properties that all frames of a call share.
 struct FrameKind {
   std::uint32_t codec = 0;
   std::uint64_t epoch = 0;
@@ -21,8 +21,8 @@ struct FrameKind {
   bool checksummed = true;
 };
 
-// Which of the call's frames it is. A frame says so by its codec field, which is that of the codec
-// mixed with step and place: one that comes in another's place is foreign.
+// Identifies a frame within its call. The codec field of its header is the hash of the codec mixed
+// with step and place, so a frame that arrives in place of another is rejected as foreign.
 struct FramePlace {
   enum class Part : std::uint8_t { kStatistics, kCombined, kReduce, kGather };
 
@@ -31,22 +31,22 @@ struct FramePlace {
   std::uint32_t tile = 0;
 };
 
-// The bytes of one frame, and its way to or from a peer.
+// The bytes of one frame.
 class Frame {
  public:
-  // Makes room for a payload of `size`; keeps what room there is.
+  // Sets the payload size. Never shrinks the buffer.
   void resize(std::size_t size);
   std::span<std::byte> payload() { return whole().subspan(kFrameHeaderBytes); }
   std::span<const std::byte> payload() const { return whole().subspan(kFrameHeaderBytes); }
 
-  // Bytes of payload that fit without new memory.
+  // The largest payload that fits without an allocation.
   std::size_t room() const {
     return std::max(buffer_.size(), kFrameHeaderBytes) - kFrameHeaderBytes;
   }
 
-  // Writes the header for the payload as it is now.
+  // Writes the header for the current payload.
   void seal(const FrameKind& kind, FramePlace place);
-  // Checks what a transfer brought: the whole frame, of this kind and place.
+  // Checks that the transfer has received the complete frame of this kind and place.
   Status open(const FrameKind& kind, FramePlace place, const Transfer& transfer) const;
 
   std::span<std::byte> whole() { return {buffer_.data(), size_}; }
@@ -57,13 +57,13 @@ class Frame {
   std::size_t size_ = 0;
 };
 
-// Frames that were used before and will be again. Borrowed pointers stay valid: frames do not move.
+// Owns frames and reuses them. Pointers stay valid: frames do not move.
 class FramePool {
  public:
-  // Makes room for `count` frames of `payload` bytes under way at once.
+  // Allocates memory for `count` frames of `payload` bytes in use at once.
   void reserve(std::size_t count, std::size_t payload);
-  Frame* take(std::size_t payload);
-  void give_back(Frame* frame) { idle_.push_back(frame); }
+  Frame* acquire(std::size_t payload);
+  void release(Frame* frame) { idle_.push_back(frame); }
 
  private:
   void add();

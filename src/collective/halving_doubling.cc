@@ -1,11 +1,11 @@
-// Recursive halving, then doubling. Among m = 2^k ranks, a rank exchanges at round s with the
+// Recursive halving, then doubling. Among m = 2^k ranks, a rank exchanges in round s with the
 // partner whose number differs in bit k - 1 - s: it sends the chunks whose number agrees with the
-// partner's in that bit and keeps the others, so that what it still sums halves every round and
-// rank c ends with chunk c. The gather is the mirror and doubles: k rounds each way, each with one
-// partner, for small buckets where waiting costs more than bytes.
+// partner's in that bit and keeps the others, so that its share halves every round and rank c ends
+// with chunk c. The gather reverses these rounds: k rounds each way, each with one partner, for
+// small buckets, where latency dominates.
 //
-// Of n ranks that are no power of two, m is the greatest power of two in n. Rank m + i first folds
-// into rank i, sending it every chunk, and gets the finished bytes last; it owns nothing.
+// If n is not a power of two, m is the largest power of two below n. Rank m + i first sends every
+// chunk to rank i, and receives the finished bytes last; it owns no chunk.
 #include <bit>
 
 #include "collective/chunk_paths.h"
@@ -25,14 +25,14 @@ ChunkPath halving_doubling_path(std::uint32_t ranks, std::uint32_t chunk) {
   for (std::uint32_t rank = inner; rank < ranks; ++rank) send(rank, rank - inner, 1);
   if (inner < ranks) ++round;
   for (std::uint32_t distance = inner / 2; distance > 0; distance /= 2, ++round) {
-    // The ranks that still hold a part of the chunk agree with it in all higher bits; those that
-    // differ from it in this bit send it.
+    // The ranks that still hold a partial sum of the chunk agree with it in all higher bits; those
+    // that differ from it in this bit send it.
     const std::uint32_t first = (chunk ^ distance) & ~(distance - 1);
     for (std::uint32_t rank = first; rank < first + distance; ++rank) {
       send(rank, rank ^ distance, held[rank]);
     }
   }
-  path.gather = mirrored(path.reduce, ranks);
+  path.gather = reverse_edges(path.reduce, ranks);
   return path;
 }
 

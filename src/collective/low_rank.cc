@@ -1,6 +1,6 @@
-// Every sum has one order, whatever the compiler makes of the loops: sixteen lanes that are added
-// in the end where a row meets a column, row after row where columns grow, term after term where
-// factors multiply. Inner loops have fixed lengths so that they become vector code.
+// Every sum has a fixed order, however the compiler vectorises the loops: dot products use sixteen
+// lanes that are added at the end, columns accumulate row by row, and products of factors term by
+// term. Inner loops have fixed lengths so that compilers vectorise them.
 #include "collective/low_rank.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace nf {
 namespace {
 
 constexpr std::size_t kLanes = kSumLanes;
-constexpr std::size_t kTileRows = 8;  // rows for which a piece of a factor stays in the cache
+constexpr std::size_t kTileRows = 8;  // rows that reuse a cached part of a factor
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <typename T>
@@ -48,8 +48,8 @@ void for_each_lane_block(std::size_t cols, Body body) {
   for (; col < cols; ++col) body(col, std::integral_constant<std::size_t, 1>());
 }
 
-// Makes column `k` of `columns` a unit vector orthogonal to those before it, which are such or
-// zero. Makes it zero and returns false where it depends on them.
+// Makes column `k` of `columns` a unit vector that is orthogonal to the columns before it, which
+// are orthonormal or zero. If it depends on them, sets it to zero and returns false.
 bool make_orthonormal(std::span<double> columns, std::size_t length, std::size_t k) {
   double* column = columns.data() + k * length;
   const double before = std::sqrt(dot(column, column, length));
@@ -59,7 +59,7 @@ bool make_orthonormal(std::span<double> columns, std::size_t length, std::size_t
     for (std::size_t i = 0; i < length; ++i) column[i] -= along * other[i];
   }
   const double left = std::sqrt(dot(column, column, length));
-  const bool independent = left > kDependent * before;
+  const bool independent = left > kDependenceTolerance * before;
   const double factor = independent ? 1 / left : 0;
   for (std::size_t i = 0; i < length; ++i) column[i] *= factor;
   return independent;
@@ -94,11 +94,12 @@ std::size_t low_rank_values(std::size_t rows, std::size_t cols, std::uint32_t te
 LowRank::LowRank(std::uint32_t terms, std::uint64_t seed, std::uint64_t parameter)
     : terms_(terms), seed_(seed), parameter_(parameter) {}
 
-std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows, float loss_scale) {
+std::span<float> LowRank::first_factor(std::span<const float> values, std::size_t rows,
+                                       float loss_scale) {
   const std::size_t cols = rows == 0 ? 0 : values.size() / rows;
   if (rows != rows_ || cols != cols_) reset(rows, cols);
   loss_scale_ = loss_scale;
-  holds_what_was_ = false;
+  can_undo_ = false;
   if (dense_) {
     first_.assign(values.begin(), values.end());
     return first_;
@@ -110,7 +111,7 @@ std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows,
     float* to = &matrix_[row * cols];
     for (std::size_t col = 0; col < cols; ++col) {
       to[col] = values[row * cols + col] + error_scale * error_[row * cols + col];
-      usable &= std::abs(to[col]) <= kGreatestUsable;
+      usable &= std::abs(to[col]) <= kMaxMagnitude;
     }
     for (std::uint32_t k = 0; k < terms_; ++k) {
       first_[k * rows + row] = dot<float>(to, &basis_[k * cols], cols);
@@ -120,7 +121,7 @@ std::span<float> LowRank::begin(std::span<const float> values, std::size_t rows,
   return first_;
 }
 
-std::span<float> LowRank::middle() {
+std::span<float> LowRank::second_factor() {
   if (dense_) return {};
   if (!all_finite(first_)) {
     std::fill(second_.begin(), second_.end(), kNan);
@@ -159,7 +160,7 @@ void LowRank::finish(std::span<float> out) {
           for (std::size_t lane = 0; lane < width; ++lane) sum[lane] += weight * sums[lane];
           for (std::size_t lane = 0; lane < width; ++lane) own[lane] += weight * owns[lane];
         }
-        // The new error takes the place of the matrix, so that the old one stays for undo().
+        // The new error replaces the matrix, so that the old one is available for undo().
         float* held = &matrix_[row * cols_ + col];
         for (std::size_t lane = 0; lane < width; ++lane) {
           held[lane] = unscale * (held[lane] - own[lane]);
@@ -172,14 +173,14 @@ void LowRank::finish(std::span<float> out) {
   std::swap(error_, matrix_);
   std::swap(basis_, last_basis_);
   renew_basis();
-  holds_what_was_ = true;
+  can_undo_ = true;
 }
 
 void LowRank::undo() {
-  if (!holds_what_was_) return;
+  if (!can_undo_) return;
   std::swap(error_, matrix_);
   std::swap(basis_, last_basis_);
-  holds_what_was_ = false;
+  can_undo_ = false;
 }
 
 void LowRank::restore(std::size_t rows, std::size_t cols, std::span<const float> basis,
@@ -193,7 +194,7 @@ void LowRank::reset(std::size_t rows, std::size_t cols) {
   rows_ = rows;
   cols_ = cols;
   dense_ = terms_ * (rows + cols) >= rows * cols;
-  holds_what_was_ = false;
+  can_undo_ = false;
   const std::size_t count = dense_ ? 0 : rows * cols;
   error_.assign(count, 0.0f);
   matrix_.resize(count);
@@ -205,9 +206,8 @@ void LowRank::reset(std::size_t rows, std::size_t cols) {
   if (!dense_) renew_basis();
 }
 
-// Orthonormal columns span the same space as the factor itself, and keep the next first factor at
-// the scale of the gradient. A column that has vanished (at first all have) would stay zero for
-// ever, so it is drawn.
+// Orthonormal columns span the same space as the factor and keep the next first factor at the scale
+// of the gradient. A zero column, as all are initially, would stay zero, so it is drawn at random.
 void LowRank::renew_basis() {
   std::copy(second_.begin(), second_.end(), work_.begin());
   for (std::uint32_t k = 0; k < terms_; ++k) {

@@ -19,9 +19,10 @@ Expected<std::uint32_t> LowRankAllReduce::terms_of(std::string_view codec) {
   if (!spec) return spec.status();
   NF_RETURN_IF_ERROR(spec->allow(true, {}));
   const double terms = spec->value.value_or(0);
-  if (!(terms >= 1 && terms <= kMostTerms && terms == std::floor(terms))) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("give the number of terms (powersgd:2), 1 to {}", kMostTerms));
+  if (!(terms >= 1 && terms <= kMaxTerms && terms == std::floor(terms))) {
+    return Status(
+        ErrorCode::kBadConfig,
+        fmt::format("powersgd needs a number of terms from 1 to {}, as in powersgd:2", kMaxTerms));
   }
   return static_cast<std::uint32_t>(terms);
 }
@@ -61,12 +62,12 @@ Status LowRankAllReduce::start(const AllReduceCall& call) {
   gradients_.assign(call.gradients.begin(), call.gradients.end());
   call_ = call;
   call_.gradients = gradients_;
-  stage_ = Stage::kDone;
+  state_ = State::kDone;
   if (transport_.ranks() == 1) return {};
   NF_RETURN_IF_ERROR(check_shapes());
   // The first factor depends on the loss scale that all ranks agree on.
   agreement_.emplace(transport_, describe_call(codec_, options_, call_, 1), loss_scale_of(call_));
-  stage_ = Stage::kAgree;
+  state_ = State::kAgree;
   return {};
 }
 
@@ -82,56 +83,58 @@ Status LowRankAllReduce::check_shapes() {
 }
 
 Status LowRankAllReduce::begin_first() {
-  thin_.clear();
-  new_.clear();
+  factor_gradients_.clear();
+  new_parameters_.clear();
   for (const Gradient& gradient : gradients_) {
     LowRank& state = state_of(gradient.parameter);
-    if (state.error().empty()) new_.push_back(gradient.parameter);
-    wide_.resize(gradient.values.count);
-    NF_RETURN_IF_ERROR(dense_->encode(Slice{.count = wide_.size()}, {}, gradient.values,
-                                      std::as_writable_bytes(std::span(wide_))));
-    thin_.push_back({.parameter = gradient.parameter,
-                     .values = Values(state.begin(wide_, rows_of(gradient), call_.loss_scale))});
+    if (state.error().empty()) new_parameters_.push_back(gradient.parameter);
+    fp32_values_.resize(gradient.values.count);
+    NF_RETURN_IF_ERROR(dense_->encode(Slice{.count = fp32_values_.size()}, {}, gradient.values,
+                                      std::as_writable_bytes(std::span(fp32_values_))));
+    factor_gradients_.push_back(
+        {.parameter = gradient.parameter,
+         .values = Values(state.first_factor(fp32_values_, rows_of(gradient), call_.loss_scale))});
   }
-  stage_ = Stage::kFirst;
+  state_ = State::kFirst;
   AllReduceCall call = call_;
-  call.gradients = thin_;
+  call.gradients = factor_gradients_;
   return factors_->start_agreed(call);
 }
 
-// Ranks agree on what the caller wants: factors of other gradients may look alike.
+// Ranks agree on the caller's gradients: factors of different gradients can have equal shapes.
 Status LowRankAllReduce::begin_second() {
-  thin_.clear();
+  factor_gradients_.clear();
   for (const Gradient& gradient : gradients_) {
-    const std::span<float> second = parameters_.at(gradient.parameter).middle();
-    if (!second.empty()) thin_.push_back({.parameter = gradient.parameter, .values = second});
+    const std::span<float> second = parameters_.at(gradient.parameter).second_factor();
+    if (!second.empty())
+      factor_gradients_.push_back({.parameter = gradient.parameter, .values = second});
   }
-  stage_ = Stage::kSecond;
+  state_ = State::kSecond;
   AllReduceCall call = call_;
-  call.gradients = thin_;
+  call.gradients = factor_gradients_;
   return factors_->start_as(call, describe_call(codec_, options_, call_, 2));
 }
 
-// What is remembered changes only if the whole sum is finite, as with residuals: the step of a sum
-// with NaN is not taken.
+// Keeps the new memory only if the whole sum is finite, as for residuals: a step whose sum contains
+// NaN or Inf is skipped.
 void LowRankAllReduce::finish() {
-  bool is_sound = true;
+  bool is_finite = true;
   for (const Gradient& gradient : gradients_) {
-    wide_.resize(gradient.values.count);
-    parameters_.at(gradient.parameter).finish(wide_);
-    // Sizes fit, so it cannot fail.
-    (void)dense_->decode(Slice{.count = wide_.size()}, {}, std::as_bytes(std::span(wide_)),
-                         gradient.values);
-    is_sound = is_sound && all_finite(gradient.values);
+    fp32_values_.resize(gradient.values.count);
+    parameters_.at(gradient.parameter).finish(fp32_values_);
+    // Sizes match, so it cannot fail.
+    (void)dense_->decode(Slice{.count = fp32_values_.size()}, {},
+                         std::as_bytes(std::span(fp32_values_)), gradient.values);
+    is_finite = is_finite && all_finite(gradient.values);
   }
-  if (!is_sound) {
+  if (!is_finite) {
     for (const Gradient& gradient : gradients_) undo(gradient.parameter);
   }
-  stage_ = Stage::kDone;
+  state_ = State::kDone;
 }
 
-void LowRankAllReduce::forget_new() {
-  for (const std::uint64_t parameter : new_) forget(parameter);
+void LowRankAllReduce::forget_new_parameters() {
+  for (const std::uint64_t parameter : new_parameters_) forget(parameter);
 }
 
 void LowRankAllReduce::undo(std::uint64_t parameter) {
@@ -142,14 +145,14 @@ LowRank& LowRankAllReduce::state_of(std::uint64_t parameter) {
   return parameters_.try_emplace(parameter, terms_, options_.seed, parameter).first->second;
 }
 
-std::vector<Remembered> LowRankAllReduce::remembered() const {
-  std::vector<Remembered> memory;
+std::vector<MemoryEntry> LowRankAllReduce::save_memory() const {
+  std::vector<MemoryEntry> memory;
   for (const auto& [parameter, state] : parameters_) {
-    if (state.error().empty()) continue;  // it travels as it is
-    for (const auto& [what, values] :
+    if (state.error().empty()) continue;  // sent dense
+    for (const auto& [kind, values] :
          {std::pair(kLowRankBasis, state.basis()), {kLowRankError, state.error()}}) {
       memory.push_back({.parameter = parameter,
-                        .what = std::string(what),
+                        .kind = std::string(kind),
                         .rows = state.rows(),
                         .values = {values.begin(), values.end()}});
     }
@@ -158,7 +161,7 @@ std::vector<Remembered> LowRankAllReduce::remembered() const {
   return memory;
 }
 
-Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
+Status LowRankAllReduce::load_memory(std::span<const MemoryEntry> memory) {
   const Expected<std::vector<LowRankPair>> pairs =
       low_rank_pairs(memory, terms_, [this](std::uint64_t parameter) {
         const auto held = parameters_.find(parameter);
@@ -173,7 +176,7 @@ Status LowRankAllReduce::remember(std::span<const Remembered> memory) {
 }
 
 std::string LowRankAllReduce::waiting_for() const {
-  return stage_ == Stage::kAgree ? agreement_->waiting_for() : factors_->waiting_for();
+  return state_ == State::kAgree ? agreement_->waiting_for() : factors_->waiting_for();
 }
 
 Traffic LowRankAllReduce::traffic() const {
@@ -183,8 +186,8 @@ Traffic LowRankAllReduce::traffic() const {
 }
 
 Expected<bool> LowRankAllReduce::advance() {
-  while (stage_ != Stage::kDone) {
-    if (stage_ == Stage::kAgree) {
+  while (state_ != State::kDone) {
+    if (state_ == State::kAgree) {
       NF_RETURN_IF_ERROR(transport_.progress());
       Expected<bool> is_agreed = agreement_->advance();
       if (!is_agreed || !*is_agreed) return is_agreed;
@@ -194,9 +197,9 @@ Expected<bool> LowRankAllReduce::advance() {
       NF_RETURN_IF_ERROR(begin_first());
     }
     Expected<bool> is_summed = factors_->advance();
-    if (!is_summed) forget_new();
+    if (!is_summed) forget_new_parameters();
     if (!is_summed || !*is_summed) return is_summed;
-    if (stage_ == Stage::kFirst) {
+    if (state_ == State::kFirst) {
       NF_RETURN_IF_ERROR(begin_second());
     } else {
       finish();

@@ -1,5 +1,4 @@
-// All-reduce by powersgd: two sums of thin factors at full precision instead of one of the
-// gradient.
+// All-reduce by powersgd: two full-precision sums of thin factors replace one sum of the gradient.
 #pragma once
 
 #include <memory>
@@ -17,9 +16,9 @@ class LowRankAllReduce final : public AllReduce {
  public:
   static constexpr std::string_view kName = "powersgd";
 
-  // The R of powersgd:R, from 1 to 64.
+  // The R of powersgd:R, from 1 to kMaxTerms.
   static Expected<std::uint32_t> terms_of(std::string_view codec);
-  // Fails with kInvalidArgument where the values of a gradient do not make whole rows.
+  // Fails with kInvalidArgument if `rows` does not divide `count`.
   static Status check_rows(std::size_t count, std::size_t rows);
 
   // options.codec is powersgd:R.
@@ -30,8 +29,8 @@ class LowRankAllReduce final : public AllReduce {
   Expected<bool> advance() override;
   std::string waiting_for() const override;
   Traffic traffic() const override;
-  std::vector<Remembered> remembered() const override;
-  Status remember(std::span<const Remembered> memory) override;
+  std::vector<MemoryEntry> save_memory() const override;
+  Status load_memory(std::span<const MemoryEntry> memory) override;
   void forget(std::uint64_t parameter) override { parameters_.erase(parameter); }
   void undo(std::uint64_t parameter) override;
   void reset() override { parameters_.clear(); }
@@ -41,7 +40,7 @@ class LowRankAllReduce final : public AllReduce {
   Duration timeout() const override { return options_.timeout; }
 
  private:
-  enum class Stage : std::uint16_t { kDone, kAgree, kFirst, kSecond };
+  enum class State : std::uint16_t { kDone, kAgree, kFirst, kSecond };
 
   LowRankAllReduce(Transport& transport, const AllReduceOptions& options, std::uint32_t terms,
                    std::unique_ptr<CodecAllReduce> factors, std::unique_ptr<Codec> dense);
@@ -50,27 +49,27 @@ class LowRankAllReduce final : public AllReduce {
   Status begin_first();
   Status begin_second();
   void finish();
-  // Nothing is remembered of a call that failed.
-  void forget_new();
+  // After a failed call: deletes the memory of parameters that had none before it.
+  void forget_new_parameters();
   LowRank& state_of(std::uint64_t parameter);
 
   // Constant after construction.
   Transport& transport_;
   const AllReduceOptions options_;
   const std::uint32_t terms_;
-  const std::string codec_;                        // spelled as on all ranks
-  const std::unique_ptr<CodecAllReduce> factors_;  // sums them, at full precision
+  const std::string codec_;                        // canonical spelling
+  const std::unique_ptr<CodecAllReduce> factors_;  // sums factors at full precision
   const std::unique_ptr<Codec> dense_;             // to widen and narrow values
 
-  // Of the call under way.
-  Stage stage_ = Stage::kDone;
+  // State of the current call.
+  State state_ = State::kDone;
   AllReduceCall call_;
   std::vector<Gradient> gradients_;
-  std::vector<Gradient> thin_;
-  std::vector<std::uint64_t> new_;  // of the parameters: nothing is remembered of them yet
-  std::vector<float> wide_;
+  std::vector<Gradient> factor_gradients_;
+  std::vector<std::uint64_t> new_parameters_;  // without memory before this call
+  std::vector<float> fp32_values_;
   std::optional<Agreement> agreement_;
-  std::uint64_t agreement_bytes_ = 0;  // of all calls: those that factors_ has not sent
+  std::uint64_t agreement_bytes_ = 0;  // of all calls, without those of factors_
 
   std::unordered_map<std::uint64_t, LowRank> parameters_;
 };

@@ -11,8 +11,8 @@
 namespace nf {
 namespace {
 
-// That they are of one matrix, which travels as factors and is the one that is known already.
-Status check_pair(const Remembered& basis, const Remembered& error, std::uint32_t terms,
+// Checks that both belong to one matrix that is sent as factors and has the known shape, if any.
+Status check_pair(const MemoryEntry& basis, const MemoryEntry& error, std::uint32_t terms,
                   const LowRankShape& known) {
   const std::size_t rows = error.rows;
   const std::size_t count = error.values.size();
@@ -24,7 +24,7 @@ Status check_pair(const Remembered& basis, const Remembered& error, std::uint32_
     return bad_memory(
         error.parameter,
         fmt::format(
-            "a basis of {} values and an error of {} in {} rows do not fit {} terms{}",
+            "a basis of {} values and an error of {} values in {} rows do not match {} terms{}",
             basis.values.size(), count, rows, terms,
             is_other ? fmt::format(" of a matrix of {} x {}", known.rows, known.cols) : ""));
   }
@@ -34,17 +34,17 @@ Status check_pair(const Remembered& basis, const Remembered& error, std::uint32_
 }  // namespace
 
 Expected<std::vector<LowRankPair>> low_rank_pairs(
-    std::span<const Remembered> memory, std::uint32_t terms,
+    std::span<const MemoryEntry> memory, std::uint32_t terms,
     const std::function<LowRankShape(std::uint64_t parameter)>& known) {
   NF_RETURN_IF_ERROR(check_memory(memory, std::array{kLowRankBasis, kLowRankError}));
   struct Parts {
-    const Remembered* basis = nullptr;
-    const Remembered* error = nullptr;
+    const MemoryEntry* basis = nullptr;
+    const MemoryEntry* error = nullptr;
   };
   std::map<std::uint64_t, Parts> by_parameter;
-  for (const Remembered& one : memory) {
+  for (const MemoryEntry& one : memory) {
     Parts& parts = by_parameter[one.parameter];
-    (one.what == kLowRankBasis ? parts.basis : parts.error) = &one;
+    (one.kind == kLowRankBasis ? parts.basis : parts.error) = &one;
   }
   std::vector<LowRankPair> pairs;
   for (const auto& [parameter, parts] : by_parameter) {
@@ -63,12 +63,13 @@ Expected<std::vector<LowRankPair>> low_rank_pairs(
   return pairs;
 }
 
-Status check_shape(std::uint64_t parameter, const LowRankShape& remembered,
-                   const LowRankShape& now) {
-  if (remembered == now) return {};
-  return bad_memory(parameter, fmt::format("the error of a matrix of {} x {} is remembered of it, "
-                                           "and it now has {} x {}; forget() it first",
-                                           remembered.rows, remembered.cols, now.rows, now.cols));
+Status check_shape(std::uint64_t parameter, const LowRankShape& stored,
+                   const LowRankShape& current) {
+  if (stored == current) return {};
+  return bad_memory(parameter,
+                    fmt::format("it is for a matrix of {} x {}, but the parameter is now "
+                                "{} x {}; call forget() first",
+                                stored.rows, stored.cols, current.rows, current.cols));
 }
 
 }  // namespace nf

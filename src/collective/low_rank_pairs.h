@@ -1,4 +1,4 @@
-// What powersgd is told to remember of a parameter comes in two parts, the basis and the error.
+// The saved memory of powersgd has two entries per parameter: basis and error.
 #pragma once
 
 #include <cstddef>
@@ -29,15 +29,15 @@ struct LowRankPair {
   std::span<const float> error;
 };
 
-// The pairs of `memory`, which they borrow. Fails, naming the parameter, where one is not whole, or
-// of no matrix that travels as factors of so many terms, or not of the one that is known already:
-// `known` says its shape, 0 x 0 where there is none.
+// The pairs of `memory`, which they borrow. Fails, naming the parameter, if an entry of a pair is
+// missing, if its matrix would not be sent as factors of `terms` terms, or if its shape differs
+// from the current one, which `known` returns (0 x 0 if there is none).
 Expected<std::vector<LowRankPair>> low_rank_pairs(
-    std::span<const Remembered> memory, std::uint32_t terms,
+    std::span<const MemoryEntry> memory, std::uint32_t terms,
     const std::function<LowRankShape(std::uint64_t parameter)>& known);
 
-// That a parameter has the shape of what is remembered of it.
-Status check_shape(std::uint64_t parameter, const LowRankShape& remembered,
-                   const LowRankShape& now);
+// Checks that a parameter has the shape of its memory.
+Status check_shape(std::uint64_t parameter, const LowRankShape& stored,
+                   const LowRankShape& current);
 
 }  // namespace nf

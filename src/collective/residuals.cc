@@ -12,12 +12,12 @@ namespace nf {
 Expected<std::span<float>> Residuals::begin(std::uint64_t parameter, std::size_t count) {
   const auto [at, is_new] = by_parameter_.try_emplace(parameter);
   Residual& residual = at->second;
-  if (is_new) residual.kept.assign(count, 0.0f);
-  NF_RETURN_IF_ERROR(check_residual(parameter, residual.kept.size(), count));
-  residual.next.assign(count, 0.0f);
-  residual.holds_what_was = false;
+  if (is_new) residual.current.assign(count, 0.0f);
+  NF_RETURN_IF_ERROR(check_residual(parameter, residual.current.size(), count));
+  residual.other.assign(count, 0.0f);
+  residual.can_undo = false;
   residual.is_added = false;
-  return std::span(residual.next);
+  return std::span(residual.other);
 }
 
 void Residuals::add(std::span<const Piece> domain, std::span<const ParameterView> parameters,
@@ -32,72 +32,75 @@ void Residuals::add(std::span<const Piece> domain, std::span<const ParameterView
     const ParameterView& parameter = parameters[piece.parameter];
     const Residual& residual = by_parameter_[parameter.key];
     if (!residual.is_added) continue;
-    const std::vector<float>& kept = residual.kept;
+    const std::vector<float>& current = residual.current;
     auto* work = static_cast<float*>(parameter.work.data);
     for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
-      work[i] += loss_scale * kept[i];
+      work[i] += loss_scale * current[i];
     }
   }
 }
 
-void Residuals::keep(std::span<const ParameterView> parameters) {
+void Residuals::commit(std::span<const ParameterView> parameters) {
   for (const ParameterView& parameter : parameters) {
     Residual& residual = by_parameter_[parameter.key];
     if (!residual.is_added) {
-      for (std::size_t i = 0; i < residual.kept.size(); ++i) residual.next[i] += residual.kept[i];
+      for (std::size_t i = 0; i < residual.current.size(); ++i)
+        residual.other[i] += residual.current[i];
     }
-    std::swap(residual.kept, residual.next);
-    residual.holds_what_was = true;
+    std::swap(residual.current, residual.other);
+    residual.can_undo = true;
   }
 }
 
 void Residuals::undo(std::uint64_t parameter) {
   const auto held = by_parameter_.find(parameter);
-  if (held == by_parameter_.end() || !held->second.holds_what_was) return;
-  std::swap(held->second.kept, held->second.next);
-  held->second.holds_what_was = false;
+  if (held == by_parameter_.end() || !held->second.can_undo) return;
+  std::swap(held->second.current, held->second.other);
+  held->second.can_undo = false;
 }
 
-std::vector<Remembered> Residuals::remembered() const {
-  std::vector<Remembered> memory;
+std::vector<MemoryEntry> Residuals::save_memory() const {
+  std::vector<MemoryEntry> memory;
   for (const auto& [parameter, residual] : by_parameter_) {
-    memory.push_back({.parameter = parameter, .what = std::string(kWhat), .values = residual.kept});
+    memory.push_back(
+        {.parameter = parameter, .kind = std::string(kKind), .values = residual.current});
   }
   sort_memory(memory);
   return memory;
 }
 
-Status Residuals::remember(std::span<const Remembered> memory) {
+Status Residuals::load_memory(std::span<const MemoryEntry> memory) {
   NF_RETURN_IF_ERROR(
       check_residuals(memory, [this](std::uint64_t parameter) -> std::optional<std::size_t> {
         const auto held = by_parameter_.find(parameter);
         if (held == by_parameter_.end()) return {};
-        return held->second.kept.size();
+        return held->second.current.size();
       }));
-  for (const Remembered& one : memory) {
-    Residual& residual = by_parameter_[one.parameter];
-    residual.kept = one.values;
-    residual.holds_what_was = false;
+  for (const MemoryEntry& entry : memory) {
+    Residual& residual = by_parameter_[entry.parameter];
+    residual.current = entry.values;
+    residual.can_undo = false;
   }
   return {};
 }
 
-Status check_residual(std::uint64_t parameter, std::size_t remembered, std::size_t now) {
-  if (remembered == now) return {};
-  return bad_memory(parameter, fmt::format("a residual of {} values is remembered of it, and it "
-                                           "now has {}; forget() it first",
-                                           remembered, now));
+Status check_residual(std::uint64_t parameter, std::size_t stored, std::size_t current) {
+  if (stored == current) return {};
+  return bad_memory(
+      parameter,
+      fmt::format("its residual has {} values, but the parameter now has {}; call forget() first",
+                  stored, current));
 }
 
 Status check_residuals(
-    std::span<const Remembered> memory,
+    std::span<const MemoryEntry> memory,
     const std::function<std::optional<std::size_t>(std::uint64_t parameter)>& known) {
-  NF_RETURN_IF_ERROR(check_memory(memory, std::span(&Residuals::kWhat, 1)));
-  for (const Remembered& one : memory) {
-    const std::optional<std::size_t> held = known(one.parameter);
-    if (held && *held != one.values.size()) {
-      return bad_memory(one.parameter, fmt::format("a residual of {} values, where it has {}",
-                                                   one.values.size(), *held));
+  NF_RETURN_IF_ERROR(check_memory(memory, std::span(&Residuals::kKind, 1)));
+  for (const MemoryEntry& entry : memory) {
+    const std::optional<std::size_t> held = known(entry.parameter);
+    if (held && *held != entry.values.size()) {
+      return bad_memory(entry.parameter, fmt::format("a residual of {} values instead of {}",
+                                                     entry.values.size(), *held));
     }
   }
   return {};

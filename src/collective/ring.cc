@@ -1,7 +1,7 @@
-// Ring. Chunk c starts at rank c + 1 and visits the ranks in order, gathering one contribution a
-// hop, until rank c holds the sum; then the finished bytes go round once more. In every round each
-// rank sends one chunk to its right and receives one from its left: n - 1 rounds each way, and no
-// link but those between neighbours is used.
+// Ring. Chunk c starts at rank c + 1 and visits the ranks in order, adding one contribution per
+// hop, until rank c holds the sum; then the finished bytes travel around the ring. In every round
+// each rank sends one chunk to its right neighbour and receives one from its left: n - 1 rounds
+// each way, over links between neighbours only.
 #include "collective/chunk_paths.h"
 
 namespace nf {

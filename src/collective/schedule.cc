@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <string_view>
 #include <tuple>
-
-#include "collective/chunk_paths.h"
 
 namespace nf {
 namespace {
@@ -21,8 +18,7 @@ bool is_receive(StepKind kind) {
   return kind == StepKind::kReduceReceive || kind == StepKind::kGatherReceive;
 }
 
-// Sends first, so that no round waits for itself: what a rank sends in a round it has received in
-// an earlier one.
+// Within a round sends come first: a rank sends only what it has received in an earlier round.
 bool comes_before(const Step& a, const Step& b) {
   const auto place = [](const Step& step) {
     return std::tuple(is_gather(step.kind), step.round, is_receive(step.kind), step.chunk);
@@ -69,30 +65,6 @@ std::string_view verb(StepKind kind) {
 }
 
 }  // namespace
-
-std::uint32_t chunk_count(Topology topology, std::uint32_t ranks) {
-  switch (topology) {
-    case Topology::kRing:
-    case Topology::kTree:
-    case Topology::kDirect: return ranks;
-    case Topology::kHalvingDoubling: return std::bit_floor(ranks);
-    case Topology::kEndpoint: return 1;
-    case Topology::kHierarchical: return 0;
-  }
-  return 0;
-}
-
-ChunkPath chunk_path(Topology topology, std::uint32_t ranks, std::uint32_t chunk) {
-  switch (topology) {
-    case Topology::kRing: return ring_path(ranks, chunk);
-    case Topology::kTree: return tree_path(ranks, chunk);
-    case Topology::kHalvingDoubling: return halving_doubling_path(ranks, chunk);
-    case Topology::kDirect: return direct_path(ranks, chunk);
-    case Topology::kEndpoint: return endpoint_path(ranks, chunk);
-    case Topology::kHierarchical: return {};
-  }
-  return {};
-}
 
 Schedule make_schedule(Topology topology, std::uint32_t ranks, std::uint32_t rank) {
   Schedule schedule;

@@ -1,14 +1,15 @@
-// Who sends which chunk to whom, and in which order: all-reduce as a value, without any I/O.
+// Which rank sends which chunk to which peer, and in which order: the plan of an all-reduce,
+// without any I/O.
 //
-// A bucket is cut into chunks. Each chunk is reduced along a tree of ranks towards its owner, who
-// ends up with the sum; then the owner's finished bytes travel outward along another tree and are
-// forwarded unchanged. A topology is a function from (ranks, chunk) to these two trees. The rest
-// follows: what a rank does is the set of edges that touch it, ordered by round.
+// A bucket is cut into chunks. Each chunk is reduced along a tree of ranks towards its owner, which
+// then holds the sum; then the owner's finished bytes are sent outward along another tree and
+// forwarded unchanged. A topology is a function from (ranks, chunk) to these two trees, the chunk
+// path. The schedule of a rank is the set of edges at that rank, ordered by round.
 //
-// Rounds order, they do not synchronise. On every rank, and so at both ends of every pair of ranks,
-// messages are in the order (reduce before gather, round, chunk): the k-th message that a rank
-// sends to another is the k-th that the other expects from it. A rank adds what it receives for a
-// chunk in that order too, so the sum does not depend on who was faster.
+// Rounds define an order; they do not synchronise ranks. On every rank, and so at both ends of
+// every pair of ranks, messages are in the order (reduce before gather, round, chunk): the k-th
+// message that a rank sends to another is the k-th that the other expects from it. A rank adds
+// received messages of a chunk in that order too, so the sum does not depend on timing.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
-// The way of one chunk. In `reduce` every rank but the owner sends once, after all that it receives
-// for this chunk; in `gather` every rank but the owner receives once, before it forwards. Both are
+// The path of one chunk. In `reduce`, every rank but the owner sends once, after its last receive
+// of this chunk; in `gather`, every rank but the owner receives once, before it forwards. Both are
 // sorted by round.
 struct ChunkPath {
   std::uint32_t owner = 0;
@@ -38,9 +39,9 @@ struct ChunkPath {
   std::vector<Edge> gather;
 };
 
-// Chunks into which `topology` cuts a bucket: `ranks`, but for kEndpoint (1) and kHalvingDoubling
-// (the greatest power of two in `ranks`). Not for kHierarchical, which is made of two others
-// (collective/codec_all_reduce.h).
+// Chunks into which `topology` cuts a bucket: `ranks`, except for kEndpoint (1) and
+// kHalvingDoubling (the largest power of two up to `ranks`). 0 for kHierarchical, which combines
+// two other topologies (collective/codec_all_reduce.h).
 std::uint32_t chunk_count(Topology topology, std::uint32_t ranks);
 // Precondition: chunk < chunk_count(topology, ranks).
 ChunkPath chunk_path(Topology topology, std::uint32_t ranks, std::uint32_t chunk);
@@ -57,7 +58,8 @@ struct Step {
   friend bool operator==(const Step&, const Step&) = default;
 };
 
-// What one rank does, in order: by phase, round, then chunk; of one round it receives last.
+// The steps of one rank, in order: reduce before gather, then by round, sends before receives, then
+// by chunk.
 struct Schedule {
   std::uint32_t ranks = 1;
   std::uint32_t rank = 0;
@@ -67,14 +69,14 @@ struct Schedule {
 };
 
 Schedule make_schedule(Topology topology, std::uint32_t ranks, std::uint32_t rank);
-// Of all ranks at once, for simulations: each edge is visited once.
+// The schedules of all ranks, for simulations: visits each edge only once.
 std::vector<Schedule> make_schedules(Topology topology, std::uint32_t ranks);
 
-// The half of a schedule up to the owners' sums, and the half from there.
+// The reduce half and the gather half of a schedule.
 Schedule reduce_part(const Schedule& schedule);
 Schedule gather_part(const Schedule& schedule);
 
-// A line a step: "round 2  send   chunk 1 to 3    sum of 2".
+// One line per step: "round 2  send   chunk 1 to 3    sum of 2".
 std::string to_string(const Schedule& schedule);
 
 }  // namespace nf

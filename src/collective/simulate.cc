@@ -9,7 +9,7 @@
 
 namespace nf {
 
-// The way of one chunk, and room for the messages of one piece after the other.
+// The path of one chunk, and buffers for the messages of one piece at a time.
 class SimulatedAllReduce::Fold {
  public:
   Fold(const SimulatedAllReduce& sum, std::uint32_t chunk)
@@ -39,7 +39,7 @@ class SimulatedAllReduce::Fold {
     exact_.assign(piece.count, 0);
     dropped_.clear();
     if (ranks_ == 1) {
-      const std::span<const float> own = take_values(0);
+      const std::span<const float> own = read_values(0);
       std::copy(own.begin(), own.end(), decoded_.begin());
       return {};
     }
@@ -51,17 +51,17 @@ class SimulatedAllReduce::Fold {
 
   SummedPiece result() const { return {piece_, decoded_, exact_, dropped_}; }
 
-  // Of the last piece, in all messages both ways.
+  // Bytes of the last piece in all messages, reduce and gather.
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;
     for (const Edge& edge : path_.reduce) bytes += messages_[edge.from].size;
     return bytes + path_.gather.size() * messages_[path_.owner].size;
   }
-  // Of one tile, both ways.
+  // Messages per tile, reduce and gather.
   std::uint64_t messages() const { return path_.reduce.size() + path_.gather.size(); }
 
  private:
-  // Where the message that a rank makes lies in wire_.
+  // The position of a rank's message in wire_.
   struct Place {
     std::size_t start = 0;
     std::size_t size = 0;
@@ -102,8 +102,8 @@ class SimulatedAllReduce::Fold {
     return std::span(wire_).subspan(place.start, place.size);
   }
 
-  // A rank's own values, asked for once.
-  std::span<const float> take_values(std::uint32_t rank) {
+  // Reads a rank's own values and adds them to the exact sum. Called once per rank.
+  std::span<const float> read_values(std::uint32_t rank) {
     const auto own = sum_.values_->read(rank, piece_.parameter, piece_.first, values_);
     for (std::size_t i = 0; i < own.size(); ++i) exact_[i] += double{own[i]};
     return own;
@@ -113,9 +113,9 @@ class SimulatedAllReduce::Fold {
     return codec(origin).decode(slice(origin), origin, message(origin), values);
   }
 
-  // Precondition: all messages to this rank have been made.
+  // Precondition: all messages to this rank are encoded.
   Status make_message(std::uint32_t rank) {
-    const std::span<const float> own = take_values(rank);
+    const std::span<const float> own = read_values(rank);
     const auto incoming = std::span<const Origin>(incoming_).subspan(
         first_incoming_[rank], first_incoming_[rank + 1] - first_incoming_[rank]);
     const Origin total = total_of(rank);
@@ -129,7 +129,7 @@ class SimulatedAllReduce::Fold {
     return has_empty_blocks(total) ? note_dropped(values, total) : Status();
   }
 
-  // The last message is added on the way into the next one, those before it to values.
+  // Adds all messages but the last to the values, and the last one with decode_add_encode().
   Status add(std::span<const float> own, std::span<const Origin> incoming, Origin total) {
     const Origin last = incoming.back();
     const bool in_one_pass =
@@ -167,7 +167,7 @@ class SimulatedAllReduce::Fold {
     return {};
   }
 
-  // The widths of the piece's granules in a message.
+  // The widths of the piece's granules.
   std::span<const std::uint8_t> widths(Origin origin) const {
     const std::span<const std::uint8_t> all = slice(origin).widths;
     if (all.empty()) return all;
@@ -180,7 +180,7 @@ class SimulatedAllReduce::Fold {
     return std::find(own.begin(), own.end(), 0) != own.end();
   }
 
-  // What the message does not hold of the values because it has no bits for them.
+  // Adds the values whose width is 0, and which the message therefore drops, to dropped_.
   Status note_dropped(std::span<const float> values, Origin total) {
     dropped_.resize(piece_.count, 0);
     NF_RETURN_IF_ERROR(decode(total, decoded_));
@@ -198,9 +198,9 @@ class SimulatedAllReduce::Fold {
   const ChunkPath path_;
   std::vector<Origin> incoming_;              // of all ranks, in the order in which they are added
   std::vector<std::size_t> first_incoming_;   // by rank, and one more at the end
-  std::vector<std::uint32_t> contributions_;  // by rank, in the message that it makes
+  std::vector<std::uint32_t> contributions_;  // by rank, in the message that it sends
 
-  // Of the piece at hand.
+  // State of the current piece.
   Piece piece_;
   std::vector<Place> messages_;  // by rank
   std::vector<std::byte> wire_;
@@ -233,17 +233,17 @@ Expected<SimulatedAllReduce> SimulatedAllReduce::create(
     std::span<const SimulatedParameter> parameters, const RankValues& values) {
   if (options.topology == Topology::kHierarchical) {
     return Status(ErrorCode::kUnsupported,
-                  "a hierarchical sum is made of others: sum along one of those");
+                  "hierarchical combines two topologies: simulate one of those");
   }
-  if (options.ranks == 0 || options.ranks > codec.most_ranks()) {
+  if (options.ranks == 0 || options.ranks > codec.max_ranks()) {
     return Status(ErrorCode::kInvalidArgument,
                   fmt::format("{} sums 1 to {} ranks, not {}", codec.spec().to_string(),
-                              codec.most_ranks(), options.ranks));
+                              codec.max_ranks(), options.ranks));
   }
   return SimulatedAllReduce(codec, options, parameters, values);
 }
 
-Status SimulatedAllReduce::take_statistics(std::uint32_t rank) {
+Status SimulatedAllReduce::compute_statistics(std::uint32_t rank) {
   std::vector<std::byte>& own = by_rank_[rank];
   own.resize(statistics_at_.back());
   if (own.empty()) return {};
@@ -300,7 +300,7 @@ Status simulate_all_reduce(const Codec& codec, const SimulationOptions& options,
   Expected<SimulatedAllReduce> sum = SimulatedAllReduce::create(codec, options, parameters, values);
   if (!sum) return sum.status();
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
-    NF_RETURN_IF_ERROR(sum->take_statistics(rank));
+    NF_RETURN_IF_ERROR(sum->compute_statistics(rank));
   }
   NF_RETURN_IF_ERROR(sum->make_plan());
   for (std::uint32_t chunk = 0; chunk < sum->chunks(); ++chunk) {

@@ -1,7 +1,7 @@
-// All-reduce with every rank in one place: the messages of the executor, made and folded in the
-// same order, without transport or frames. It is what the executor is compared with, and how the
-// error of a sum is measured. Values are asked for where they are needed and not kept, so that sums
-// of thousands of ranks fit into memory.
+// Simulates the all-reduce of all ranks in one process: the messages of the executor, encoded and
+// folded in the same order, without transport or frames. Tests compare the executor with it, and
+// `nf quality` measures the error of a sum with it. Values are read on demand and not stored, so
+// that sums over thousands of ranks fit into memory.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace nf {
 
-// Where the values of all ranks come from. Any thread may call.
+// The source of the values of all ranks. Thread-safe.
 class RankValues {
  public:
   virtual ~RankValues() = default;
 
-  // Values first, first + 1, ... of a rank's parameter, as many as `scratch` has room for: written
-  // there, or seen where they lie. `first` is a multiple of the codec's granule.
+  // scratch.size() values of a rank's parameter from `first` on, either written to `scratch` or as
+  // a view of existing memory. `first` is a multiple of the codec's granule.
   virtual std::span<const float> read(std::uint32_t rank, std::size_t parameter, std::size_t first,
                                       std::span<float> scratch) const = 0;
 };
 
 struct SimulatedParameter {
-  std::uint64_t key = 0;  // as Slice::parameter
+  std::uint64_t key = 0;  // Slice::parameter
   std::size_t count = 0;  // values
 };
 
@@ -38,40 +38,41 @@ struct SimulationOptions {
   std::uint32_t ranks = 1;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  std::size_t tile_bytes = 256 << 10;  // of a message, about
+  std::size_t tile_bytes = 256 << 10;  // approximate message size
 };
 
-// What came out for consecutive values of one parameter.
+// The result for consecutive values of one parameter.
 struct SummedPiece {
   Piece piece;
   std::span<const float> sum;     // as every rank decodes it
-  std::span<const double> exact;  // of the values as they were, in double precision
-  // What messages left out where they had no bits for it; empty where they all had some.
+  std::span<const double> exact;  // the sum of the original values in double precision
+  // The sum of values that messages dropped because their width was 0; empty if no width was 0.
   std::span<const double> dropped;
 };
 
-// First take_statistics() of every rank, then make_plan(), then sum_chunk() of every chunk.
+// First compute_statistics() of every rank, then make_plan(), then sum_chunk() of every chunk.
 class SimulatedAllReduce {
  public:
-  // Borrows codec and values. Fails on kHierarchical and where the codec cannot sum so many ranks.
+  // Borrows codec and values. Fails for kHierarchical, and if the codec does not support this
+  // number of ranks.
   static Expected<SimulatedAllReduce> create(const Codec& codec, const SimulationOptions& options,
                                              std::span<const SimulatedParameter> parameters,
                                              const RankValues& values);
 
-  // Different threads may do different ranks.
-  Status take_statistics(std::uint32_t rank);
+  // May run concurrently for different ranks.
+  Status compute_statistics(std::uint32_t rank);
   // Combines the statistics and chooses widths.
   Status make_plan();
 
   std::uint32_t chunks() const { return chunk_count(options_.topology, options_.ranks); }
-  // Sums one chunk and shows the result piece by piece, each once and in order. Returns the bytes
-  // that all ranks together send for it: messages without padding, and a frame header for each.
-  // Different threads may do different chunks.
+  // Sums one chunk and calls `visit` for each piece of the result, once and in order. Returns the
+  // bytes that all ranks together send for it: messages without padding, and a frame header per
+  // message. May run concurrently for different chunks.
   Expected<std::uint64_t> sum_chunk(std::uint32_t chunk,
                                     const std::function<void(const SummedPiece&)>& visit) const;
 
-  // What all ranks together send for the statistics: each sends its own of a part to the owner of
-  // that part, who sends the combined ones back.
+  // The bytes that all ranks together send for the statistics: each sends its own statistics of a
+  // part to the owner of that part, which returns the combined ones.
   std::uint64_t statistics_bytes() const;
 
  private:
@@ -92,12 +93,12 @@ class SimulatedAllReduce {
   std::vector<SimulatedParameter> parameters_;
   const RankValues* values_;
   std::vector<std::size_t> statistics_at_;       // by parameter, and one more at the end
-  std::vector<std::vector<std::byte>> by_rank_;  // until they are combined
+  std::vector<std::vector<std::byte>> by_rank_;  // statistics, until they are combined
   std::vector<std::byte> statistics_;            // combined, of all parameters
   SumPlan plan_;
 };
 
-// All of the above in this thread. `sums` has the room of each parameter.
+// Runs all of the above in this thread and writes the sum of each parameter to `sums`.
 Status simulate_all_reduce(const Codec& codec, const SimulationOptions& options,
                            std::span<const SimulatedParameter> parameters, const RankValues& values,
                            std::span<const std::span<float>> sums);

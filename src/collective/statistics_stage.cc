@@ -27,7 +27,7 @@ Status StatisticsStage::start(Transport& transport, const Codec& codec, FrameKin
     const std::uint32_t from = (transport.rank() + ranks - distance) % ranks;
     for (const auto& [list, size] : {std::pair(&own_received_, part_size(transport.rank())),
                                      std::pair(&combined_received_, part_size(from))}) {
-      Exchanged& message = (*list)[from];
+      Message& message = (*list)[from];
       message.frame.resize(size);
       message.transfer = {.peer = from, .bytes = message.frame.whole()};
       NF_RETURN_IF_ERROR(transport.receive(message.transfer));
@@ -47,7 +47,7 @@ std::size_t StatisticsStage::part_size(std::uint32_t part) const {
   return sum;
 }
 
-// Where the statistics of a piece are among those of its parameter.
+// The statistics of a piece within those of its parameter.
 std::span<std::byte> StatisticsStage::place(const Piece& piece) const {
   return by_parameter_[piece.parameter].subspan(codec_->statistics_size(piece.first),
                                                 codec_->statistics_size(piece.count));
@@ -72,7 +72,7 @@ Status StatisticsStage::combine() {
   const std::uint32_t self = transport_->rank();
   for (std::uint32_t rank = 0; rank < transport_->ranks(); ++rank) {
     if (rank == self) continue;
-    const Exchanged& message = own_received_[rank];
+    const Message& message = own_received_[rank];
     NF_RETURN_IF_ERROR(message.frame.open(kind_, {kStatistics, self}, message.transfer));
   }
   combined_.resize(part_size(self));
@@ -105,13 +105,13 @@ Expected<bool> StatisticsStage::advance() {
     }
     return true;
   };
-  const auto in = [](const std::vector<Exchanged>& list) {
+  const auto in = [](const std::vector<Message>& list) {
     return [&list](std::uint32_t rank) { return list[rank].transfer; };
   };
   if (!is_combined_ && all_done(in(own_received_))) NF_RETURN_IF_ERROR(combine());
   if (!is_combined_ || !all_done(in(own_sent_))) return false;
   for (std::uint32_t rank = 0; rank < transport_->ranks(); ++rank) {
-    Exchanged& message = combined_received_[rank];
+    Message& message = combined_received_[rank];
     if (rank == self || is_stored_[rank] || !message.transfer.is_done) continue;
     NF_RETURN_IF_ERROR(message.frame.open(kind_, {kCombined, rank}, message.transfer));
     std::size_t at = 0;
@@ -134,7 +134,7 @@ std::string StatisticsStage::waiting_for() const {
     if (rank == transport_->rank() || awaited[rank].transfer.is_done) continue;
     ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", rank);
   }
-  if (ranks.empty()) return "other ranks to take this rank's statistics";
+  if (ranks.empty()) return "other ranks to receive this rank's statistics";
   return fmt::format("{}statistics from rank {}", is_combined_ ? "combined " : "", ranks);
 }
 

@@ -1,6 +1,6 @@
-// The second stage: every rank's statistics, combined. Each rank owns a part of the granules; all
-// send it their statistics of that part, it combines them in rank order, and its bytes go to
-// everybody. So all ranks hold the same bytes, whatever engine carries them.
+// The second stage: combines the codec statistics of all ranks. Each rank owns a part of the
+// granules: it receives the statistics of that part from all ranks, combines them in rank order and
+// sends the result to all. So all ranks hold the same bytes, over any transport.
 #pragma once
 
 #include <span>
@@ -15,9 +15,8 @@ namespace nf {
 
 class StatisticsStage final : public Stage {
  public:
-  // `by_parameter` holds the rank's own statistics of whole parameters and is left with the
-  // combined ones in the places that `domain` covers. Everything is borrowed until the stage is
-  // done.
+  // `by_parameter` holds the rank's own statistics of whole parameters; within `domain` they are
+  // replaced by the combined ones. Borrows all arguments until the stage is done.
   Status start(Transport& transport, const Codec& codec, FrameKind kind,
                std::span<const Piece> domain, std::span<const std::span<std::byte>> by_parameter);
 
@@ -26,7 +25,7 @@ class StatisticsStage final : public Stage {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  struct Exchanged {
+  struct Message {
     Frame frame;
     Transfer transfer;
   };
@@ -42,9 +41,9 @@ class StatisticsStage final : public Stage {
   FrameKind kind_;
   std::span<const std::span<std::byte>> by_parameter_;
   TileMap parts_;
-  // By rank; those of this rank stay unused.
-  std::vector<Exchanged> own_sent_, own_received_, combined_received_;
-  Frame combined_;  // this rank's part, the same bytes for everybody
+  // By rank; the entries of this rank are unused.
+  std::vector<Message> own_sent_, own_received_, combined_received_;
+  Frame combined_;  // this rank's part, sent to all ranks
   std::vector<Transfer> combined_sent_;
   std::vector<bool> is_stored_;
   std::vector<std::span<const std::byte>> by_rank_;

@@ -6,14 +6,14 @@ namespace nf {
 
 SumPlan::SumPlan(const Codec& codec, SumOrder order) : order_(order), hops_(codec.hops(order)) {
   for (const Hop& hop : hops_) {
-    stages_.push_back({.most_contributions = hop.most_contributions, .codec = hop.codec.get()});
+    stages_.push_back({.max_contributions = hop.max_contributions, .codec = hop.codec.get()});
   }
-  if (stages_.empty()) stages_.push_back({.most_contributions = order.ranks, .codec = &codec});
+  if (stages_.empty()) stages_.push_back({.max_contributions = order.ranks, .codec = &codec});
 }
 
 const SumPlan::Stage& SumPlan::stage_of(std::uint32_t contributions) const {
   const auto found = std::find_if(stages_.begin(), stages_.end(), [&](const Stage& stage) {
-    return contributions <= stage.most_contributions;
+    return contributions <= stage.max_contributions;
   });
   return found == stages_.end() ? stages_.back() : *found;
 }
@@ -45,15 +45,15 @@ void SumPlan::cut(std::span<const Piece> domain, std::span<const std::size_t> co
   for (const std::size_t count : counts) {
     first_width_.push_back(first_width_.back() + any.width_count(count));
   }
-  if (any.most_width() == 0) {
+  if (any.max_width() == 0) {
     tiles_.cut(any, domain, chunks, tile_bytes);
     return;
   }
   counts_.clear();
   for (const Piece& piece : domain) counts_.push_back(piece.count);
 
-  // Tiles have the same size where the budget is smallest: there the least widths may fill a tile,
-  // and everywhere else there is more room for them.
+  // The stage with the smallest budget determines the tiles: there even minimal widths may fill a
+  // tile, and every other stage has a larger budget.
   const auto placing =
       std::min_element(stages_.begin(), stages_.end(),
                        [&](const Stage& a, const Stage& b) { return capacity(a) < capacity(b); });
@@ -70,7 +70,7 @@ Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t>
                      std::size_t tile_bytes) {
   cut(domain, counts, chunks, tile_bytes);
   Stage& placing = stages_[placing_];
-  if (placing.codec->most_width() == 0) return {};
+  if (placing.codec->max_width() == 0) return {};
   for (Stage& stage : stages_) stage.widths.resize(first_width_.back());
   NF_RETURN_IF_ERROR(choose(placing, domain, statistics, capacity(placing)));
   placing_widths_.clear();
@@ -80,7 +80,7 @@ Status SumPlan::make(std::span<const Piece> domain, std::span<const std::size_t>
   }
   tiles_.place(*placing.codec, domain, placing_widths_);
 
-  // Elsewhere every tile has its share of the larger budget to itself.
+  // In the other stages, widths are chosen per tile, from its share of the larger budget.
   for (Stage& stage : stages_) {
     if (&stage == &placing) continue;
     for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {

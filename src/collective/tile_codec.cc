@@ -10,13 +10,13 @@ Values part(Values values, const Piece& piece) {
           values.type};
 }
 
-// Takes messages of pieces from a tile's message, one after the other.
+// Splits the message of a tile into those of its pieces.
 template <typename Byte>
 class Reader {
  public:
   explicit Reader(std::span<Byte> message) : rest_(message) {}
 
-  // Empty where the message is too short for it, which the codec then refuses.
+  // Empty if the message is too short, which the codec then rejects.
   std::span<Byte> take(std::size_t size) {
     if (size > rest_.size()) return {};
     const std::span<Byte> taken = rest_.first(size);

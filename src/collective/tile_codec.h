@@ -1,5 +1,5 @@
-// A codec at work on tiles: each operation of Codec, over all pieces of a tile at once. The message
-// of a tile is the messages of its pieces in a row, then zeros up to the padded size.
+// The operations of Codec on tiles. The message of a tile is the concatenation of the messages of
+// its pieces, then zeros up to the padded size.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace nf {
 
-// What an exchange knows of one parameter.
+// The buffers of one parameter during an all-reduce.
 struct ParameterView {
   std::uint64_t key = 0;
-  Values result;  // where the sum goes
-  Values work;    // the rank's own values, and partial sums where they can be kept: FP32, or result
+  Values result;  // receives the sum
+  Values work;    // the rank's own values, then partial sums: FP32, or the same as result
   std::span<const std::byte> statistics = {};  // combined; the whole parameter's
-  std::span<float> residual = {};  // what this rank's encodes lost; empty where not kept
+  std::span<float> residual = {};  // this rank's encoding errors; empty without error feedback
 };
 
 struct TileCodec {
@@ -26,18 +26,18 @@ struct TileCodec {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   bool keeps_residual = false;
-  float loss_scale = 1;  // of the work values, and not of the residual
+  float loss_scale = 1;  // of the work values; residuals are stored without it
 
   struct Tile {
     std::uint32_t chunk = 0;
     std::uint32_t index = 0;
   };
 
-  // Whether there is nothing to send: known from sizes alone, so to all ranks.
+  // Whether there is nothing to send. Depends on sizes only, so it is equal on all ranks.
   bool is_empty(Tile tile) const;
   std::size_t message_size(Tile tile, std::uint32_t contributions) const;
 
-  // Of the rank's work values.
+  // out = work.
   Status encode(Tile tile, Origin origin, std::span<std::byte> out) const;
   // work += message.
   Status decode_add(Tile tile, Origin origin, std::span<const std::byte> message) const;
@@ -48,7 +48,7 @@ struct TileCodec {
                std::span<std::byte> out) const;
   // result = message.
   Status decode(Tile tile, Origin origin, std::span<const std::byte> message) const;
-  // residual = (work - message) / loss scale. `scratch` keeps its room.
+  // residual = (work - message) / loss scale. `scratch` is a buffer that grows as needed.
   Status keep_residual(Tile tile, Origin origin, std::span<const std::byte> message,
                        std::vector<float>& scratch) const;
 

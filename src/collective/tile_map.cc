@@ -5,7 +5,7 @@
 namespace nf {
 namespace {
 
-// A cut through a parameter makes two slices of one; each may be padded to a multiple of 16 bytes.
+// Cutting a parameter makes two slices; each may be padded to a multiple of 16 bytes.
 constexpr std::size_t kCutPadding = 32;
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
@@ -32,10 +32,10 @@ void TileMap::cut(const Codec& codec, std::span<const Piece> domain, std::uint32
   tiles_ = std::size_t{chunks} * tiles_per_chunk_;
   share_ = std::max<std::size_t>(divide_up(bytes, tiles_), 1);
   padded_size_ = 0;
-  if (codec.most_width() == 0) {
+  if (codec.max_width() == 0) {
     share_granules(codec.granule(), domain);
   } else {
-    padded_size_ = std::min(share_ + codec.granule_size(codec.most_width()), bytes) + kCutPadding;
+    padded_size_ = std::min(share_ + codec.granule_size(codec.max_width()), bytes) + kCutPadding;
   }
 }
 
@@ -47,7 +47,7 @@ void TileMap::cut_evenly(std::size_t granule, std::span<const Piece> domain, std
   share_granules(granule, domain);
 }
 
-// The granules of all pieces in a row, in equal shares.
+// Divides the granules of all pieces into equal shares, in order.
 void TileMap::share_granules(std::size_t granule, std::span<const Piece> domain) {
   pieces_.clear();
   first_piece_.assign(1, 0);
@@ -73,7 +73,7 @@ void TileMap::place(const Codec& codec, std::span<const Piece> domain,
   pieces_.clear();
   first_piece_.assign(1, 0);
   const std::size_t granule = codec.granule();
-  std::size_t start = 0;  // of a piece among the bytes of all
+  std::size_t start = 0;  // byte offset of the piece
   for (const Piece& piece : domain) {
     const std::size_t held = divide_up(piece.count, granule);
     const auto own = widths[piece.parameter].subspan(piece.first / granule, held);
@@ -111,7 +111,7 @@ void TileMap::pieces_of(std::uint32_t chunk, std::vector<Piece>& out) const {
   for (std::uint32_t tile = 0; tile < tiles_per_chunk_; ++tile) {
     for (const Piece& piece : pieces(chunk, tile)) {
       if (!out.empty() && out.back().parameter == piece.parameter) {
-        out.back().count += piece.count;  // tiles of one chunk are neighbours
+        out.back().count += piece.count;  // tiles of one chunk are adjacent
       } else {
         out.push_back(piece);
       }

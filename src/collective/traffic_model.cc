@@ -13,7 +13,7 @@
 namespace nf {
 namespace {
 
-// Transfers one after the other until everybody has the chunk.
+// Dependent transfers until all ranks have the chunk.
 std::uint32_t depth_of(const ChunkPath& path, std::uint32_t ranks) {
   std::vector<std::uint32_t> depths(ranks, 0);
   const auto pass = [&](const std::vector<Edge>& edges) {
@@ -36,7 +36,7 @@ std::uint32_t depth_of(Topology topology, std::uint32_t ranks) {
   return deepest;
 }
 
-// As Executor sends.
+// The bytes that Executor sends.
 std::uint64_t payload_bytes(const Schedule& schedule, const TileCodec& codec) {
   std::uint64_t bytes = 0;
   for (const Step& step : schedule.steps) {
@@ -50,7 +50,8 @@ std::uint64_t payload_bytes(const Schedule& schedule, const TileCodec& codec) {
   return bytes;
 }
 
-// As StatisticsStage sends: the rank's own of every other part, and its part combined to everybody.
+// The bytes that StatisticsStage sends: the rank's own statistics of every other part, and its
+// combined part to all ranks.
 std::uint64_t statistics_bytes(const Codec& codec, std::span<const Piece> domain,
                                std::uint32_t ranks, std::uint32_t rank) {
   TileMap parts;

@@ -1,14 +1,14 @@
-// Tree. Every chunk has a binary tree of its own. For chunk c a rank stands at position
-// (rank - c) mod n. At level 0 position 0 sends to 1, 2 to 3, and so on; those that received, and a
-// last one left over, pair again at the next level, until position n - 1 holds the sum:
+// Tree. Every chunk has its own binary tree. For chunk c a rank has position (rank - c) mod n. At
+// level 0, position 0 sends to 1, 2 to 3, and so on; the receivers, and the last position if it is
+// unpaired, pair again at the next level, until position n - 1 holds the sum:
 //
 //   level 0   0 -> 1     2 -> 3     4 -> 5     6
 //   level 1        1 -------> 3          5 --> 6
 //   level 2                   3 -------------> 6
 //
-// k positions become ceil(k / 2), so the depth is ceil(log2 n) for any n. Over the chunks every
-// rank stands at every position once: each sends n - 1 messages and receives n - 1, as in a ring.
-// The finished bytes travel back down the same tree.
+// A level reduces k positions to ceil(k / 2), so the depth is ceil(log2 n) for any n. Over all
+// chunks every rank has every position once: each sends and receives n - 1 messages, as in a ring.
+// The finished bytes travel down the same tree.
 #include <cstddef>
 #include <utility>
 
@@ -41,7 +41,7 @@ ChunkPath tree_path(std::uint32_t ranks, std::uint32_t chunk) {
     if (next < holders.size()) survivors.push_back(holders[next]);
     holders = std::move(survivors);
   }
-  path.gather = mirrored(path.reduce, ranks);
+  path.gather = reverse_edges(path.reduce, ranks);
   return path;
 }
 

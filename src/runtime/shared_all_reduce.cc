@@ -9,7 +9,7 @@ constexpr std::size_t kLine = 64;
 
 }  // namespace
 
-bool SharedAllReduce::takes(const std::string& codec) {
+bool SharedAllReduce::supports(const std::string& codec) {
   const Expected<std::unique_ptr<Codec>> made = make_codec(codec);
   return made && !(*made)->keeps_residual() && SharedReducer::check(**made).ok();
 }
@@ -108,7 +108,7 @@ Status SharedAllReduce::start(const AllReduceCall& call) {
   return {};
 }
 
-Status SharedAllReduce::remember(std::span<const Remembered> memory) {
+Status SharedAllReduce::load_memory(std::span<const MemoryEntry> memory) {
   if (memory.empty()) return {};
   return {ErrorCode::kInvalidArgument, "a sum at the shared reducer remembers nothing"};
 }

@@ -17,7 +17,7 @@ namespace nf {
 class SharedAllReduce final : public AllReduce {
  public:
   // Whether the reducer sums messages of this codec, and nothing of it is remembered.
-  static bool takes(const std::string& codec);
+  static bool supports(const std::string& codec);
   // Bytes of the messages of parameters of these sizes, at most, in one call.
   static std::size_t capacity(std::span<const std::size_t> counts, std::uint32_t ranks);
 
@@ -30,8 +30,8 @@ class SharedAllReduce final : public AllReduce {
   std::string waiting_for() const override { return "the ranks at the shared reducer"; }
   Traffic traffic() const override { return traffic_; }
 
-  std::vector<Remembered> remembered() const override { return {}; }
-  Status remember(std::span<const Remembered> memory) override;
+  std::vector<MemoryEntry> save_memory() const override { return {}; }
+  Status load_memory(std::span<const MemoryEntry> memory) override;
   void forget(std::uint64_t) override {}
   void undo(std::uint64_t) override {}
   void reset() override {}

@@ -1,4 +1,4 @@
-// Which loss scale ranks agree on: the one with the highest version.
+// Ranks agree on the loss scale with the highest version.
 #include "collective/agreement.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ struct Outcome {
   LossScale scale;
 };
 
-// Of every rank, with these scales by rank.
+// The outcome on every rank, with these scales by rank.
 std::vector<Outcome> agree_on(const std::vector<LossScale>& scales) {
   std::vector<Outcome> outcomes(scales.size());
   test::on_all_ranks(static_cast<std::uint32_t>(scales.size()), [&](Transport& transport) {
@@ -45,7 +45,7 @@ void expect_scale(const std::vector<LossScale>& by_rank, const LossScale& expect
   }
 }
 
-TEST(AgreedLossScale, IsThatOfRanksWithTheHighestVersion) {
+TEST(AgreedLossScale, HasTheHighestVersion) {
   for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
     for (std::uint32_t fresh = 0; fresh < ranks; ++fresh) {
       SCOPED_TRACE(std::to_string(fresh) + " of " + std::to_string(ranks));
@@ -56,7 +56,7 @@ TEST(AgreedLossScale, IsThatOfRanksWithTheHighestVersion) {
   }
 }
 
-TEST(AgreedLossScale, IsThatOfAllRanksButOne) {
+TEST(AgreedLossScale, OverridesOneStaleRank) {
   for (std::uint32_t stale = 0; stale < 5; ++stale) {
     std::vector<LossScale> scales(5, {.value = 2048, .version = 8});
     scales[stale] = {.value = 4096, .version = 3};
@@ -64,13 +64,13 @@ TEST(AgreedLossScale, IsThatOfAllRanksButOne) {
   }
 }
 
-TEST(AgreedLossScale, StaysIfNoRankHasSetIt) {
+TEST(AgreedLossScale, IsUnchangedIfAllRanksHaveTheSame) {
   expect_scale({{}, {}, {}}, {.value = 1, .version = 0});
   expect_scale({{512, 4}, {512, 4}, {512, 4}, {512, 4}}, {.value = 512, .version = 4});
 }
 
-// Ranks without a fresh scale may have different ones: none of them is used.
-TEST(AgreedLossScale, IsNotTakenFromStaleRanksThatDiffer) {
+// Stale ranks may have different scales: none of them is used.
+TEST(AgreedLossScale, IgnoresStaleRanksThatDiffer) {
   for (std::uint32_t fresh = 0; fresh < 4; ++fresh) {
     std::vector<LossScale> scales = {{1, 3}, {2, 3}, {4, 3}, {8, 3}};
     scales[fresh] = {.value = 2048, .version = 8};
@@ -78,7 +78,7 @@ TEST(AgreedLossScale, IsNotTakenFromStaleRanksThatDiffer) {
   }
 }
 
-TEST(AgreedLossScale, MustBeTheSameOnRanksThatHaveSetIt) {
+TEST(AgreedLossScale, MustBeEqualOnRanksWithTheHighestVersion) {
   for (const Outcome& outcome : agree_on({{4096, 3}, {2048, 8}, {1024, 8}, {4096, 3}, {2048, 8}})) {
     EXPECT_EQ(outcome.status.code(), ErrorCode::kDisagreement);
     EXPECT_THAT(outcome.status.message(), AnyOf("rank 1 has loss scale 2048, rank 2 has 1024",

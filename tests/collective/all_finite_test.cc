@@ -9,7 +9,7 @@
 namespace nf {
 namespace {
 
-// One value of these bits among zeros, at an address of no alignment.
+// Puts one value with these bits among zeros, at an unaligned address.
 template <typename Bits>
 bool is_finite_with(Bits bits, DataType type) {
   constexpr std::size_t kCount = 37;
@@ -21,7 +21,7 @@ bool is_finite_with(Bits bits, DataType type) {
   return true;
 }
 
-TEST(AllFinite, KnowsTheBitsOfEveryType) {
+TEST(AllFinite, DetectsNanAndInfOfEveryType) {
   for (const std::uint32_t sign : {0u, 0x8000'0000u}) {
     EXPECT_TRUE(is_finite_with<std::uint32_t>(sign | 0x7f7f'ffffu, DataType::kFloat32));
     EXPECT_FALSE(is_finite_with<std::uint32_t>(sign | 0x7f80'0000u, DataType::kFloat32));
@@ -37,7 +37,7 @@ TEST(AllFinite, KnowsTheBitsOfEveryType) {
   }
 }
 
-TEST(AllFinite, IsTrueOfNothing) { EXPECT_TRUE(all_finite({nullptr, 0, DataType::kFloat32})); }
+TEST(AllFinite, IsTrueWithoutValues) { EXPECT_TRUE(all_finite({nullptr, 0, DataType::kFloat32})); }
 
 }  // namespace
 }  // namespace nf

@@ -1,4 +1,4 @@
-// What ranks are told when something goes wrong, and that nobody waits for ever.
+// Errors after faults, and that no rank waits forever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,13 +24,13 @@ struct Outcome {
   Parameters result;
 };
 
-// Every rank sums under faults of rank 2. Nobody starts before all are there, and nobody goes
-// before all are through.
+// Sums on every rank, with faults at rank 2. All ranks start together, and none leaves before all
+// have finished.
 std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const std::string& codec,
                               Duration timeout = std::chrono::seconds(20)) {
   std::vector<Outcome> outcomes(kRanks);
-  std::latch there(kRanks);
-  std::latch through(kRanks);
+  std::latch ready(kRanks);
+  std::latch finished(kRanks);
   on_all_ranks(
       kRanks,
       [&](Transport& transport) {
@@ -44,9 +44,9 @@ std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const 
                                                        .tile_bytes = 600});
         ASSERT_TRUE(sum);
         const auto gradients = gradients_of(own.result);
-        there.arrive_and_wait();
+        ready.arrive_and_wait();
         own.status = (*sum)->run({.step = 9, .gradients = gradients});
-        through.arrive_and_wait();
+        finished.arrive_and_wait();
       },
       faults, 2);
   return outcomes;
@@ -54,7 +54,7 @@ std::vector<Outcome> run_with(const FaultPlan& faults, Topology topology, const 
 
 const Parameters kExact = {std::vector<float>(1000, 10.0f), std::vector<float>(40, 4.0f)};
 
-// A rank either has the whole sum or an error.
+// A rank has either the complete sum or an error.
 void expect_whole_or_error(const std::vector<Outcome>& outcomes) {
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     if (outcomes[rank].status.ok()) {
@@ -63,7 +63,7 @@ void expect_whole_or_error(const std::vector<Outcome>& outcomes) {
   }
 }
 
-TEST(AllReduceFailure, WaitsHoweverLongItMay) {
+TEST(AllReduceFailure, AcceptsAnInfiniteTimeout) {
   for (const Outcome& outcome : run_with({}, Topology::kRing, "fp32", Duration::max())) {
     EXPECT_TRUE(outcome.status.ok()) << outcome.status.message();
     EXPECT_EQ(outcome.result, kExact);
@@ -72,28 +72,28 @@ TEST(AllReduceFailure, WaitsHoweverLongItMay) {
 
 class RankThatDies : public testing::TestWithParam<Topology> {};
 
-TEST_P(RankThatDies, IsNoticedByAllAtEveryStep) {
+TEST_P(RankThatDies, IsReportedByTheOtherRanks) {
   int runs = 0;
   for (std::uint64_t operation = 0;; ++operation) {
     SCOPED_TRACE(operation);
     const auto outcomes =
         run_with({{.operation = operation, .kind = Fault::Kind::kDie}}, GetParam(), "fp32");
     expect_whole_or_error(outcomes);
-    if (outcomes[2].status.ok()) break;  // it had nothing left to do at this operation
+    if (outcomes[2].status.ok()) break;  // it has no such operation
     ++runs;
     EXPECT_THAT(outcomes[2].status.message(), HasSubstr("died"));
-    int told = 0;
+    int failed = 0;
     int naming = 0;
     for (const std::uint32_t rank : {0u, 1u, 3u}) {
       const Status& status = outcomes[rank].status;
       if (status.ok()) continue;
-      ++told;
+      ++failed;
       EXPECT_THAT(status.code(), AnyOf(ErrorCode::kPeerLost, ErrorCode::kAborted));
       naming += status.message().find("rank 2") != std::string::npos ? 1 : 0;
     }
-    // Those who need nothing more from it may be through. Whoever is told knows its name from it,
-    // or from somebody who gave up.
-    EXPECT_EQ(naming, told);
+    // Ranks that need no more messages from rank 2 may succeed. Every failed rank names rank 2,
+    // directly or in the reason of a rank that aborted.
+    EXPECT_EQ(naming, failed);
   }
   EXPECT_GT(runs, 6);
 }
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Topologies, RankThatDies,
 
 class DamagedFrame : public testing::TestWithParam<Topology> {};
 
-TEST_P(DamagedFrame, FailsTheRankThatSeesItAndThenTheOthers) {
+TEST_P(DamagedFrame, FailsItsReceiverAndThenTheOthers) {
   for (const Fault::Kind kind : {Fault::Kind::kCorrupt, Fault::Kind::kTruncate}) {
     for (const std::size_t byte : {3u, 45u}) {
       for (std::uint64_t operation = 0;; operation += 1) {
@@ -114,7 +114,7 @@ TEST_P(DamagedFrame, FailsTheRankThatSeesItAndThenTheOthers) {
         expect_whole_or_error(outcomes);
         const auto failed = std::count_if(outcomes.begin(), outcomes.end(),
                                           [](const Outcome& o) { return !o.status.ok(); });
-        if (failed == 0) break;  // it never struck
+        if (failed == 0) break;  // there is no such operation
         int seen = 0;
         for (const Outcome& outcome : outcomes) {
           const ErrorCode code = outcome.status.code();
@@ -131,9 +131,9 @@ INSTANTIATE_TEST_SUITE_P(Topologies, DamagedFrame,
                                          Topology::kHierarchical),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST(AllReduce, TakesNoFrameForAnother) {
-  // A frame that is lost lets those after it move up: each says which one it is. All of these have
-  // another one behind them.
+TEST(AllReduceFailure, RejectsAFrameInThePlaceOfAnother) {
+  // If a frame is lost, the next one arrives in its place, and the header shows that. Each of these
+  // frames is followed by another.
   for (std::uint64_t operation = 4; operation < 20; ++operation) {
     SCOPED_TRACE(operation);
     const auto outcomes =
@@ -143,8 +143,8 @@ TEST(AllReduce, TakesNoFrameForAnother) {
   }
 }
 
-TEST(AllReduce, EndsAtTheDeadlineWhereAMessageNeverComes) {
-  // Nor does any after it, which could take its place.
+TEST(AllReduceFailure, TimesOutIfAMessageNeverArrives) {
+  // All later messages are lost too, so that none arrives in its place.
   const FaultPlan silence(100, {.operation = 10, .kind = Fault::Kind::kDrop});
   const auto outcomes = run_with(silence, Topology::kRing, "fp32", std::chrono::seconds(2));
   int waited = 0;
@@ -158,7 +158,7 @@ TEST(AllReduce, EndsAtTheDeadlineWhereAMessageNeverComes) {
   expect_whole_or_error(outcomes);
 }
 
-TEST(AllReduce, RefusesWhatCannotBe) {
+TEST(AllReduceFailure, RejectsInvalidOptions) {
   on_all_ranks(3, [](Transport& transport) {
     const auto code = [&](const AllReduceOptions& options) {
       return AllReduce::create(transport, options).status().code();

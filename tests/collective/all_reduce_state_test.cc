@@ -1,4 +1,4 @@
-// What an all-reduce keeps from call to call: error feedback, the factors of powersgd.
+// The state of an all-reduce between calls: residuals and the factors of powersgd.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ std::vector<float> normal_values(std::uint32_t seed, std::size_t count, float qu
   std::normal_distribution<float> normal;
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
-    // Some super-groups are quiet, so that a small budget leaves them out.
+    // Some super-groups are small, so that a small budget drops them.
     values[i] = normal(random) * (i / 256 % 4 == 0 ? 1.0f : quiet);
   }
   return values;
@@ -58,8 +58,8 @@ double error_of_mean(const AllReduceOptions& options, std::uint32_t ranks, int s
   return error / norm;
 }
 
-// Without feedback the error of a mean of T independent errors falls as 1/T, with it as 1/T^2.
-TEST(ErrorFeedback, MakesUpForWhatWasLost) {
+// Without feedback the squared error of a mean over T calls falls as 1/T, with it as 1/T^2.
+TEST(ErrorFeedback, CompensatesEncodingErrors) {
   for (const Topology topology : {Topology::kRing, Topology::kDirect, Topology::kTree}) {
     const AllReduceOptions with{.codec = "waterfill:2+ef", .topology = topology};
     const double once = error_of_mean(with, 4, 1);
@@ -68,13 +68,13 @@ TEST(ErrorFeedback, MakesUpForWhatWasLost) {
   }
 }
 
-// The rank makes up for what its own signs lost; that signs are then chosen at random averages out.
+// A rank compensates the error of its own signs; the random choice between signs averages out.
 TEST(ErrorFeedback, CompensatesAMergingCodec) {
   const AllReduceOptions with{.codec = "marsit+ef"};
   EXPECT_LT(error_of_mean(with, 4, 100, 0, 1), error_of_mean(with, 4, 1, 0, 1) / 10);
 }
 
-// What a rank's own message lost is made up for; that a sum of counts takes the mean of the ranks'
+// The error of a rank's own message is compensated; the error of using the mean of the ranks'
 // scales is not.
 TEST(ErrorFeedback, CompensatesCountedSigns) {
   for (const char* codec : {"g_binary+ef", "g_ternary+ef"}) {
@@ -91,7 +91,7 @@ TEST(PowerSgd, ConvergesWithItsErrorFeedback) {
   EXPECT_LT(error_of_mean(options, 4, 60, 64), error_of_mean(options, 4, 1, 64) / 20);
 }
 
-TEST(ErrorFeedback, IsUntouchedByAStepThatIsNotFinite) {
+TEST(ErrorFeedback, IsUnchangedByANonFiniteStep) {
   const auto results_after_a_bad_step = [](bool has_bad_step) {
     std::vector<float> result;
     on_all_ranks(2, [&](Transport& transport) {
@@ -113,12 +113,12 @@ TEST(ErrorFeedback, IsUntouchedByAStepThatIsNotFinite) {
   EXPECT_EQ(results_after_a_bad_step(true), results_after_a_bad_step(false));
 }
 
-// 16-bit values over a topology that adds several messages at one place: sums are kept in FP32.
-TEST(AllReduce, SumsSixteenBitValuesWithoutRoundingOnTheWay) {
+// If a rank adds several messages to 16-bit values, it accumulates in FP32.
+TEST(AllReduce, AccumulatesSixteenBitValuesInFp32) {
   constexpr std::uint32_t kRanks = 8;
   for (const auto& [codec, bound] : {std::pair("fp32", 0.0f), std::pair("waterfill:8", 8.0f)}) {
     on_all_ranks(kRanks, [codec = codec, bound = bound](Transport& transport) {
-      // 1 + 1/128 from everybody, and 256 from rank 0: a BF16 sum of two would lose the fractions.
+      // 256 on rank 0, otherwise 1 + 1/128: a BF16 sum of both would lose the fraction.
       const float own = transport.rank() == 0 ? 256.0f : 1.0f + 1.0f / 128;
       std::vector<std::uint16_t> values(512, float_to_bfloat16(own));
       const Gradient gradient{.parameter = 4,
@@ -134,22 +134,22 @@ TEST(AllReduce, SumsSixteenBitValuesWithoutRoundingOnTheWay) {
   }
 }
 
-TEST(AllReduce, CountsWhatItSends) {
+TEST(AllReduce, CountsSentBytes) {
   on_all_ranks(4, [](Transport& transport) {
     const auto sum = AllReduce::create(transport, {.codec = "waterfill:4"});
     auto values = normal_values(1, 1 << 18);
     const Gradient gradient{.parameter = 4, .values = Values(values)};
     ASSERT_TRUE((*sum)->run({.gradients = std::span(&gradient, 1)}).ok());
     const Traffic traffic = (*sum)->traffic();
-    // Six quarters of the values at four bits each way, statistics among them.
+    // A rank sends 1.5 times the values at 4 bits each, statistics included.
     const double bits = 8.0 * static_cast<double>(traffic.statistics + traffic.payload);
     EXPECT_NEAR(bits / (1.5 * (1 << 18)), 4, 0.08);
     EXPECT_GT(traffic.agreement, 0u);
   });
 }
 
-TEST(AllReduce, TellsContributionsFromSums) {
-  constexpr std::size_t kCount = 4 * 13 * 5120;  // whole blocks for every rank
+TEST(AllReduce, CountsFinishedSumsSeparately) {
+  constexpr std::size_t kCount = 4 * 13 * 5120;  // whole blocks on every rank
   on_all_ranks(4, [](Transport& transport) {
     const auto sum =
         AllReduce::create(transport, {.codec = "g_binary", .topology = Topology::kDirect});
@@ -157,7 +157,7 @@ TEST(AllReduce, TellsContributionsFromSums) {
     const Gradient gradient{.parameter = 4, .values = Values(values)};
     ASSERT_TRUE((*sum)->run({.gradients = std::span(&gradient, 1)}).ok());
     const Traffic traffic = (*sum)->traffic();
-    // Of three quarters of the values a sign goes up; a count from 0 to 4, three bits, comes back.
+    // For three quarters of the values: a sign to the owner, and a count from 0 to 4 (3 bits) back.
     EXPECT_NEAR(8.0 * static_cast<double>(traffic.up()) / (0.75 * kCount), 1, 0.05);
     EXPECT_NEAR(8.0 * static_cast<double>(traffic.sums) / (0.75 * kCount), 3, 0.05);
     EXPECT_EQ(traffic.up() + traffic.sums, traffic.total());

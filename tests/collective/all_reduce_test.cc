@@ -1,4 +1,4 @@
-// Every codec over every topology: all ranks hold the same bits, and the sum is what it should be.
+// Every codec with every topology: all ranks hold the same bits, and the sum is correct.
 #include "neuron_fabric/all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Case {
   std::uint32_t host_group_size = 0;
 };
 
-// Multiples of 1/8 from -1 to 1: sums of a few are exact in every 16-bit type.
+// Multiples of 1/8 from -1 to 1: small sums are exact in every 16-bit type.
 Parameters exact_values(std::uint32_t rank, const std::vector<std::size_t>& counts) {
   std::mt19937 random(rank + 1);
   Parameters parameters;
@@ -100,7 +100,7 @@ class EveryTopology : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(EveryTopology, LeavesTheSameBitsOnAllRanksAndTheSameAgain) {
+TEST_P(EveryTopology, IsBitIdenticalOnAllRanksAndReproducible) {
   for (const std::uint32_t ranks : {1u, 2u, 3u, 4u, 5u, 8u, 17u}) {
     if (!fits(ranks)) continue;
     SCOPED_TRACE(ranks);
@@ -114,7 +114,7 @@ TEST_P(EveryTopology, LeavesTheSameBitsOnAllRanksAndTheSameAgain) {
   }
 }
 
-TEST_P(EveryTopology, TakesEmptyAndTinyTensors) {
+TEST_P(EveryTopology, AcceptsEmptyAndTinyTensors) {
   const std::vector<std::vector<std::size_t>> sizes = {{}, {0}, {1}, {0, 0, 2}, {1, 1, 1}, {31}};
   for (const auto& counts : sizes) {
     for (const std::uint32_t ranks : {2u, 4u, 6u}) {
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryTopology, testing::ValuesIn(every_topology
 
 using DenseSum = EveryTopology;
 
-TEST_P(DenseSum, IsExactWhereTheTypeHoldsIt) {
+TEST_P(DenseSum, IsExactIfTheTypeCanRepresentIt) {
   for (std::uint32_t ranks = 1; ranks <= 17; ++ranks) {
     if (!fits(ranks)) continue;
     const auto values = of_all_ranks(ranks, kSizes, exact_values);
@@ -168,13 +168,13 @@ TEST_P(DenseSum, IsExactWhereTheTypeHoldsIt) {
 INSTANTIATE_TEST_SUITE_P(Codecs, DenseSum,
                          testing::ValuesIn(every_topology({"fp32", "bf16", "fp16"})), case_name);
 
-// The error that a chain of eight may make of normal values at these widths, from docs/codecs.
+// The maximum error of a chain of eight for normal values at these widths, from docs/codecs.
 struct Bound {
   std::string codec;
   double error;
 };
 
-TEST(AllReduce, KeepsTheErrorOfItsCodecOverEveryTopology) {
+TEST(AllReduce, StaysWithinTheErrorOfItsCodecInEveryTopology) {
   const std::vector<std::size_t> sizes = {20000, 33, 9000};
   const auto values = of_all_ranks(8, sizes, normal_values);
   const Parameters exact = sum_of(values);

@@ -1,4 +1,4 @@
-// After the first calls an all-reduce keeps what it has: further calls allocate nothing.
+// After the first calls, an all-reduce allocates no memory.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -14,7 +14,7 @@ namespace nf::test {
 namespace {
 
 constexpr std::uint32_t kRanks = 2;
-constexpr int kWarmUps = 30;  // queues grow to what the order of events can make of them
+constexpr int kWarmUps = 30;  // queues grow to the maximum that any order of events needs
 constexpr int kCalls = 5;
 
 class Allocation : public ::testing::TestWithParam<std::tuple<std::string, Topology>> {};

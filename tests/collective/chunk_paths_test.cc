@@ -31,7 +31,7 @@ std::uint32_t rounds_of(const std::vector<Edge>& edges) {
   return edges.empty() ? 0 : edges.back().round + 1;
 }
 
-TEST(Ring, TalksToNeighboursOnly) {
+TEST(Ring, SendsToNeighboursOnly) {
   for (const Schedule& schedule : make_schedules(Topology::kRing, 9)) {
     for (const Step& step : schedule.steps) {
       EXPECT_EQ(step.peer, (schedule.rank + (is_send(step) ? 1 : 8)) % 9);
@@ -39,8 +39,8 @@ TEST(Ring, TalksToNeighboursOnly) {
   }
 }
 
-// k holders become ceil(k / 2) a level, so ceil(log2 n) levels leave one.
-TEST(Tree, IsAsDeepAsTheLogarithm) {
+// A level reduces k holders to ceil(k / 2), so ceil(log2 n) levels leave one.
+TEST(Tree, HasLogarithmicDepth) {
   for (std::uint32_t ranks = 1; ranks <= 64; ++ranks) {
     const auto depth = static_cast<std::uint32_t>(std::bit_width(ranks - 1));
     for (std::uint32_t chunk = 0; chunk < ranks; ++chunk) {
@@ -52,7 +52,7 @@ TEST(Tree, IsAsDeepAsTheLogarithm) {
   EXPECT_EQ(rounds_of(chunk_path(Topology::kTree, 8192, 0).reduce), 13u);
 }
 
-TEST(Tree, OfAPowerOfTwoIsTheButterfly) {
+TEST(Tree, IsAButterflyForAPowerOfTwo) {
   const ChunkPath path = chunk_path(Topology::kTree, 8, 0);
   EXPECT_EQ(path.owner, 7u);
   EXPECT_THAT(path.reduce,
@@ -63,14 +63,14 @@ TEST(Tree, OfAPowerOfTwoIsTheButterfly) {
                           Edge{2, 5, 4, 8}, Edge{2, 3, 2, 8}, Edge{2, 1, 0, 8}));
 }
 
-TEST(Tree, LetsTheOddOneOutWaitForTheNextLevel) {
+TEST(Tree, KeepsAnUnpairedRankForTheNextLevel) {
   const ChunkPath path = chunk_path(Topology::kTree, 7, 2);  // position p is rank p + 2
   EXPECT_EQ(path.owner, 1u);
   EXPECT_THAT(path.reduce, ElementsAre(Edge{0, 2, 3, 1}, Edge{0, 4, 5, 1}, Edge{0, 6, 0, 1},
                                        Edge{1, 3, 5, 2}, Edge{1, 0, 1, 2}, Edge{2, 5, 1, 4}));
 }
 
-TEST(HalvingDoubling, ExchangesWithAFewPartners) {
+TEST(HalvingDoubling, ExchangesWithLogarithmicallyManyPartners) {
   const ChunkPath path = chunk_path(Topology::kHalvingDoubling, 8, 5);
   EXPECT_EQ(path.owner, 5u);
   EXPECT_THAT(path.reduce,
@@ -97,13 +97,13 @@ TEST(HalvingDoubling, FoldsTheRanksBeyondAPowerOfTwo) {
             "round 2  store  chunk 1 from 1  sum of 7\n"
             "round 2  store  chunk 2 from 1  sum of 7\n"
             "round 2  store  chunk 3 from 1  sum of 7\n");
-  // Rank 3 has no partner beyond, so what it sends first is its own values alone.
+  // Rank 3 has no partner beyond the power of two, so it first sends only its own values.
   const ChunkPath path = chunk_path(Topology::kHalvingDoubling, 7, 0);
   EXPECT_THAT(path.reduce, ElementsAre(Edge{0, 4, 0, 1}, Edge{0, 5, 1, 1}, Edge{0, 6, 2, 1},
                                        Edge{1, 2, 0, 2}, Edge{1, 3, 1, 1}, Edge{2, 1, 0, 3}));
 }
 
-TEST(Direct, SendsToAnotherOwnerInEveryRound) {
+TEST(Direct, SendsToADifferentOwnerInEveryRound) {
   for (const std::uint32_t ranks : {2u, 5u, 8u}) {
     std::map<std::pair<bool, std::uint32_t>, std::set<std::uint32_t>> receivers;
     for (const Schedule& schedule : make_schedules(Topology::kDirect, ranks)) {
@@ -117,7 +117,7 @@ TEST(Direct, SendsToAnotherOwnerInEveryRound) {
   }
 }
 
-TEST(Direct, PassesNothingOn) {
+TEST(Direct, ForwardsNothing) {
   const ChunkPath path = chunk_path(Topology::kDirect, 4, 1);
   EXPECT_EQ(path.owner, 1u);
   EXPECT_THAT(path.reduce, ElementsAre(Edge{0, 0, 1, 1}, Edge{1, 3, 1, 1}, Edge{2, 2, 1, 1}));

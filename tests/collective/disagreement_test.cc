@@ -1,4 +1,4 @@
-// What all ranks are told where they were not called alike, and that the next call may succeed.
+// If the calls of ranks differ, all ranks report it, and the next call may succeed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Call {
   Parameters parameters = {std::vector<float>(600, 0.5f), std::vector<float>(300, 2.0f)};
 };
 
-// The status of every rank, where rank 2 calls differently.
+// The status of every rank if the call of rank 2 differs.
 std::vector<Status> statuses_where_one_differs(const Call& differing) {
   std::vector<Status> statuses(kRanks);
   on_all_ranks(kRanks, [&](Transport& transport) {
@@ -49,7 +49,7 @@ std::vector<Status> statuses_where_one_differs(const Call& differing) {
                                               .loss_scale = call.loss_scale});
     EXPECT_EQ(call.parameters, before) << "values must not change before all agree";
 
-    // Nothing is broken: a call that all make alike succeeds.
+    // The transport is intact: an equal call succeeds.
     Call same;
     const auto again = AllReduce::create(transport, same.options);
     const auto same_gradients = gradients_of(same.parameters);
@@ -59,14 +59,14 @@ std::vector<Status> statuses_where_one_differs(const Call& differing) {
   return statuses;
 }
 
-// What one of the others finds beside rank 2.
+// The message of any of the other ranks about rank 2.
 auto difference(const std::string& what, const std::string& common, const std::string& of_rank_2) {
   const std::string after = " has " + what + " " + common + ", rank 2 has " + of_rank_2;
   return AnyOf("rank 0" + after, "rank 1" + after,
                "rank 2 has " + what + " " + of_rank_2 + ", rank 3 has " + common);
 }
 
-TEST(Disagreement, IsNamedOnEveryRank) {
+TEST(Disagreement, IsReportedOnEveryRank) {
   Call codec, count, seed, epoch, step, topology, layout, tiles, scale;
   codec.options.codec = "dynamiq:5";
   count.parameters[0].push_back(1);
@@ -79,12 +79,12 @@ TEST(Disagreement, IsNamedOnEveryRank) {
   scale.loss_scale = 1024;
   const std::tuple<Call, std::string, std::string, std::string> cases[] = {
       {codec, "codec", "waterfill:4", "dynamiq:5"},
-      {count, "a count of", "900", "901"},
+      {count, "value count", "900", "901"},
       {seed, "seed", "0", "7"},
       {epoch, "epoch", "2", "3"},
       {step, "step", "5", "6"},
       {topology, "topology", "ring", "tree"},
-      {tiles, "tiles of", "262144", "100"},
+      {tiles, "tile size", "262144", "100"},
       {scale, "loss scale", "1", "1024"}};
   for (const auto& [differing, what, common, own] : cases) {
     for (const Status& status : statuses_where_one_differs(differing)) {
@@ -95,12 +95,12 @@ TEST(Disagreement, IsNamedOnEveryRank) {
   for (const Status& status : statuses_where_one_differs(layout)) {
     EXPECT_EQ(status.code(), ErrorCode::kDisagreement);
     EXPECT_THAT(status.message(), MatchesRegex("ranks (0 and 2|1 and 2|2 and 3) have 900 values "
-                                               "each, but in parameters of other names, shapes or "
-                                               "types"));
+                                               "each, but their parameters differ in name, shape "
+                                               "or type"));
   }
 }
 
-// One matrix. Its factors do not show its type, nor the first of them its columns.
+// One matrix. Its factors do not depend on its type, nor does the first on its number of columns.
 struct LowRankCall {
   std::string codec = "powersgd:2";
   std::size_t rows = 6;
@@ -108,7 +108,7 @@ struct LowRankCall {
   DataType type = DataType::kFloat32;
 };
 
-// One rank's end of a sum, from call to call.
+// The calls of one rank.
 class LowRankCaller {
  public:
   explicit LowRankCaller(Transport& transport) : transport_(transport) {}
@@ -125,7 +125,7 @@ class LowRankCaller {
   }
 
   const test::TypedValues& values() const { return *values_; }
-  std::vector<Remembered> remembered() const { return sum_->remembered(); }
+  std::vector<MemoryEntry> save_memory() const { return sum_->save_memory(); }
 
  private:
   Transport& transport_;
@@ -134,7 +134,7 @@ class LowRankCaller {
   std::optional<test::TypedValues> values_;
 };
 
-// Rank 1 calls differently, and then as rank 0 does.
+// The first call of rank 1 differs from that of rank 0, the second does not.
 void expect_disagreement(const LowRankCall& differing, const std::string& text) {
   SCOPED_TRACE(text);
   std::vector<test::TypedValues> sums(2, test::TypedValues(DataType::kFloat32, std::span<float>()));
@@ -148,7 +148,7 @@ void expect_disagreement(const LowRankCall& differing, const std::string& text) 
     EXPECT_EQ(caller.values().widened(),
               test::rounded_to(call.type, random.normal(call.rows * call.cols)))
         << "values must not change before all agree";
-    EXPECT_THAT(caller.remembered(), IsEmpty());
+    EXPECT_THAT(caller.save_memory(), IsEmpty());
 
     const Status again = caller.run({}, 6);
     EXPECT_TRUE(again.ok()) << to_string(again);
@@ -157,13 +157,13 @@ void expect_disagreement(const LowRankCall& differing, const std::string& text) 
   EXPECT_EQ(sums[1].widened(), sums[0].widened());
 }
 
-TEST(Disagreement, IsOfWhatTheCallerGavePowersgd) {
+TEST(Disagreement, ComparesTheGradientsOfPowersgdNotItsFactors) {
   const std::string layout =
-      "ranks 0 and 1 have 240 values each, but in parameters of other names, shapes or types";
+      "ranks 0 and 1 have 240 values each, but their parameters differ in name, shape or type";
   expect_disagreement({.codec = "powersgd:3"},
                       "rank 0 has codec powersgd:2, rank 1 has powersgd:3");
   expect_disagreement({.codec = "fp32"}, "rank 0 has codec powersgd:2, rank 1 has fp32");
-  expect_disagreement({.cols = 50}, "rank 0 has a count of 240, rank 1 has 300");
+  expect_disagreement({.cols = 50}, "rank 0 has value count 240, rank 1 has 300");
   expect_disagreement({.rows = 8, .cols = 30}, layout);
   expect_disagreement({.type = DataType::kBfloat16}, layout);
 }

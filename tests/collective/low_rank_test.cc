@@ -33,21 +33,21 @@ void add(std::span<const float> values, std::span<float> sums) {
   std::transform(sums.begin(), sums.end(), values.begin(), sums.begin(), std::plus<>());
 }
 
-// One parameter on several ranks, whose factors are summed by hand.
+// One parameter on several ranks; the test sums the factors.
 class Replicas {
  public:
   Replicas(std::size_t ranks, std::uint32_t terms)
       : replicas_(ranks, LowRank(terms, kSeed, kParameter)) {}
 
-  // What every rank gets from one step.
+  // The results of one step by rank.
   std::vector<Matrix> step(const std::vector<Matrix>& values, std::size_t rows) {
     std::vector<std::span<float>> factors;
     for (std::size_t rank = 0; rank < replicas_.size(); ++rank) {
-      factors.push_back(replicas_[rank].begin(values[rank], rows));
+      factors.push_back(replicas_[rank].first_factor(values[rank], rows));
     }
     sum(factors);
     for (std::size_t rank = 0; rank < replicas_.size(); ++rank) {
-      factors[rank] = replicas_[rank].middle();
+      factors[rank] = replicas_[rank].second_factor();
     }
     sum(factors);
     std::vector<Matrix> results;
@@ -110,7 +110,8 @@ TEST(LowRank, IsExactOnMatricesOfItsRank) {
       SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", " << held << " of " << terms);
       const Matrix matrix = product(random, rows, cols, held);
       Replicas replicas(1, terms);
-      // Drawn columns may lie badly to the matrix and magnify the rounding; later ones do not.
+      // Random columns can be nearly orthogonal to the matrix and amplify rounding; later ones are
+      // not.
       EXPECT_LT(relative_error(step_alone(replicas, matrix, rows), matrix), 1e-3);
       step_alone(replicas, matrix, rows);
       EXPECT_LT(relative_error(step_alone(replicas, matrix, rows), matrix), 3e-6);
@@ -130,7 +131,7 @@ TEST(LowRank, SumsOverRanks) {
   }
 }
 
-TEST(LowRank, LosesNoMoreThanWhatItsTermsCannotHold) {
+TEST(LowRank, LosesOnlyThePartBeyondItsRank) {
   test::Generator random(3);
   Matrix matrix = product(random, 64, 64, 1);
   const Matrix noise = random.normal(matrix.size(), 1e-5f);
@@ -140,19 +141,19 @@ TEST(LowRank, LosesNoMoreThanWhatItsTermsCannotHold) {
             10 * norm(noise) / norm(matrix));
 }
 
-TEST(LowRank, StartsFromWhatItFoundLastTime) {
+TEST(LowRank, ReusesTheBasisOfTheLastStep) {
   test::Generator random(4);
   const Matrix before = product(random, 80, 80, 2);
   Matrix now = before;
   add(random.normal(now.size(), 0.5f), now);
   Replicas fresh(1, 2);
   Replicas warm(1, 2);
-  step_alone(warm, before, 80);  // exact, so that no error is left over
+  step_alone(warm, before, 80);  // exact, so that no error remains
   EXPECT_LT(relative_error(step_alone(warm, now, 80), now),
             relative_error(step_alone(fresh, now, 80), now));
 }
 
-TEST(LowRank, GetsEverythingAcrossInTheEnd) {
+TEST(LowRank, SendsTheErrorEventually) {
   test::Generator random(5);
   const std::vector<Matrix> values = {random.normal(30 * 20), random.normal(30 * 20)};
   Matrix wanted(30 * 20, 0.0f);
@@ -164,12 +165,12 @@ TEST(LowRank, GetsEverythingAcrossInTheEnd) {
     add(replicas.step(values, 30)[0], got);
     if (step == 100) after_100 = relative_error(got, wanted);
   }
-  // What is missing stays bounded while what was asked for grows.
+  // The error stays bounded while the sum grows.
   EXPECT_LT(after_100, 0.1);
   EXPECT_LT(relative_error(got, wanted), 0.4 * after_100);
 }
 
-TEST(LowRank, KeepsReplicasEqualToTheBit) {
+TEST(LowRank, IsBitIdenticalOnAllRanks) {
   test::Generator random(6);
   Replicas replicas(3, 3);
   for (int step = 0; step < 10; ++step) {
@@ -181,7 +182,7 @@ TEST(LowRank, KeepsReplicasEqualToTheBit) {
   }
 }
 
-TEST(LowRank, GivesTheSameBitsAgain) {
+TEST(LowRank, IsReproducible) {
   test::Generator random(7);
   Replicas one(1, 2);
   Replicas other(1, 2);
@@ -207,7 +208,7 @@ TEST(LowRank, ScalesWithItsInput) {
   }
 }
 
-TEST(LowRank, LeavesZeroAtZeroAndRecovers) {
+TEST(LowRank, MapsZeroToZeroAndRecovers) {
   test::Generator random(9);
   Replicas replicas(1, 2);
   const Matrix zero(40 * 30, 0.0f);
@@ -217,7 +218,7 @@ TEST(LowRank, LeavesZeroAtZeroAndRecovers) {
   EXPECT_LT(relative_error(step_alone(replicas, matrix, 40), matrix), 1e-3);
 }
 
-TEST(LowRank, SendsWhatWouldNotShrinkAsItIs) {
+TEST(LowRank, SendsAMatrixDenseIfFactorsAreNotSmaller) {
   test::Generator random(10);
   for (const auto& [rows, cols] : {std::pair{1u, 100u},
                                    {100u, 1u},
@@ -231,8 +232,8 @@ TEST(LowRank, SendsWhatWouldNotShrinkAsItIs) {
     const std::vector<Matrix> values = {random.normal(rows * cols), random.normal(rows * cols)};
     EXPECT_EQ(low_rank_values(rows, cols, 2), rows * cols);
     Replicas replicas(2, 2);
-    EXPECT_THAT(replicas[0].begin(values[0], rows), SizeIs(rows * cols));
-    EXPECT_THAT(replicas[0].middle(), IsEmpty());
+    EXPECT_THAT(replicas[0].first_factor(values[0], rows), SizeIs(rows * cols));
+    EXPECT_THAT(replicas[0].second_factor(), IsEmpty());
     Matrix total(rows * cols, 0.0f);
     for (const Matrix& matrix : values) add(matrix, total);
     for (const Matrix& result : replicas.step(values, rows)) EXPECT_TRUE(same_bits(result, total));
@@ -244,14 +245,14 @@ TEST(LowRank, SendsTwoThinFactors) {
   EXPECT_EQ(low_rank_values(5, 5, 2), 20u);
   test::Generator random(11);
   LowRank low_rank(2, kSeed, kParameter);
-  const std::size_t first = low_rank.begin(random.normal(50 * 30), 50).size();
-  const std::size_t second = low_rank.middle().size();
+  const std::size_t first = low_rank.first_factor(random.normal(50 * 30), 50).size();
+  const std::size_t second = low_rank.second_factor().size();
   EXPECT_EQ(first, 2u * 50);
   EXPECT_EQ(second, 2u * 30);
   EXPECT_EQ(first + second, low_rank_values(50, 30, 2));
 }
 
-TEST(LowRank, TurnsAWholeStepIntoNanAndForgetsIt) {
+TEST(LowRank, PropagatesNanWithoutChangingItsState) {
   test::Generator random(12);
   for (const float bad : {kNan, kInfinity, -kInfinity, 0x1p101f}) {
     SCOPED_TRACE(bad);
@@ -274,7 +275,7 @@ TEST(LowRank, TurnsAWholeStepIntoNanAndForgetsIt) {
   }
 }
 
-TEST(LowRank, SurvivesHostileValues) {
+TEST(LowRank, HandlesExtremeValues) {
   test::Generator random(13);
   Replicas replicas(2, 3);
   for (int step = 0; step < test::rounds_of(20); ++step) {
@@ -284,19 +285,19 @@ TEST(LowRank, SurvivesHostileValues) {
   }
 }
 
-TEST(LowRank, MayGiveUpAStep) {
+TEST(LowRank, CanAbandonAStep) {
   test::Generator random(14);
   Replicas whole(1, 2);
   Replicas broken(1, 2);
   for (int step = 0; step < 3; ++step) {
     const Matrix values = random.normal(30 * 30);
-    broken[0].begin(random.normal(30 * 30), 30);
-    if (step == 1) broken[0].middle();
+    broken[0].first_factor(random.normal(30 * 30), 30);
+    if (step == 1) broken[0].second_factor();
     EXPECT_TRUE(same_bits(step_alone(broken, values, 30), step_alone(whole, values, 30)));
   }
 }
 
-TEST(LowRank, StartsAnewWithAnotherShape) {
+TEST(LowRank, ResetsIfTheShapeChanges) {
   test::Generator random(15);
   const Matrix values = random.normal(30 * 40);
   Replicas used(1, 2);

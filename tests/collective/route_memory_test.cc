@@ -1,4 +1,4 @@
-// What an all-reduce remembers can be saved and loaded, and is free of the loss scale.
+// The memory of an all-reduce can be saved and loaded, and is stored without the loss scale.
 #include "collective/checkpoint_checks.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ constexpr std::uint64_t kMatrix = 7;
 constexpr std::uint64_t kVector = 3;
 constexpr std::size_t kRows = 40;
 
-// A matrix and a vector, other ones for every rank and step, all times `scale`.
+// A matrix and a vector that differ by rank and step, times `scale`.
 Parameters values_of(std::uint32_t rank, std::uint64_t step, float scale = 1) {
   test::Generator random(100 * step + rank);
   Parameters parameters = {random.mixture(kRows * 64), random.mixture(700)};
@@ -42,7 +42,7 @@ std::vector<Gradient> gradients_of(Parameters& parameters) {
           {.parameter = kVector, .values = Values(parameters[1])}};
 }
 
-// The sum of one step on this rank, taken back from its loss scale.
+// The sum of one step on this rank, divided by its loss scale.
 Parameters run_step(AllReduce& sum, std::uint32_t rank, std::uint64_t step, float scale = 1) {
   Parameters parameters = values_of(rank, step, scale);
   const std::vector<Gradient> gradients = gradients_of(parameters);
@@ -68,7 +68,7 @@ class Memory : public testing::TestWithParam<std::tuple<std::string, Topology>> 
   }
 };
 
-TEST_P(Memory, LetsAFreshOneContinueToTheBit) {
+TEST_P(Memory, LetsANewInstanceContinueBitIdentically) {
   for (const std::uint32_t ranks : {2u, 4u}) {
     on_all_ranks(ranks, [&](Transport& transport) {
       const auto whole = AllReduce::create(transport, options());
@@ -77,22 +77,22 @@ TEST_P(Memory, LetsAFreshOneContinueToTheBit) {
       ASSERT_TRUE(whole && before && after) << to_string(whole.status());
       for (std::uint64_t step = 0; step < 6; ++step) {
         if (step == 3) {
-          const std::vector<Remembered> memory = (*before)->remembered();
-          const Status status = (*after)->remember(memory);
+          const std::vector<MemoryEntry> memory = (*before)->save_memory();
+          const Status status = (*after)->load_memory(memory);
           EXPECT_TRUE(status.ok()) << to_string(status);
-          EXPECT_EQ((*after)->remembered(), memory);
+          EXPECT_EQ((*after)->save_memory(), memory);
         }
         AllReduce& resumed = step < 3 ? **before : **after;
         expect_same(run_step(resumed, transport.rank(), step),
                     run_step(**whole, transport.rank(), step));
       }
-      EXPECT_EQ((*after)->remembered(), (*whole)->remembered());
+      EXPECT_EQ((*after)->save_memory(), (*whole)->save_memory());
     });
   }
 }
 
-// So that the test above could fail.
-TEST_P(Memory, Matters) {
+// Shows that the test above can fail.
+TEST_P(Memory, ChangesTheResult) {
   on_all_ranks(4, [&](Transport& transport) {
     const auto used = AllReduce::create(transport, options());
     const auto fresh = AllReduce::create(transport, options());
@@ -101,21 +101,21 @@ TEST_P(Memory, Matters) {
   });
 }
 
-TEST_P(Memory, IsForgottenParameterByParameter) {
+TEST_P(Memory, IsForgottenPerParameter) {
   on_all_ranks(2, [&](Transport& transport) {
     const auto used = AllReduce::create(transport, options());
     (void)run_step(**used, transport.rank(), 0);
     (*used)->forget(kMatrix);
-    for (const Remembered& one : (*used)->remembered()) EXPECT_EQ(one.parameter, kVector);
+    for (const MemoryEntry& one : (*used)->save_memory()) EXPECT_EQ(one.parameter, kVector);
     (*used)->forget(kVector);
-    EXPECT_THAT((*used)->remembered(), IsEmpty());
+    EXPECT_THAT((*used)->save_memory(), IsEmpty());
     const auto fresh = AllReduce::create(transport, options());
     expect_same(run_step(**used, transport.rank(), 1), run_step(**fresh, transport.rank(), 1));
   });
 }
 
-// A scale that is told and does not change is one that nobody needed to tell.
-TEST_P(Memory, IgnoresAPowerOfTwoThatStays) {
+// A constant power of two as loss scale changes no bits.
+TEST_P(Memory, IsIndependentOfAConstantPowerOfTwo) {
   on_all_ranks(2, [&](Transport& transport) {
     const auto told = AllReduce::create(transport, options());
     const auto untold = AllReduce::create(transport, options());
@@ -127,12 +127,12 @@ TEST_P(Memory, IgnoresAPowerOfTwoThatStays) {
       ASSERT_TRUE((*untold)->run({.step = step, .gradients = gradients_of(other)}).ok());
       expect_same(one, other);
     }
-    std::vector<Remembered> scaled = (*told)->remembered();
-    for (Remembered& one : scaled) {
-      if (one.what == "basis") continue;  // of length one, whatever the scale
+    std::vector<MemoryEntry> scaled = (*told)->save_memory();
+    for (MemoryEntry& one : scaled) {
+      if (one.kind == "basis") continue;  // has unit length at any scale
       for (float& value : one.values) value *= 0x1p12f;
     }
-    EXPECT_EQ(scaled, (*untold)->remembered());
+    EXPECT_EQ(scaled, (*untold)->save_memory());
   });
 }
 
@@ -149,8 +149,8 @@ INSTANTIATE_TEST_SUITE_P(AllReduce, Memory,
                            return name;
                          });
 
-// A scale that changes by powers of two gives the sums of one that does not, to the bit: powersgd
-// scales with its input.
+// A scale that changes by powers of two gives the same bits as a constant one: powersgd is linear
+// in its input.
 TEST(LossScale, MayChangeBetweenCalls) {
   for (const Topology topology : {Topology::kRing, Topology::kHierarchical}) {
     const AllReduceOptions options{
@@ -163,14 +163,14 @@ TEST(LossScale, MayChangeBetweenCalls) {
         expect_same(run_step(**scaled, transport.rank(), step, scales[step]),
                     run_step(**plain, transport.rank(), step));
       }
-      EXPECT_EQ((*scaled)->remembered(), (*plain)->remembered());
+      EXPECT_EQ((*scaled)->save_memory(), (*plain)->save_memory());
     });
   }
 }
 
-// The sum over steps of what came out differs from what went in by the residual, and by no more
-// when the scale jumps about: else what was lost at one scale would count 1000 times at another.
-TEST(LossScale, KeepsErrorFeedbackWhole) {
+// Summed over steps, outputs differ from inputs by the residual only, even if the scale changes by
+// large factors: otherwise an error at one scale would count 1000 times at another.
+TEST(LossScale, IsRemovedFromResiduals) {
   const auto error_with = [](std::vector<float> scales) {
     std::vector<double> error(kRows * 64, 0);
     on_all_ranks(2, [&](Transport& transport) {
@@ -193,9 +193,8 @@ TEST(LossScale, KeepsErrorFeedbackWhole) {
   EXPECT_LT(error_with({1, 1000, 0.1f, 65536}), 2 * error_with({1}));
 }
 
-// What a rank remembers follows the scale of the ranks that know it, not the one that it had
-// before.
-TEST(LossScale, OfARankThatDoesNotKnowItIsThatOfTheOthers) {
+// The residual of a stale rank is divided by the scale of the other ranks, not by its own.
+TEST(LossScale, OfAStaleRankIsReplaced) {
   for (const char* codec : {"waterfill:3+ef", "g_ternary+ef", "marsit+ef", "powersgd:2"}) {
     for (const Topology topology : all_topologies()) {
       SCOPED_TRACE(std::string(codec) + " " + std::string(to_string(topology)));
@@ -220,7 +219,7 @@ TEST(LossScale, OfARankThatDoesNotKnowItIsThatOfTheOthers) {
           ASSERT_TRUE(same.ok()) << to_string(same);
           expect_same(other, one);
         }
-        EXPECT_EQ((*stale)->remembered(), (*expected)->remembered());
+        EXPECT_EQ((*stale)->save_memory(), (*expected)->save_memory());
       });
     }
   }
@@ -240,88 +239,89 @@ TEST(LossScale, MustBeANormalNumberAboveZero) {
   }
 }
 
-// Each of these is refused by a fresh AllReduce, or by one that knows the parameters already, and
-// leaves it as it was.
-TEST(Remember, RefusesWhatDoesNotFitAndChangesNothing) {
+// Each of these is rejected, and changes no memory.
+TEST(LoadMemory, RejectsInvalidEntriesAndChangesNothing) {
   const auto residual = [](std::uint64_t parameter, std::size_t count) {
-    return Remembered{
-        .parameter = parameter, .what = "residual", .values = std::vector<float>(count, 0.25f)};
+    return MemoryEntry{
+        .parameter = parameter, .kind = "residual", .values = std::vector<float>(count, 0.25f)};
   };
-  const auto factor = [](std::string what, std::size_t rows, std::size_t count) {
-    return Remembered{.parameter = kMatrix,
-                      .what = std::move(what),
-                      .rows = rows,
-                      .values = std::vector<float>(count, 0.5f)};
+  const auto factor = [](std::string kind, std::size_t rows, std::size_t count) {
+    return MemoryEntry{.parameter = kMatrix,
+                       .kind = std::move(kind),
+                       .rows = rows,
+                       .values = std::vector<float>(count, 0.5f)};
   };
-  Remembered poisoned = residual(kMatrix, kRows * 64);
+  MemoryEntry poisoned = residual(kMatrix, kRows * 64);
   poisoned.values[9] = std::numeric_limits<float>::quiet_NaN();
   struct Case {
     std::string codec;
-    std::vector<Remembered> memory;
+    std::vector<MemoryEntry> memory;
     std::string message;
   };
   const Case cases[] = {
       {"waterfill:3+ef", {residual(kVector, 700), residual(kMatrix, 99)}, "residual of 99 values"},
-      {"waterfill:3+ef", {residual(kVector, 700), poisoned}, "not finite"},
+      {"waterfill:3+ef", {residual(kVector, 700), poisoned}, "contains NaN or Inf"},
       {"waterfill:3+ef", {residual(kMatrix, kRows * 64), residual(kMatrix, kRows * 64)}, "twice"},
-      {"waterfill:3+ef", {factor("basis", kRows, 128)}, "it has: residual"},
-      {"fp32", {residual(kMatrix, kRows * 64)}, "it remembers nothing"},
-      {"powersgd:2", {residual(kMatrix, kRows * 64)}, "it has: basis, error"},
+      {"waterfill:3+ef", {factor("basis", kRows, 128)}, "it stores: residual"},
+      {"fp32", {residual(kMatrix, kRows * 64)}, "it has no memory"},
+      {"powersgd:2", {residual(kMatrix, kRows * 64)}, "it stores: basis, error"},
       {"powersgd:2", {factor("error", kRows, kRows * 64)}, "its basis is missing"},
       {"powersgd:2", {factor("basis", kRows, 128)}, "its error is missing"},
-      {"powersgd:2", {factor("basis", kRows, 128), factor("error", 64, kRows * 64)}, "do not fit"},
+      {"powersgd:2",
+       {factor("basis", kRows, 128), factor("error", 64, kRows * 64)},
+       "do not match"},
       {"powersgd:2",
        {factor("basis", kRows, 99), factor("error", kRows, kRows * 64)},
        "basis of 99"},
       {"powersgd:2", {factor("basis", kRows, 128), factor("error", kRows, 99)}, "error of 99"},
-      {"powersgd:2", {factor("basis", 0, 0), factor("error", 0, 0)}, "do not fit"},
+      {"powersgd:2", {factor("basis", 0, 0), factor("error", 0, 0)}, "do not match"},
       {"powersgd:2", {factor("basis", 20, 128), factor("error", 20, 1280)}, "of 40 x 64"},
-      {"powersgd:2", {factor("basis", 2, 8), factor("error", 2, 8)}, "do not fit"},
+      {"powersgd:2", {factor("basis", 2, 8), factor("error", 2, 8)}, "do not match"},
   };
   for (const Case& tested : cases) {
     SCOPED_TRACE(tested.codec + ": " + tested.message);
     on_all_ranks(2, [&](Transport& transport) {
       const auto sum = AllReduce::create(transport, {.codec = tested.codec});
       (void)run_step(**sum, transport.rank(), 0);
-      const std::vector<Remembered> before = (*sum)->remembered();
-      const Status status = (*sum)->remember(tested.memory);
+      const std::vector<MemoryEntry> before = (*sum)->save_memory();
+      const Status status = (*sum)->load_memory(tested.memory);
       EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
       EXPECT_THAT(status.message(), HasSubstr(tested.message));
       EXPECT_THAT(status.message(), HasSubstr("parameter 0x0000000000000007"));
-      EXPECT_EQ((*sum)->remembered(), before);
+      EXPECT_EQ((*sum)->save_memory(), before);
     });
   }
 }
 
-TEST(Remember, IsFoundOutByACallWithOtherSizes) {
+TEST(LoadMemory, MakesACallWithOtherSizesFail) {
   for (const char* codec : {"waterfill:3+ef", "powersgd:2"}) {
-    std::vector<Remembered> memory;
+    std::vector<MemoryEntry> memory;
     on_all_ranks(2, [&](Transport& transport) {
       const auto sum = AllReduce::create(transport, {.codec = codec});
       (void)run_step(**sum, transport.rank(), 0);
-      if (transport.rank() == 0) memory = (*sum)->remembered();
+      if (transport.rank() == 0) memory = (*sum)->save_memory();
     });
     on_all_ranks(2, [&](Transport& transport) {
       const auto sum = AllReduce::create(transport, {.codec = codec});
-      ASSERT_TRUE((*sum)->remember(memory).ok());
+      ASSERT_TRUE((*sum)->load_memory(memory).ok());
       Parameters other = {std::vector<float>(kRows * 65, 1.0f), std::vector<float>(700, 1.0f)};
       const Status status = (*sum)->run({.gradients = gradients_of(other)});
-      // The rank that is later may hear of it from the other.
+      // The second rank may get the error from the first.
       EXPECT_THAT(status.message(), HasSubstr("parameter 0x0000000000000007"));
-      EXPECT_THAT(status.message(), HasSubstr("forget() it first"));
-      EXPECT_EQ((*sum)->remembered(), memory);
+      EXPECT_THAT(status.message(), HasSubstr("call forget() first"));
+      EXPECT_EQ((*sum)->save_memory(), memory);
     });
   }
 }
 
-TEST(Remember, OrdersByParameterAndWhatItIs) {
-  std::vector<Remembered> memory = {{.parameter = 9, .what = "error"},
-                                    {.parameter = 2, .what = "error"},
-                                    {.parameter = 9, .what = "basis"}};
+TEST(SaveMemory, IsSortedByParameterAndKind) {
+  std::vector<MemoryEntry> memory = {{.parameter = 9, .kind = "error"},
+                                     {.parameter = 2, .kind = "error"},
+                                     {.parameter = 9, .kind = "basis"}};
   sort_memory(memory);
   EXPECT_EQ(memory[0].parameter, 2u);
-  EXPECT_EQ(memory[1].what, "basis");
-  EXPECT_EQ(memory[2].what, "error");
+  EXPECT_EQ(memory[1].kind, "basis");
+  EXPECT_EQ(memory[2].kind, "error");
 }
 
 }  // namespace

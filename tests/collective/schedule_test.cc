@@ -20,9 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr Topology kRouted[] = {Topology::kRing, Topology::kTree, Topology::kHalvingDoubling,
-                                Topology::kDirect, Topology::kEndpoint};
-
 std::vector<std::uint32_t> rank_counts() {
   std::vector<std::uint32_t> counts(17);
   std::iota(counts.begin(), counts.end(), 1u);
@@ -44,7 +41,7 @@ std::size_t count_of(const Schedule& schedule, StepKind kind) {
                     [&](const Step& step) { return step.kind == kind; }));
 }
 
-// How often each rank's values are in a sum.
+// How often the values of each rank are in a sum.
 using Sum = std::vector<std::uint8_t>;
 
 struct Message {
@@ -52,7 +49,7 @@ struct Message {
   Sum sum;
 };
 
-// All ranks in memory. Each executes its steps strictly in order; sends never wait, receives do.
+// Simulates all ranks. Each executes its steps strictly in order; only receives block.
 class Simulation {
  public:
   explicit Simulation(std::vector<Schedule> schedules)
@@ -65,7 +62,7 @@ class Simulation {
     }
   }
 
-  // Until nobody can go on.
+  // Runs until no rank can make progress.
   void run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -87,7 +84,7 @@ class Simulation {
   }
 
  private:
-  // False where a receive must wait.
+  // Returns false if a receive must wait.
   bool execute(std::uint32_t rank, const Step& step) {
     Sum& held = held_[rank][step.chunk];
     if (is_send(step)) {
@@ -118,16 +115,17 @@ class Simulation {
   std::vector<Schedule> schedules_;
   std::vector<std::size_t> next_;
   std::vector<std::vector<Sum>> held_;   // by rank and chunk
-  std::vector<std::vector<bool>> sent_;  // whether a rank's part of a chunk has left it
+  std::vector<std::vector<bool>> sent_;  // whether a rank has sent its partial sum of a chunk
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Message>> links_;
 };
 
 class EveryTopology : public testing::TestWithParam<Topology> {};
 
-INSTANTIATE_TEST_SUITE_P(Schedule, EveryTopology, testing::ValuesIn(kRouted),
+INSTANTIATE_TEST_SUITE_P(Schedule, EveryTopology,
+                         testing::ValuesIn(flat_topologies().begin(), flat_topologies().end()),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST_P(EveryTopology, SumsEveryRankOnceForEverybody) {
+TEST_P(EveryTopology, SumsEveryRankOnceOnAllRanks) {
   for (const std::uint32_t ranks : rank_counts()) {
     SCOPED_TRACE(ranks);
     const std::vector<Schedule> schedules = make_schedules(GetParam(), ranks);
@@ -145,7 +143,7 @@ TEST_P(EveryTopology, SumsEveryRankOnceForEverybody) {
   }
 }
 
-TEST_P(EveryTopology, LeavesTheSumWithTheOwnerAfterTheFirstPart) {
+TEST_P(EveryTopology, LeavesTheSumAtTheOwnerAfterTheReduceHalf) {
   for (const std::uint32_t ranks : rank_counts()) {
     SCOPED_TRACE(ranks);
     std::vector<Schedule> schedules = make_schedules(GetParam(), ranks);
@@ -159,7 +157,7 @@ TEST_P(EveryTopology, LeavesTheSumWithTheOwnerAfterTheFirstPart) {
   }
 }
 
-TEST_P(EveryTopology, KeepsTheOrderOfAPairAtBothEnds) {
+TEST_P(EveryTopology, OrdersMessagesOfAPairEquallyAtBothEnds) {
   using Identity = std::tuple<bool, std::uint32_t, std::uint32_t, std::uint32_t>;
   for (const std::uint32_t ranks : rank_counts()) {
     SCOPED_TRACE(ranks);
@@ -179,7 +177,7 @@ TEST_P(EveryTopology, KeepsTheOrderOfAPairAtBothEnds) {
   }
 }
 
-TEST_P(EveryTopology, MovesAChunkOnlyInLaterRoundsThanItCame) {
+TEST_P(EveryTopology, ForwardsAChunkInALaterRound) {
   for (const std::uint32_t ranks : rank_counts()) {
     for (std::uint32_t chunk = 0; chunk < chunk_count(GetParam(), ranks); ++chunk) {
       SCOPED_TRACE(testing::Message() << "chunk " << chunk << " of " << ranks << " ranks");
@@ -203,7 +201,7 @@ TEST_P(EveryTopology, MovesAChunkOnlyInLaterRoundsThanItCame) {
   }
 }
 
-TEST_P(EveryTopology, MakesOneScheduleAsItMakesAll) {
+TEST_P(EveryTopology, MakesTheSameScheduleAloneAndForAllRanks) {
   for (const std::uint32_t ranks : rank_counts()) {
     SCOPED_TRACE(ranks);
     const std::vector<Schedule> schedules = make_schedules(GetParam(), ranks);
@@ -222,7 +220,7 @@ TEST_P(EveryTopology, MakesOneScheduleAsItMakesAll) {
   }
 }
 
-TEST_P(EveryTopology, FallsIntoItsTwoParts) {
+TEST_P(EveryTopology, ConsistsOfItsTwoHalves) {
   const Schedule whole = make_schedule(GetParam(), 7, 3);
   const Schedule first = reduce_part(whole);
   const Schedule second = gather_part(whole);
@@ -239,7 +237,7 @@ TEST_P(EveryTopology, FallsIntoItsTwoParts) {
   }
 }
 
-TEST_P(EveryTopology, HasNothingToDoForOneRank) {
+TEST_P(EveryTopology, HasNoStepsForOneRank) {
   const Schedule schedule = make_schedule(GetParam(), 1, 0);
   EXPECT_EQ(schedule.chunks, 1u);
   EXPECT_THAT(schedule.owners, ElementsAre(0));
@@ -247,14 +245,14 @@ TEST_P(EveryTopology, HasNothingToDoForOneRank) {
   EXPECT_EQ(to_string(schedule), "");
 }
 
-// Of the topologies that spread the work evenly.
+// The topologies that distribute the work evenly.
 class EvenTopology : public testing::TestWithParam<Topology> {};
 
 INSTANTIATE_TEST_SUITE_P(Schedule, EvenTopology,
                          testing::Values(Topology::kRing, Topology::kTree, Topology::kDirect),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST_P(EvenTopology, GivesEveryRankAChunkAndAsManyMessages) {
+TEST_P(EvenTopology, GivesEveryRankOneChunkAndEquallyManyMessages) {
   for (const std::uint32_t ranks : rank_counts()) {
     SCOPED_TRACE(ranks);
     for (const Schedule& schedule : make_schedules(GetParam(), ranks)) {
@@ -268,7 +266,7 @@ TEST_P(EvenTopology, GivesEveryRankAChunkAndAsManyMessages) {
   }
 }
 
-TEST(Schedule, PrintsALineAStep) {
+TEST(Schedule, PrintsOneLinePerStep) {
   EXPECT_EQ(to_string(make_schedule(Topology::kRing, 3, 0)),
             "round 0  send   chunk 2 to 1    sum of 1\n"
             "round 0  add    chunk 1 from 2  sum of 1\n"
@@ -280,7 +278,7 @@ TEST(Schedule, PrintsALineAStep) {
             "round 1  store  chunk 1 from 2  sum of 3\n");
 }
 
-TEST(Schedule, LeavesTheHierarchyToItsParts) {
+TEST(Schedule, IsEmptyForHierarchical) {
   EXPECT_EQ(chunk_count(Topology::kHierarchical, 4), 0u);
   EXPECT_THAT(make_schedule(Topology::kHierarchical, 4, 1).steps, IsEmpty());
 }

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 const std::vector<ParameterShape> kShapes = {
     {.count = 20'000, .rows = 100}, {.count = 100}, {.count = 4096, .rows = 16}, {.count = 5121}};
 
-// Compares the prediction with what every rank counts in a real call.
+// Compares the prediction with the bytes that every rank counts in a real call.
 void expect_exact(const AllReduceOptions& options, std::uint32_t ranks,
                   const std::vector<ParameterShape>& shapes = kShapes) {
   SCOPED_TRACE(testing::Message() << options.codec << " by " << to_string(options.topology)
@@ -43,7 +43,7 @@ void expect_exact(const AllReduceOptions& options, std::uint32_t ranks,
   });
 }
 
-TEST(TrafficModel, CountsWhatEveryCodecSendsInEveryTopology) {
+TEST(TrafficModel, IsExactForEveryCodecAndTopology) {
   std::vector<std::string> codecs = test::codec_spellings();
   codecs.insert(codecs.end(), {"powersgd:1", "powersgd:4", "waterfill:3+ef"});
   for (const std::string& codec : codecs) {
@@ -54,7 +54,7 @@ TEST(TrafficModel, CountsWhatEveryCodecSendsInEveryTopology) {
   }
 }
 
-TEST(TrafficModel, CountsForAnyNumberOfRanksAndSizeOfTiles) {
+TEST(TrafficModel, IsExactForAnyNumberOfRanksAndTileSize) {
   for (const char* codec : {"fp32", "waterfill:4", "g_binary", "topkc:8", "powersgd:2"}) {
     for (const Topology topology : all_topologies()) {
       for (const std::uint32_t ranks : {1u, 2u, 3u, 6u}) {
@@ -69,7 +69,7 @@ TEST(TrafficModel, CountsForAnyNumberOfRanksAndSizeOfTiles) {
   }
 }
 
-TEST(TrafficModel, CountsNextToNothing) {
+TEST(TrafficModel, IsExactForTinyParameters) {
   for (const char* codec : {"fp32", "waterfill:4", "g_binary", "powersgd:2"}) {
     for (const auto& shapes :
          {std::vector<ParameterShape>{}, {{.count = 0}}, {{.count = 1}}, {{.count = 0}, {}}}) {
@@ -78,7 +78,7 @@ TEST(TrafficModel, CountsNextToNothing) {
   }
 }
 
-TEST(TrafficModel, TakesRankZeroForTheBusiest) {
+TEST(TrafficModel, HasItsMaximumAtRankZero) {
   for (const Topology topology : all_topologies()) {
     for (const std::uint32_t ranks : {2u, 6u, 12u}) {
       const AllReduceOptions options{
@@ -95,7 +95,7 @@ TEST(TrafficModel, TakesRankZeroForTheBusiest) {
   }
 }
 
-TEST(TrafficModel, CountsHopsThatWaitForEachOther) {
+TEST(TrafficModel, CountsDependentHops) {
   const auto hops = [](const char* codec, Topology topology, std::uint32_t ranks) {
     const auto predicted =
         model_traffic({.codec = codec, .topology = topology, .host_group_size = 2}, kShapes, ranks);
@@ -109,19 +109,19 @@ TEST(TrafficModel, CountsHopsThatWaitForEachOther) {
   EXPECT_EQ(hops("fp32", Topology::kHalvingDoubling, 8), 3u + 6);
   EXPECT_EQ(hops("fp32", Topology::kHalvingDoubling, 6), 3u + 6);
   EXPECT_EQ(hops("fp32", Topology::kHierarchical, 8), 3u + 2 + 6);
-  // Statistics go to their owner and back.
+  // Statistics are sent to their owner and back.
   EXPECT_EQ(hops("waterfill:4", Topology::kDirect, 8), 3u + 2 + 2);
   EXPECT_EQ(hops("powersgd:2", Topology::kDirect, 8), 2 * (3u + 2));
   EXPECT_EQ(hops("waterfill:4", Topology::kDirect, 1), 0u);
 }
 
-TEST(TrafficModel, TellsWhatStaysInsideAGroup) {
+TEST(TrafficModel, SeparatesTrafficWithinAHostGroup) {
   const std::uint32_t ranks = 8;
   const auto whole = model_traffic(
       {.codec = "waterfill:4", .topology = Topology::kHierarchical, .host_group_size = 4}, kShapes,
       ranks);
   ASSERT_TRUE(whole);
-  // A sum at full precision among the four, and a compressed one of a quarter between two.
+  // A full-precision sum over the four, and a compressed one of a quarter over two.
   EXPECT_EQ(whole->inside_hops, 2u);
   EXPECT_GT(whole->inside_bytes, whole->bytes * 9 / 10);
   const auto flat =
@@ -132,7 +132,7 @@ TEST(TrafficModel, TellsWhatStaysInsideAGroup) {
   EXPECT_LT((whole->bytes - whole->inside_bytes) * 5, flat->bytes);
 }
 
-TEST(TrafficModel, RefusesWhatAllReduceRefuses) {
+TEST(TrafficModel, RejectsTheOptionsThatAllReduceRejects) {
   const auto message = [](const AllReduceOptions& options, const ParameterShape& shape) {
     const auto predicted = model_traffic(options, std::span(&shape, 1), 4);
     return predicted ? "" : predicted.status().message();

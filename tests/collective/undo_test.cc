@@ -1,4 +1,4 @@
-// What an all-reduce remembers of calls that are undone, or were not finite: nothing.
+// Calls that are undone, or whose sum is not finite, do not change the memory of an all-reduce.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 using test::on_all_ranks;
 using test::Parameters;
 
-// One rank's sums of two parameters, one call a step.
+// The sums of two parameters on one rank, one call per step.
 class TwoParameters {
  public:
   TwoParameters(Transport& transport, const std::string& codec, DataType type = DataType::kFloat32)
@@ -28,7 +28,7 @@ class TwoParameters {
 
   AllReduce& sum() { return *sum_; }
 
-  // Of the same gradients for the same step. `spoil` may change this rank's.
+  // Sums gradients that depend on step and rank only. `spoil` may change those of this rank.
   Parameters run(std::uint64_t step, const std::function<void(Parameters&)>& spoil = {}) {
     test::Generator random(10 * step + rank_);
     Parameters own{random.normal(2000), random.normal(600)};
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Codecs, EveryMemory,
                          testing::Values("waterfill:2+ef", "g_binary+ef", "g_ternary+ef",
                                          "marsit+ef", "powersgd:2"));
 
-TEST_P(EveryMemory, IsAsBeforeACallThatIsUndone) {
+TEST_P(EveryMemory, IsRestoredByUndo) {
   on_all_ranks(2, [](Transport& transport) {
     TwoParameters undone(transport, GetParam());
     TwoParameters without(transport, GetParam());
@@ -71,11 +71,11 @@ TEST_P(EveryMemory, IsAsBeforeACallThatIsUndone) {
       EXPECT_EQ(undone.run(step), without.run(step));
     }
     undone.run(2, blow_up);
-    EXPECT_NE(undone.sum().remembered(), without.sum().remembered());
-    for (int times = 0; times < 2; ++times) {  // the second time changes nothing
+    EXPECT_NE(undone.sum().save_memory(), without.sum().save_memory());
+    for (int times = 0; times < 2; ++times) {  // the second undo is a no-op
       undone.sum().undo(TwoParameters::kFirst);
       undone.sum().undo(TwoParameters::kSecond);
-      EXPECT_EQ(undone.sum().remembered(), without.sum().remembered());
+      EXPECT_EQ(undone.sum().save_memory(), without.sum().save_memory());
     }
     for (const std::uint64_t step : {3u, 4u}) {
       EXPECT_EQ(undone.run(step), without.run(step));
@@ -83,15 +83,15 @@ TEST_P(EveryMemory, IsAsBeforeACallThatIsUndone) {
   });
 }
 
-TEST_P(EveryMemory, UndoesParameterByParameter) {
+TEST_P(EveryMemory, IsRestoredPerParameter) {
   on_all_ranks(2, [](Transport& transport) {
     TwoParameters own(transport, GetParam());
     own.run(0);
-    const auto before = own.sum().remembered();
+    const auto before = own.sum().save_memory();
     own.run(1);
-    const auto after = own.sum().remembered();
+    const auto after = own.sum().save_memory();
     own.sum().undo(TwoParameters::kSecond);
-    const auto undone = own.sum().remembered();
+    const auto undone = own.sum().save_memory();
     ASSERT_EQ(undone.size(), before.size());
     for (std::size_t i = 0; i < undone.size(); ++i) {
       const bool is_first = undone[i].parameter == TwoParameters::kFirst;
@@ -101,10 +101,10 @@ TEST_P(EveryMemory, UndoesParameterByParameter) {
   });
 }
 
-TEST_P(EveryMemory, StartsAnewWhereItsFirstCallIsUndone) {
+TEST_P(EveryMemory, IsEmptyAfterTheFirstCallIsUndone) {
   on_all_ranks(2, [](Transport& transport) {
     TwoParameters undone(transport, GetParam());
-    undone.sum().undo(TwoParameters::kFirst);  // nothing is known of it
+    undone.sum().undo(TwoParameters::kFirst);  // it has no memory yet
     undone.run(0, blow_up);
     undone.sum().undo(TwoParameters::kFirst);
     undone.sum().undo(TwoParameters::kSecond);
@@ -113,47 +113,47 @@ TEST_P(EveryMemory, StartsAnewWhereItsFirstCallIsUndone) {
   });
 }
 
-TEST_P(EveryMemory, DoesNotUndoWhatItWasTold) {
+TEST_P(EveryMemory, IsNotRestoredAfterALoad) {
   on_all_ranks(2, [](Transport& transport) {
     TwoParameters own(transport, GetParam());
     own.run(0);
-    const auto told = own.sum().remembered();
+    const auto told = own.sum().save_memory();
     own.run(1);
-    ASSERT_TRUE(own.sum().remember(told).ok());
+    ASSERT_TRUE(own.sum().load_memory(told).ok());
     own.sum().undo(TwoParameters::kFirst);
-    EXPECT_EQ(own.sum().remembered(), told);
+    EXPECT_EQ(own.sum().save_memory(), told);
   });
 }
 
-// One parameter that is not finite keeps the step from being taken, so no other may change either.
-TEST_P(EveryMemory, IsUntouchedByACallThatIsNotFinite) {
+// If one parameter is not finite, the step is skipped, so the memory of no parameter may change.
+TEST_P(EveryMemory, IsUnchangedByANonFiniteCall) {
   on_all_ranks(2, [](Transport& transport) {
     TwoParameters own(transport, GetParam());
     own.run(0);
-    const auto before = own.sum().remembered();
+    const auto before = own.sum().save_memory();
     const Parameters result = own.run(1, [&](Parameters& values) {
       blow_up(values);
       if (transport.rank() == 1) values[1][7] = std::numeric_limits<float>::infinity();
     });
     EXPECT_FALSE(std::isfinite(result[1][7]));
     EXPECT_TRUE(std::isfinite(result[0][7]));
-    EXPECT_EQ(own.sum().remembered(), before);
-    own.sum().undo(TwoParameters::kFirst);  // that call has changed nothing
-    EXPECT_EQ(own.sum().remembered(), before);
+    EXPECT_EQ(own.sum().save_memory(), before);
+    own.sum().undo(TwoParameters::kFirst);  // that call changed nothing
+    EXPECT_EQ(own.sum().save_memory(), before);
   });
 }
 
-// A sum of numbers that FP16 holds may be none that it holds.
-TEST_P(EveryMemory, IsUntouchedByACallWhoseSumOverflows) {
+// A sum of FP16 values may overflow FP16.
+TEST_P(EveryMemory, IsUnchangedByACallWhoseSumOverflows) {
   on_all_ranks(2, [](Transport& transport) {
     TwoParameters own(transport, GetParam(), DataType::kFloat16);
     own.run(0);
-    const auto before = own.sum().remembered();
+    const auto before = own.sum().save_memory();
     const Parameters result = own.run(1, [&](Parameters& values) {
       for (float& value : values[1]) value = 6e4f;
     });
     EXPECT_FALSE(std::isfinite(result[1][7]));
-    EXPECT_EQ(own.sum().remembered(), before);
+    EXPECT_EQ(own.sum().save_memory(), before);
   });
 }
 

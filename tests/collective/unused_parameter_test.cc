@@ -1,5 +1,5 @@
-// A parameter that no rank used has zeros everywhere, and DDP discards its sum: error feedback must
-// not send what it keeps of it.
+// A parameter that no rank uses is zero on all ranks, and DDP discards its sum: error feedback must
+// not send its residual.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr std::uint64_t kUnused = 8;
 constexpr std::size_t kRows = 20;
 constexpr std::size_t kCount = kRows * 60;
 
-// Every codec with error feedback, and powersgd.
+// All codecs with error feedback, and powersgd.
 std::vector<std::string> with_memory() {
   std::vector<std::string> spellings = {"powersgd:2"};
   for (const std::string& own : test::codec_spellings()) {
@@ -49,7 +49,7 @@ class Job {
     sum_ = std::move(*made);
   }
 
-  // The sum of kUnused, which is zero on this rank if it is not `used`.
+  // Returns the sum of kUnused, which is zero on this rank unless `used`.
   std::vector<float> run(std::uint64_t step, bool used) {
     test::Generator random(10 * step + rank_);
     std::vector<float> first = random.normal(kCount);
@@ -65,10 +65,10 @@ class Job {
 
   void forget(std::uint64_t parameter) { sum_->forget(parameter); }
   std::vector<float> kept(std::uint64_t parameter) const {
-    for (const Remembered& one : sum_->remembered()) {
-      if (one.parameter == parameter && one.what != "basis") return one.values;
+    for (const MemoryEntry& one : sum_->save_memory()) {
+      if (one.parameter == parameter && one.kind != "basis") return one.values;
     }
-    ADD_FAILURE() << "nothing is remembered";
+    ADD_FAILURE() << "no memory";
     return {};
   }
 
@@ -89,15 +89,15 @@ TEST_P(Unused, ParameterKeepsItsResidual) {
       const std::vector<float> other = job.kept(kUsed);
       EXPECT_TRUE(all_zero(job.run(1, false)));
       EXPECT_EQ(job.kept(kUnused), before);
-      // In groups a rank keeps something of its part of the values only.
+      // With host groups, a rank has residuals for its part of the values only.
       EXPECT_NE(job.kept(kUsed) != other, all_zero(other));
     });
   }
 }
 
-// A rank without a gradient of a parameter that others use sends nothing of what it keeps: the
-// others' sum is that of a rank that keeps nothing.
-TEST_P(Unused, RankSendsNothingOfItsResidual) {
+// A rank without a gradient for a parameter that others use does not send its residual: the sum is
+// the same as without a residual on that rank.
+TEST_P(Unused, RankDoesNotSendItsResidual) {
   on_all_ranks(2, [&](Transport& transport) {
     const AllReduceOptions options{.codec = GetParam(), .topology = Topology::kDirect};
     Job job(transport, options);
@@ -106,7 +106,7 @@ TEST_P(Unused, RankSendsNothingOfItsResidual) {
     job.run(0, true);
     EXPECT_FALSE(all_zero(job.kept(kUnused)));
     job.forget(kUsed);
-    if (is_first) job.forget(kUnused);  // rank 1 alone keeps something
+    if (is_first) job.forget(kUnused);  // only rank 1 has a residual
     EXPECT_EQ(job.run(1, is_first), fresh.run(1, is_first));
   });
 }

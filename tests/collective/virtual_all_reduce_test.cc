@@ -1,4 +1,4 @@
-// Hundreds of ranks in one thread, by a virtual clock: the executor itself, over simulated links.
+// The executor on hundreds of ranks in one thread, over simulated links with a virtual clock.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -67,14 +67,14 @@ TEST(VirtualAllReduce, SumsExactlyOverHundredsOfRanks) {
   }
 }
 
-TEST(VirtualAllReduce, LeavesTheSameBitsAtFourBits) {
+TEST(VirtualAllReduce, IsBitIdenticalOnAllRanksAtFourBits) {
   const Simulated simulated =
       simulate(64, 20000, {.codec = "waterfill:4", .topology = Topology::kTree}, VirtualLinks{});
   for (const auto& result : simulated.results) ASSERT_EQ(result, simulated.results[0]);
 }
 
-// Latency alone: a ring needs 2 (n - 1) of them one after the other, halving and doubling 2 log2 n;
-// the agreement before it log2 n.
+// Latency only: a ring has 2 (n - 1) dependent messages, halving_doubling 2 log2 n; the agreement
+// before it log2 n.
 TEST(VirtualAllReduce, TakesTheTimeOfItsLongestPath) {
   constexpr Duration kLatency = std::chrono::microseconds(10);
   const VirtualLinks links{.bytes_per_second = 1e15, .latency = kLatency};
@@ -87,8 +87,8 @@ TEST(VirtualAllReduce, TakesTheTimeOfItsLongestPath) {
   EXPECT_EQ(latencies(Topology::kDirect), 4 + 2);
 }
 
-// Bandwidth alone: every rank sends 2 (n - 1) / n of the values, and tiles overlap what they can.
-TEST(VirtualAllReduce, KeepsTheLinksBusy) {
+// Bandwidth only: every rank sends 2 (n - 1) / n of the values, and tiles overlap.
+TEST(VirtualAllReduce, SaturatesTheLinks) {
   const VirtualLinks links{.bytes_per_second = 1e8, .latency = Duration{0}};
   constexpr std::size_t kCount = 1 << 18;
   const Simulated simulated = simulate(

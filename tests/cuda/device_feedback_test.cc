@@ -180,18 +180,18 @@ TEST_F(DeviceFeedback, SaysWhatDoesNotFit) {
       return own.sum().enqueue({.gradients = own.gradients(), .loss_scale = loss_scale},
                                own.stream());
     };
-    EXPECT_THAT(run(599, 1).message(), HasSubstr("forget() it first"));
+    EXPECT_THAT(run(599, 1).message(), HasSubstr("call forget() first"));
     EXPECT_EQ(run(600, 0).code(), ErrorCode::kInvalidArgument);
-    auto remembered = own.memory().remembered();
+    auto remembered = own.memory().save_memory();
     ASSERT_TRUE(remembered);
     ASSERT_EQ(remembered->size(), 1u);
-    EXPECT_EQ((*remembered)[0].what, "residual");
+    EXPECT_EQ((*remembered)[0].kind, "residual");
     (*remembered)[0].values.pop_back();
-    EXPECT_EQ(own.memory().remember(*remembered).code(), ErrorCode::kInvalidArgument);
-    (*remembered)[0].what = "basis";
-    EXPECT_THAT(own.memory().remember(*remembered).message(), HasSubstr("residual"));
+    EXPECT_EQ(own.memory().load_memory(*remembered).code(), ErrorCode::kInvalidArgument);
+    (*remembered)[0].kind = "basis";
+    EXPECT_THAT(own.memory().load_memory(*remembered).message(), HasSubstr("residual"));
     own.memory().forget(Job::key(0));
-    remembered = own.memory().remembered();
+    remembered = own.memory().save_memory();
     ASSERT_TRUE(remembered);
     EXPECT_TRUE(remembered->empty());
     EXPECT_GT(own.memory().size(), 0u);

@@ -173,17 +173,17 @@ TEST_F(DeviceLowRank, SaysWhatDoesNotFit) {
       return own.sum().enqueue({.gradients = own.gradients(), .loss_scale = loss_scale},
                                own.stream());
     };
-    EXPECT_THAT(run(30, 1).message(), HasSubstr("forget() it first"));
+    EXPECT_THAT(run(30, 1).message(), HasSubstr("call forget() first"));
     EXPECT_EQ(run(7, 1).code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(run(20, 0).code(), ErrorCode::kInvalidArgument);
-    auto remembered = own.memory().remembered();
+    auto remembered = own.memory().save_memory();
     ASSERT_TRUE(remembered);
     ASSERT_EQ(remembered->size(), 2u);
-    EXPECT_THAT(own.memory().remember({remembered->data(), 1}).message(), HasSubstr("missing"));
+    EXPECT_THAT(own.memory().load_memory({remembered->data(), 1}).message(), HasSubstr("missing"));
     (*remembered)[1].rows = (*remembered)[0].rows = 30;
-    EXPECT_EQ(own.memory().remember(*remembered).code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(own.memory().load_memory(*remembered).code(), ErrorCode::kInvalidArgument);
     own.memory().forget(Job::key(0));
-    remembered = own.memory().remembered();
+    remembered = own.memory().save_memory();
     ASSERT_TRUE(remembered);
     EXPECT_TRUE(remembered->empty());
     EXPECT_GT(own.memory().size(), 0u);

@@ -291,7 +291,7 @@ void expect_same_memory(std::uint32_t ranks, const FabricOptions& of) {
     ASSERT_EQ(memory->size(), other.size());
     for (std::size_t i = 0; i < other.size(); ++i) {
       EXPECT_EQ((*memory)[i].route, other[i].route);
-      EXPECT_EQ((*memory)[i].remembered, other[i].remembered);
+      EXPECT_EQ((*memory)[i].entry, other[i].entry);
     }
   });
   Networks others(ranks);
@@ -305,7 +305,7 @@ void expect_same_memory(std::uint32_t ranks, const FabricOptions& of) {
       EXPECT_EQ(got[step].gradients, expected[transport.rank()][step].gradients);
     }
     const std::vector<Fabric::Memory> unknown = {
-        {.route = "waterfill:4", .remembered = {.parameter = 1, .what = "residual"}}};
+        {.route = "waterfill:4", .entry = {.parameter = 1, .kind = "residual"}}};
     EXPECT_EQ(rank->fabric().load_memory(unknown).code(), ErrorCode::kUnsupported);
   });
 }

@@ -67,7 +67,7 @@ std::vector<std::vector<Parameters>> RouteJob::values() const {
 }
 
 RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
-                    const std::vector<std::vector<Remembered>>& memory) {
+                    const std::vector<std::vector<MemoryEntry>>& memory) {
   const auto inputs = job.values();
   RouteOutcome outcome(job);
   on_all_ranks(job.ranks, [&](Transport& transport) {
@@ -76,7 +76,7 @@ RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
         transport,
         {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes});
     ASSERT_TRUE(sum) << to_string(sum.status());
-    if (!memory.empty()) expect_ok((*sum)->remember(memory[rank]), "remember");
+    if (!memory.empty()) expect_ok((*sum)->load_memory(memory[rank]), "remember");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
       std::vector<TypedValues> typed;
       for (const auto& values : inputs[step][rank]) typed.emplace_back(job.type, values);
@@ -95,7 +95,7 @@ RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
         outcome.values[step][rank].push_back(values.widened());
       }
     }
-    outcome.memory[rank] = (*sum)->remembered();
+    outcome.memory[rank] = (*sum)->save_memory();
   });
   return outcome;
 }
@@ -181,16 +181,16 @@ void on_device_ranks(
 }
 
 RouteOutcome on_device(const RouteJob& job, std::size_t channels, std::size_t begin,
-                       const std::vector<std::vector<Remembered>>& memory) {
+                       const std::vector<std::vector<MemoryEntry>>& memory) {
   const auto inputs = job.values();
   RouteOutcome outcome(job);
   on_device_ranks(job.ranks, channels, [&](std::uint32_t rank, const auto& transports) {
     RouteRank own(job, transports);
-    if (!memory.empty()) expect_ok(own.memory().remember(memory[rank]), "remember");
+    if (!memory.empty()) expect_ok(own.memory().load_memory(memory[rank]), "remember");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
       expect_ok(own.run(step, inputs[step][rank], outcome.values[step][rank]), "the device's sum");
     }
-    auto remembered = own.memory().remembered();
+    auto remembered = own.memory().save_memory();
     ASSERT_TRUE(remembered) << to_string(remembered.status());
     outcome.memory[rank] = std::move(*remembered);
     EXPECT_EQ(own.memory().size() > 0, !outcome.memory[rank].empty());
@@ -214,11 +214,11 @@ void expect_same(const RouteJob& job, const RouteOutcome& got, const RouteOutcom
     }
     ASSERT_EQ(got.memory[rank].size(), expected.memory[rank].size());
     for (std::size_t i = 0; i < got.memory[rank].size(); ++i) {
-      const Remembered& one = got.memory[rank][i];
-      const Remembered& other = expected.memory[rank][i];
-      EXPECT_EQ(std::tie(one.parameter, one.what, one.rows),
-                std::tie(other.parameter, other.what, other.rows));
-      ASSERT_TRUE(same_bits(one.values, other.values)) << "rank " << rank << ", " << one.what;
+      const MemoryEntry& one = got.memory[rank][i];
+      const MemoryEntry& other = expected.memory[rank][i];
+      EXPECT_EQ(std::tie(one.parameter, one.kind, one.rows),
+                std::tie(other.parameter, other.kind, other.rows));
+      ASSERT_TRUE(same_bits(one.values, other.values)) << "rank " << rank << ", " << one.kind;
     }
   }
 }

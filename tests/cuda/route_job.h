@@ -47,15 +47,15 @@ struct RouteOutcome {
   explicit RouteOutcome(const RouteJob& job)
       : values(job.loss_scales.size(), std::vector<Parameters>(job.ranks)), memory(job.ranks) {}
   std::vector<std::vector<Parameters>> values;
-  std::vector<std::vector<Remembered>> memory;
+  std::vector<std::vector<MemoryEntry>> memory;
 };
 
 // From step `begin` on; each rank first remembers `memory`, where there is any.
 RouteOutcome on_cpu(const RouteJob& job, std::size_t begin = 0,
-                    const std::vector<std::vector<Remembered>>& memory = {});
+                    const std::vector<std::vector<MemoryEntry>>& memory = {});
 // With so many channels, which steps take in turn.
 RouteOutcome on_device(const RouteJob& job, std::size_t channels = 1, std::size_t begin = 0,
-                       const std::vector<std::vector<Remembered>>& memory = {});
+                       const std::vector<std::vector<MemoryEntry>>& memory = {});
 
 // The same bits, from step `begin` on.
 void expect_same(const RouteJob& job, const RouteOutcome& got, const RouteOutcome& expected,

@@ -31,7 +31,7 @@ void run_and_observe(FabricRank& rank, int steps) {
 TEST(FabricState, IsWholeAfterAMemoryOfARouteThatIsNone) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options());
-    const std::vector<Fabric::Memory> memory = {{.route = "waterfill:99+ef", .remembered = {}}};
+    const std::vector<Fabric::Memory> memory = {{.route = "waterfill:99+ef", .entry = {}}};
     EXPECT_EQ(rank.fabric().load_memory(memory).code(), ErrorCode::kBadConfig);
     const auto kept = rank.fabric().memory();
     ASSERT_TRUE(kept) << to_string(kept.status());

@@ -26,7 +26,7 @@ struct Seen {
   std::vector<FabricRank::Gradients> gradients;
   std::vector<std::string> decisions;
   std::vector<std::string> statistics;
-  std::vector<Remembered> memory;
+  std::vector<MemoryEntry> memory;
 };
 
 float scale_of(int step) { return step < 9 ? 4096.0f : step < 15 ? 2048.0f : 96.0f; }
@@ -56,7 +56,7 @@ std::vector<Seen> run(const FabricOptions& options, bool stops) {
     }
     const auto memory = rank.fabric().memory();
     ASSERT_TRUE(memory) << to_string(memory.status());
-    for (const Fabric::Memory& one : *memory) own.memory.push_back(one.remembered);
+    for (const Fabric::Memory& one : *memory) own.memory.push_back(one.entry);
   });
   return seen;
 }

@@ -35,7 +35,7 @@ class SkippedStep : public testing::TestWithParam<const char*> {
     ASSERT_EQ(one.size(), other.size());
     for (std::size_t i = 0; i < one.size(); ++i) {
       EXPECT_EQ(one[i].route, other[i].route);
-      EXPECT_EQ(one[i].remembered, other[i].remembered);
+      EXPECT_EQ(one[i].entry, other[i].entry);
     }
   }
 };
@@ -90,7 +90,7 @@ TEST_P(SkippedStep, MayComeTwiceInARow) {
     run_step(rank);
     EXPECT_EQ(rank.fabric().should_step(), true);
     ASSERT_FALSE(before.empty());
-    EXPECT_NE(memory_of(rank)[0].remembered, before[0].remembered);
+    EXPECT_NE(memory_of(rank)[0].entry, before[0].entry);
   });
 }
 
