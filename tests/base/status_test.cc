@@ -49,9 +49,9 @@ TEST(Expected, HoldsAMoveOnlyValue) {
 }
 
 TEST(Expected, HoldsAnError) {
-  const Expected<int> expected(Status(ErrorCode::kBadConfig, "no codec 'x'"));
+  const Expected<int> expected(Status(ErrorCode::kBadConfig, "codec 'x' is unknown"));
   EXPECT_FALSE(expected.has_value());
-  EXPECT_EQ(to_string(expected.status()), "bad_config: no codec 'x'");
+  EXPECT_EQ(to_string(expected.status()), "bad_config: codec 'x' is unknown");
 }
 
 Status twice(const Status& first, int& runs) {

@@ -4,12 +4,12 @@
 check_vector_symbols.py OBJDUMP OBJECT...
 
 A *_simd.cc file is compiled once per target, each time into a namespace such as N_AVX2. A function
-outside of those that was compiled for a target nevertheless (an inline function of a header that
-was included between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE, say) is a trap: it is a weak
-symbol, the linker keeps any one copy of it, and an older CPU then runs instructions that it lacks.
-So no function outside of a target's namespace may contain a VEX or EVEX instruction.
+outside these namespaces must not be compiled for a target, as happens to an inline function of a
+header that is included between HWY_BEFORE_NAMESPACE and HWY_AFTER_NAMESPACE: it is a weak symbol,
+the linker keeps an arbitrary copy, and an older CPU then executes instructions that it lacks. So
+no function outside a target's namespace may contain a VEX or EVEX instruction.
 
-Exits 77, with the reason, where this cannot be told.
+Exits with 77 and the reason if the check is not possible.
 """
 
 import re
@@ -22,7 +22,7 @@ SKIPPED = 77
 
 
 def functions_with_vector_code(objdump, path):
-    """Demangled names of the functions of an object that have VEX or EVEX instructions."""
+    """Demangled names of the functions of an object that contain VEX or EVEX instructions."""
     text = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", path], check=True,
                           capture_output=True, text=True).stdout
     if "x86-64" not in text:
@@ -42,7 +42,7 @@ def main():
     simd = [path for path in objects if path.endswith("_simd.cc.o")]
     plain = [path for path in objects if path not in simd]
     if any(functions_with_vector_code(objdump, path) for path in plain):
-        print("skipped: this build's baseline has AVX itself")
+        print("skipped: the baseline of this build includes AVX")
         return SKIPPED
     escaped, contained = [], 0
     for path in simd:
@@ -53,7 +53,7 @@ def main():
                 escaped.append(f"{path}: {name}")
     print("\n".join(escaped) or f"{contained} vector functions, each in its target's namespace")
     if contained == 0:
-        print("there is no vector code at all: does this script still understand objdump?")
+        print("no vector code found: the format of objdump's output may have changed")
     return 1 if escaped or contained == 0 else 0
 
 

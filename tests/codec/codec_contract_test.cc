@@ -1,4 +1,4 @@
-// The promises of neuron_fabric/codec.h, kept by every codec in the form of every ISA.
+// The contract of neuron_fabric/codec.h, for every codec and every ISA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ TEST_P(EveryCodec, WritesExactlyItsEncodedSizeAndTheSameBytesTwice) {
     const CodecContext context(*codec_, by_rank);
     const Slice slice = context.whole();
     const Message first = encode(*codec_, slice, {0, 1}, by_rank[0].view());
-    // Over other rubbish: a byte that is not written differs.
+    // With other initial contents, so that a byte that is not written differs.
     GuardedBytes second(codec_->encoded_size(slice, 1), 1, 0x5a);
     ASSERT_TRUE(codec_->encode(slice, {0, 1}, by_rank[0].view(), second.bytes()).ok());
     EXPECT_TRUE(second.guards_intact());
@@ -48,7 +48,7 @@ TEST_P(EveryCodec, WritesExactlyItsEncodedSizeAndTheSameBytesTwice) {
   }
 }
 
-TEST_P(EveryCodec, TakesStatisticsOfTheValuesAlone) {
+TEST_P(EveryCodec, ComputesStatisticsFromTheValuesAlone) {
   Generator random(2);
   for (const std::size_t count : kCounts) {
     SCOPED_TRACE(count);
@@ -59,7 +59,7 @@ TEST_P(EveryCodec, TakesStatisticsOfTheValuesAlone) {
   }
 }
 
-TEST_P(EveryCodec, TakesEveryTypeByItsExactValue) {
+TEST_P(EveryCodec, EncodesEveryTypeLikeTheSameValuesInFloat32) {
   for (const DataType type : kAllTypes) {
     SCOPED_TRACE(to_string(type));
     Generator random(3);
@@ -83,7 +83,7 @@ TEST_P(EveryCodec, TakesEveryTypeByItsExactValue) {
   }
 }
 
-TEST_P(EveryCodec, DecodesIntoEveryTypeByOneRounding) {
+TEST_P(EveryCodec, DecodesIntoEveryTypeWithOneRounding) {
   for (const DataType type : kAllTypes) {
     SCOPED_TRACE(to_string(type));
     Generator random(4);
@@ -106,7 +106,7 @@ TEST_P(EveryCodec, DecodesIntoEveryTypeByOneRounding) {
   }
 }
 
-TEST_P(EveryCodec, TakesMessagesAndValuesAtAnyAlignment) {
+TEST_P(EveryCodec, AcceptsMessagesAndValuesAtAnyAlignment) {
   Generator random(5);
   for (const DataType type : kAllTypes) {
     const std::vector<TypedValues> by_rank = ranks_of(random, 2, 1025, type);
@@ -118,7 +118,7 @@ TEST_P(EveryCodec, TakesMessagesAndValuesAtAnyAlignment) {
     const std::vector<float> sum = decode_add(*codec_, slice, {0, 1}, message, by_rank[1]);
     for (const std::size_t offset : {1u, 2u, 3u, 4u, 7u, 8u, 32u}) {
       SCOPED_TRACE(testing::Message() << to_string(type) << ", " << offset << " bytes off");
-      Message moved(offset);  // ends with the message, so that reading on is seen
+      Message moved(offset);  // ends with the message, so that reading past it is detected
       moved.insert(moved.end(), message.begin(), message.end());
       const std::span<const std::byte> wire = std::span(moved).subspan(offset);
       const TypedValues first(type, by_rank[0].widened(), offset);
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryAddingCodec,
                          })),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryAddingCodec, AHopEqualsEncodingTheSum) {
+TEST_P(EveryAddingCodec, HopEqualsEncodingTheSum) {
   Generator random(6);
   for (const std::size_t count : kCounts) {
     SCOPED_TRACE(count);

@@ -1,4 +1,4 @@
-// One truth: every ISA writes the bytes of the scalar reference and decodes to its bits.
+// Every ISA writes the same bytes as the scalar reference and decodes to the same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 namespace nf::test {
 namespace {
 
-// Everything a codec makes of two ranks' values.
+// All results of a codec for the values of two ranks.
 struct Outcome {
   Message statistics;
   std::vector<std::uint8_t> widths;
   Message message;
   Message hop;
-  Message merged;  // none where messages do not merge
+  Message merged;  // empty if messages do not merge
   std::vector<float> decoded;
   std::vector<float> added;
   std::vector<float> sum;
@@ -50,7 +50,7 @@ Outcome outcome_of(const Codec& codec, const std::vector<TypedValues>& by_rank) 
 
 class EveryVectorForm : public testing::TestWithParam<std::string> {
  protected:
-  void expect_one_truth(const std::vector<TypedValues>& by_rank) const {
+  void expect_same_results(const std::vector<TypedValues>& by_rank) const {
     const Outcome expected = outcome_of(*make_for(Isa::kScalar, GetParam()), by_rank);
     for (const Isa isa : available_isas()) {
       SCOPED_TRACE(to_string(isa));
@@ -71,7 +71,7 @@ class EveryVectorForm : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Registry, EveryVectorForm, testing::ValuesIn(codec_spellings()),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryVectorForm, EqualsTheScalarOneOnGradients) {
+TEST_P(EveryVectorForm, EqualsTheReferenceOnGradients) {
   for (const DataType type : kAllTypes) {
     SCOPED_TRACE(to_string(type));
     Generator random(31);
@@ -79,38 +79,38 @@ TEST_P(EveryVectorForm, EqualsTheScalarOneOnGradients) {
       SCOPED_TRACE(count);
       const TypedValues first(type, random.mixture(count), 4 * (count % 5));
       const TypedValues second(type, random.normal(count, 1e-3f), 4);
-      expect_one_truth({first, second});
+      expect_same_results({first, second});
     }
   }
 }
 
-TEST_P(EveryVectorForm, EqualsTheScalarOneOnHostileValues) {
+TEST_P(EveryVectorForm, EqualsTheReferenceOnHostileValues) {
   for (int round = 0; round < rounds_of(12); ++round) {
     Generator random(32 + static_cast<std::uint64_t>(round));
     const std::size_t count = random.below(6000);
     const DataType type = kAllTypes[random.below(3)];
     SCOPED_TRACE(testing::Message() << count << " values of " << to_string(type));
-    expect_one_truth(
+    expect_same_results(
         {TypedValues(type, random.hostile(count)), TypedValues(type, random.hostile(count), 4)});
-    expect_one_truth({TypedValues(type, random.hostile_finite(count)),
-                      TypedValues(type, random.hostile_finite(count))});
+    expect_same_results({TypedValues(type, random.hostile_finite(count)),
+                         TypedValues(type, random.hostile_finite(count))});
   }
 }
 
-// All of them, signalling NaNs too.
-TEST_P(EveryVectorForm, EqualsTheScalarOneOnEvery16BitValue) {
+// Including signalling NaNs.
+TEST_P(EveryVectorForm, EqualsTheReferenceOnEvery16BitValue) {
   std::vector<std::uint16_t> bits(0x10000);
   for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);
   std::vector<std::uint16_t> shifted(bits.begin() + 77, bits.end());
   shifted.resize(bits.size());
   for (const DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
     SCOPED_TRACE(to_string(type));
-    expect_one_truth({TypedValues(type, bits), TypedValues(type, shifted)});
+    expect_same_results({TypedValues(type, bits), TypedValues(type, shifted)});
   }
 }
 
-// Outputs of 4 MiB and more take another way through the vector forms.
-TEST_P(EveryVectorForm, EqualsTheScalarOneOnLargeParameters) {
+// The vector forms use streaming stores for outputs of at least 4 MiB.
+TEST_P(EveryVectorForm, EqualsTheReferenceOnLargeParameters) {
   Generator random(33);
   const std::vector<float> values = random.normal(64 * 1024);
   std::vector<float> large;
@@ -118,12 +118,12 @@ TEST_P(EveryVectorForm, EqualsTheScalarOneOnLargeParameters) {
     large.insert(large.end(), values.begin(), values.end());
   }
   large.resize(large.size() + 77, 0.5f);
-  expect_one_truth(
+  expect_same_results(
       {TypedValues(DataType::kFloat32, large), TypedValues(DataType::kFloat32, large)});
 }
 
-// Bytes that no encoder wrote: either all forms refuse them or all agree on what they mean.
-TEST_P(EveryVectorForm, AgreesWithTheScalarOneOnRubbish) {
+// Arbitrary bytes: either all forms reject them or all decode them to the same values.
+TEST_P(EveryVectorForm, EqualsTheReferenceOnArbitraryBytes) {
   const std::unique_ptr<Codec> reference = make_for(Isa::kScalar, GetParam());
   for (int round = 0; round < rounds_of(20); ++round) {
     Generator random(34 + static_cast<std::uint64_t>(round));
@@ -163,22 +163,17 @@ TEST_P(EveryVectorForm, AgreesWithTheScalarOneOnRubbish) {
   }
 }
 
-std::vector<std::string> merging_spellings() {
-  std::vector<std::string> spellings = codec_spellings();
-  std::erase_if(spellings, [](const std::string& spelling) {
-    return !merges_messages((*make_codec(spelling))->kind());
-  });
-  return spellings;
-}
-
 class EveryMergingForm : public EveryVectorForm {};
 
-INSTANTIATE_TEST_SUITE_P(Registry, EveryMergingForm, testing::ValuesIn(merging_spellings()),
+INSTANTIATE_TEST_SUITE_P(Registry, EveryMergingForm,
+                         testing::ValuesIn(codec_spellings([](const Codec& codec) {
+                           return merges_messages(codec.kind());
+                         })),
                          [](const auto& param) { return test_name(param.param); });
 
 // Messages of 1, 1, 2, 3, 5, 8, ... contributions, each the sum of the two before it: codes of
-// unlike widths, up to the widest.
-TEST_P(EveryMergingForm, EqualsTheScalarOneAtAnyNumberOfContributions) {
+// different widths, up to the widest.
+TEST_P(EveryMergingForm, EqualsTheReferenceForAnyNumberOfContributions) {
   const std::unique_ptr<Codec> reference = make_for(Isa::kScalar, GetParam());
   Generator random(35);
   const std::size_t count = 5120 + 333;
@@ -186,7 +181,7 @@ TEST_P(EveryMergingForm, EqualsTheScalarOneAtAnyNumberOfContributions) {
                                             TypedValues(DataType::kFloat32, random.mixture(count))};
   const CodecContext context(*reference, by_rank);
   Slice slice = context.whole();
-  slice.ranks = std::min(reference->most_ranks(), 10000u);
+  slice.ranks = std::min(reference->max_ranks(), 10000u);
   Origin a{.encoder = 0, .contributions = 1};
   Origin b{.encoder = 1, .contributions = 1};
   Message first = encode(*reference, slice, a, by_rank[0].view());
@@ -194,7 +189,7 @@ TEST_P(EveryMergingForm, EqualsTheScalarOneAtAnyNumberOfContributions) {
   while (a.contributions + b.contributions < slice.ranks) {
     const Origin sum{.encoder = 2, .contributions = a.contributions + b.contributions};
     SCOPED_TRACE(testing::Message() << sum.contributions << " contributions");
-    Slice complete = slice;  // the same, as the message of all ranks
+    Slice complete = slice;  // the same slice of a job in which the merged message is complete
     complete.ranks = sum.contributions;
     Message merged = merge(*reference, slice, a, first, b, second, 2);
     const Message last = merge(*reference, complete, a, first, b, second, 2);

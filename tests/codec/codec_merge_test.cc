@@ -1,5 +1,5 @@
-// The promises of merge() in neuron_fabric/codec.h, kept by every codec whose messages merge, in
-// the form of every ISA.
+// The contract of merge() in neuron_fabric/codec.h, for every codec whose messages merge and every
+// ISA.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryMergingCodec,
                          })),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryMergingCodec, WritesTheSameBytesFromAndToAnyAlignment) {
+TEST_P(EveryMergingCodec, WritesTheSameBytesAtAnyAlignment) {
   Generator random(9);
   for (const std::size_t count : kCounts) {
     if (count > 10000) continue;
@@ -41,13 +41,13 @@ TEST_P(EveryMergingCodec, WritesTheSameBytesFromAndToAnyAlignment) {
     const Message first = encode(*codec_, slice, {0, 1}, by_rank[0].view());
     const Message second = encode(*codec_, slice, {1, 1}, by_rank[1].view());
     const Message merged = merge(*codec_, slice, {0, 1}, first, {1, 1}, second, 1);
-    // Over other rubbish: a byte that is not written differs.
+    // With other initial contents, so that a byte that is not written differs.
     GuardedBytes again(merged.size(), 3, 0x5a);
     ASSERT_TRUE(codec_->merge(slice, {0, 1}, first, {1, 1}, second, 1, again.bytes()).ok());
     EXPECT_TRUE(again.guards_intact());
     EXPECT_TRUE(same_bytes(again.bytes(), merged));
     for (const std::size_t offset : {1u, 4u, 7u}) {
-      Message moved(offset);  // ends with the message, so that reading on is seen
+      Message moved(offset);  // ends with the message, so that reading past it is detected
       moved.insert(moved.end(), second.begin(), second.end());
       EXPECT_TRUE(same_bytes(
           merge(*codec_, slice, {0, 1}, first, {1, 1}, std::span(moved).subspan(offset), 1, offset),
@@ -56,7 +56,7 @@ TEST_P(EveryMergingCodec, WritesTheSameBytesFromAndToAnyAlignment) {
   }
 }
 
-TEST_P(EveryMergingCodec, AHopEqualsMergingTheOwnMessage) {
+TEST_P(EveryMergingCodec, HopEqualsMergingTheRanksOwnMessage) {
   for (const DataType type : kAllTypes) {
     SCOPED_TRACE(to_string(type));
     Generator random(10);
@@ -81,7 +81,6 @@ TEST_P(EveryMergingCodec, AHopEqualsMergingTheOwnMessage) {
   }
 }
 
-// Slices, too, are merged each on their own.
 TEST_P(EveryMergingCodec, MergesSlicesToTheBitsOfTheWhole) {
   Generator random(11);
   const std::size_t count = 3 * codec_->granule() + 77;
@@ -113,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryCountingCodec,
                          })),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryCountingCodec, AddsTwoRanksOfAnyValuesInEitherOrder) {
+TEST_P(EveryCountingCodec, AddsTwoRanksInEitherOrder) {
   Generator random(12);
   for (const std::size_t count : kFewCounts) {
     std::vector<TypedValues> by_rank = ranks_of(random, 1, count);
@@ -126,7 +125,7 @@ TEST_P(EveryCountingCodec, AddsTwoRanksOfAnyValuesInEitherOrder) {
   }
 }
 
-TEST_P(EveryCountingCodec, MergesMessagesOfAnyValuesInEitherOrder) {
+TEST_P(EveryCountingCodec, MergesTwoMessagesInEitherOrder) {
   for (int round = 0; round < rounds_of(8); ++round) {
     Generator random(13 + static_cast<std::uint64_t>(round));
     const std::size_t count = random.below(6000);
@@ -148,10 +147,10 @@ TEST_P(EveryCountingCodec, MergesMessagesOfAnyValuesInEitherOrder) {
   }
 }
 
-// Those whose sums are exact however large they get.
+// Counting codecs without saturation: sums of any size are exact.
 class EveryExactCodec : public OneCodec {
  protected:
-  // Half of them zeros, so that no scale and no sum of scales rounds.
+  // Half of the values are zero, so that scales and their sums are exact.
   static std::vector<TypedValues> exact_ranks(Generator& random, std::size_t ranks) {
     std::vector<TypedValues> by_rank;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -172,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryExactCodec,
                          })),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryExactCodec, GivesTheSameBytesInAnyOrderOfRanks) {
+TEST_P(EveryExactCodec, WritesTheSameBytesForAnyOrderOfRanks) {
   Generator random(14);
   const std::vector<TypedValues> by_rank = exact_ranks(random, 4);
   const CodecContext context(*codec_, by_rank);
@@ -184,7 +183,7 @@ TEST_P(EveryExactCodec, GivesTheSameBytesInAnyOrderOfRanks) {
   }
 }
 
-TEST_P(EveryExactCodec, GivesTheSameBytesOverAnyTree) {
+TEST_P(EveryExactCodec, WritesTheSameBytesForAnyTree) {
   for (const std::size_t ranks : {2u, 3u, 5u, 8u, 17u}) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
     Generator random(15);
@@ -212,13 +211,13 @@ TEST_P(EveryExactCodec, GivesTheSameBytesOverAnyTree) {
   }
 }
 
-// To the widest codes there are: every sum of two equal messages is twice as large, exactly.
+// Up to the widest codes: the sum of two equal messages is exactly twice as large.
 TEST_P(EveryExactCodec, DoublesAMessageByMergingItWithItself) {
   Generator random(16);
   const std::vector<TypedValues> by_rank = ranks_of(random, 1, 5120 + 33);
   const CodecContext context(*codec_, by_rank);
   Slice slice = context.whole();
-  slice.ranks = codec_->most_ranks();
+  slice.ranks = codec_->max_ranks();
   Origin origin{.encoder = 0, .contributions = 1};
   Message message = encode(*codec_, slice, origin, by_rank[0].view());
   std::vector<float> expected = decode(*codec_, slice, origin, message);

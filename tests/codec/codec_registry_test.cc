@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,9 +8,7 @@
 namespace nf {
 namespace {
 
-using testing::HasSubstr;
-
-TEST(CodecRegistry, ListsEachCodecOnceWithAnExampleThatWorks) {
+TEST(CodecRegistry, ListsEachCodecOnceWithAValidExample) {
   std::set<std::string_view> names;
   for (const CodecEntry& entry : builtin_codecs()) {
     SCOPED_TRACE(entry.name);
@@ -27,31 +24,31 @@ TEST(CodecRegistry, ListsEachCodecOnceWithAnExampleThatWorks) {
   EXPECT_TRUE(names.contains("waterfill"));
 }
 
-TEST(CodecRegistry, RefusesUnknownNamesWithAHint) {
+TEST(CodecRegistry, RejectsUnknownNamesWithAHint) {
   const auto near = make_codec("waterfil:4");
   ASSERT_FALSE(near);
   EXPECT_EQ(near.status().code(), ErrorCode::kBadConfig);
-  EXPECT_THAT(near.status().message(), HasSubstr("did you mean 'waterfill'?"));
+  EXPECT_EQ(near.status().message(), "codec 'waterfil' is unknown; did you mean 'waterfill'?");
   const auto far = make_codec("zstd");
   ASSERT_FALSE(far);
   EXPECT_EQ(far.status().code(), ErrorCode::kBadConfig);
-  EXPECT_THAT(far.status().message(), HasSubstr("no codec 'zstd'"));
+  EXPECT_EQ(far.status().message(), "codec 'zstd' is unknown; `nf info` lists the codecs");
 }
 
-TEST(CodecRegistry, PassesOnWhatIsWrongWithASpelling) {
+TEST(CodecRegistry, RejectsInvalidCodecSpecs) {
   EXPECT_EQ(make_codec("").status().code(), ErrorCode::kBadConfig);
   EXPECT_EQ(make_codec("waterfill:").status().code(), ErrorCode::kBadConfig);
 }
 
-TEST(CodecRegistry, TakesATableOfTheCallers) {
-  const CodecEntry mine[] = {{"mine", "mine", "somebody else's", builtin_codecs().front().make}};
+TEST(CodecRegistry, AcceptsATableOfTheCaller) {
+  const CodecEntry mine[] = {{"mine", "mine", "a custom codec", builtin_codecs().front().make}};
   EXPECT_TRUE(make_codec("mine", mine));
   const auto codec = make_codec("fp32", mine);
   ASSERT_FALSE(codec);
   EXPECT_EQ(codec.status().code(), ErrorCode::kBadConfig);
 }
 
-TEST(CodecKind, HasANameForEach) {
+TEST(CodecKind, HasNames) {
   EXPECT_EQ(to_string(CodecKind::kDense), "dense");
   EXPECT_EQ(to_string(CodecKind::kCounting), "counting");
   EXPECT_EQ(to_string(CodecKind::kMerging), "merging");

@@ -14,10 +14,10 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
+
 using testing::Pair;
 
-TEST(CodecSpec, ParsesANameAlone) {
+TEST(CodecSpec, ParsesAName) {
   const Expected<CodecSpec> spec = CodecSpec::parse("fp32");
   ASSERT_TRUE(spec);
   EXPECT_EQ(spec->name, "fp32");
@@ -33,7 +33,7 @@ TEST(CodecSpec, ParsesAValueAndOptions) {
   EXPECT_THAT(spec->options, ElementsAre(Pair("ef", ""), Pair("width", "4")));
 }
 
-TEST(CodecSpec, RefusesWhatIsNotASpelling) {
+TEST(CodecSpec, RejectsMalformedText) {
   for (const char* text :
        {"", ":4", "+ef", "water fill", "waterfill:", "waterfill:four", "waterfill:4x", "a+", "a+=1",
         "a+b=", "a++b", "a+b+b", "a+b=1+b=2", "a:1:2", "a-b", "waterfill: 4", "waterfill:4 "}) {
@@ -44,19 +44,19 @@ TEST(CodecSpec, RefusesWhatIsNotASpelling) {
   }
 }
 
-TEST(CodecSpec, RefusesValuesThatAreNotFinite) {
+TEST(CodecSpec, RejectsNonFiniteValues) {
   for (const char* text : {"a:nan", "a:inf", "a:-inf", "a:1e999"}) {
     EXPECT_FALSE(CodecSpec::parse(text)) << text;
   }
 }
 
-TEST(CodecSpec, RefusesAnythingVeryLongWithoutRepeatingItAll) {
+TEST(CodecSpec, RejectsLongTextWithAShortMessage) {
   const Expected<CodecSpec> spec = CodecSpec::parse(std::string(100000, 'a'));
   ASSERT_FALSE(spec);
   EXPECT_LT(spec.status().message().size(), 500u);
 }
 
-TEST(CodecSpec, HasOneSpelling) {
+TEST(CodecSpec, HasACanonicalText) {
   for (const char* text : {"fp32", "waterfill:4", "waterfill:2.5", "g_binary+majority",
                            "waterfill+alpha=0.5+width=4", "x:-3", "x:0.1", "x:1e-07"}) {
     EXPECT_EQ(CodecSpec::parse(text)->to_string(), text);
@@ -65,7 +65,7 @@ TEST(CodecSpec, HasOneSpelling) {
   EXPECT_EQ(CodecSpec::parse("a:4.0")->to_string(), "a:4");
 }
 
-TEST(CodecSpec, ReadsBackWhatItPrints) {
+TEST(CodecSpec, ParsesItsOwnText) {
   test::Generator random(1);
   const auto word = [&] {
     std::string text;
@@ -87,8 +87,8 @@ TEST(CodecSpec, ReadsBackWhatItPrints) {
   }
 }
 
-// A value may print longer than it was given: 1e3 as 1000.
-TEST(CodecSpec, ReadsBackWhatIsBarelyShortEnough) {
+// The canonical text may be longer than the parsed text: 1e3 becomes 1000.
+TEST(CodecSpec, ParsesItsOwnTextNearTheMaximumLength) {
   for (std::size_t size = 190; size <= 210; ++size) {
     const std::string text = "a:1e3+" + std::string(size - 6, 'b');
     const Expected<CodecSpec> spec = CodecSpec::parse(text);
@@ -101,27 +101,28 @@ TEST(CodecSpec, ReadsBackWhatIsBarelyShortEnough) {
 
 constexpr std::array<std::string_view, 2> kKnown = {"width", "alpha"};
 
-TEST(CodecSpecAllow, PassesWhatIsKnown) {
+TEST(CodecSpecAllow, AcceptsKnownOptions) {
   EXPECT_TRUE(CodecSpec::parse("w:4+width=3+alpha=1")->allow(true, kKnown).ok());
   EXPECT_TRUE(CodecSpec::parse("w")->allow(false, {}).ok());
 }
 
-TEST(CodecSpecAllow, RefusesAValueWhereNoneIsTaken) {
+TEST(CodecSpecAllow, RejectsAnUnexpectedValue) {
   const Status status = CodecSpec::parse("fp32:4")->allow(false, {});
   EXPECT_EQ(status.code(), ErrorCode::kBadConfig);
-  EXPECT_THAT(status.message(), HasSubstr("takes no value"));
+  EXPECT_EQ(status.message(), "codec 'fp32' takes no value; omit ':4'");
 }
 
-TEST(CodecSpecAllow, NamesTheNearestOption) {
+TEST(CodecSpecAllow, SuggestsTheNearestOption) {
   const Status near = CodecSpec::parse("w+widht=3")->allow(true, kKnown);
   EXPECT_EQ(near.code(), ErrorCode::kBadConfig);
-  EXPECT_THAT(near.message(), HasSubstr("did you mean 'width'?"));
+  EXPECT_EQ(near.message(), "codec 'w' has no option 'widht'; did you mean 'width'?");
   const Status far = CodecSpec::parse("w+zzzzzzzzz=3")->allow(true, kKnown);
-  EXPECT_THAT(far.message(), Not(HasSubstr("did you mean")));
-  EXPECT_THAT(far.message(), HasSubstr("zzzzzzzzz"));
+  EXPECT_EQ(far.message(), "codec 'w' has no option 'zzzzzzzzz'; its options are width, alpha");
+  const Status none = CodecSpec::parse("w+width=3")->allow(true, {});
+  EXPECT_EQ(none.message(), "codec 'w' has no option 'width'; it takes no options");
 }
 
-TEST(CodecSpecNumber, ReadsNumbersInTheirRange) {
+TEST(CodecSpecNumber, AcceptsNumbersInTheRangeOnly) {
   const CodecSpec spec = *CodecSpec::parse("w+width=3+bad=x+empty+nan=nan");
   EXPECT_EQ(*spec.number("width", 7, 1, 10), 3);
   EXPECT_EQ(*spec.number("absent", 7, 1, 10), 7);
@@ -131,18 +132,20 @@ TEST(CodecSpecNumber, ReadsNumbersInTheirRange) {
   }
   const Expected<double> outside = spec.number("width", 7, 4, 10);
   ASSERT_FALSE(outside);
-  EXPECT_THAT(outside.status().message(), HasSubstr("width=3"));
-  EXPECT_THAT(outside.status().message(), HasSubstr("from 4 to 10"));
+  EXPECT_EQ(outside.status().message(),
+            "codec 'w': option 'width=3' must be a number from 4 to 10");
 }
 
-TEST(CodecSpecFlag, IsThereOrNotAndHasNoValue) {
+TEST(CodecSpecFlag, IsPresentOrAbsentAndHasNoValue) {
   const CodecSpec spec = *CodecSpec::parse("w+ef+width=3");
   EXPECT_TRUE(*spec.flag("ef"));
   EXPECT_FALSE(*spec.flag("absent"));
-  EXPECT_EQ(spec.flag("width").status().code(), ErrorCode::kBadConfig);
+  const Status status = spec.flag("width").status();
+  EXPECT_EQ(status.code(), ErrorCode::kBadConfig);
+  EXPECT_EQ(status.message(), "codec 'w': option 'width' takes no value; omit '=3'");
 }
 
-TEST(Nearest, IsByEditDistanceAndNotTooFar) {
+TEST(Nearest, ReturnsTheWordOfSmallestEditDistanceUnlessItIsFar) {
   constexpr std::array<std::string_view, 3> kWords = {"waterfill", "dynamiq", "fp32"};
   EXPECT_EQ(nearest("waterfil", kWords), "waterfill");
   EXPECT_EQ(nearest("watrefill", kWords), "waterfill");

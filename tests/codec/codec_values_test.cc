@@ -1,4 +1,4 @@
-// Special values through every codec: zeros stay zeros, poison stays poison, extremes stay in
+// Special values with every codec: zeros stay zeros, NaN and Inf propagate, extreme values stay in
 // range.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 class EveryCodecOn : public testing::TestWithParam<CodecCase> {
  protected:
-  // What all ranks decode once every one of them has added its values.
+  // The decoded sum of all ranks.
   std::vector<float> sum_of(const std::vector<std::vector<float>>& ranks) const {
     std::vector<TypedValues> by_rank;
     std::vector<std::uint32_t> order;
@@ -46,14 +46,14 @@ TEST_P(EveryCodecOn, ZerosDecodeToPlusZero) {
         SCOPED_TRACE(testing::Message() << ranks << " ranks of " << count << " times " << zero);
         const std::vector<std::vector<float>> values(ranks, std::vector<float>(count, zero));
         const bool exact = codec_->kind() == CodecKind::kDense;
-        // A dense codec may keep the sign: -0 + -0 is -0.
+        // Dense codecs keep the sign: -0 + -0 is -0.
         EXPECT_TRUE(same_bits(sum_of(values), std::vector<float>(count, exact ? zero : 0.0f)));
       }
     }
   }
 }
 
-TEST_P(EveryCodecOn, OneNonFiniteValuePoisonsItselfButNothingFarAway) {
+TEST_P(EveryCodecOn, NonFiniteValuePropagatesButNotToOtherBlocks) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr std::size_t kCount = 20481;
@@ -80,7 +80,7 @@ TEST_P(EveryCodecOn, OneNonFiniteValuePoisonsItselfButNothingFarAway) {
   }
 }
 
-TEST_P(EveryCodecOn, AllNonFiniteStaysNonFinite) {
+TEST_P(EveryCodecOn, NonFiniteValuesPropagate) {
   for (const float poison :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()}) {
@@ -95,21 +95,21 @@ TEST_P(EveryCodecOn, AllNonFiniteStaysNonFinite) {
 }
 
 TEST_P(EveryCodecOn, ConstantsOfAnyMagnitudeKeepTheirSignAndSize) {
-  const float most = std::numeric_limits<float>::max();
+  const float max = std::numeric_limits<float>::max();
   for (const float value :
-       {0x1p-149f, 0x1p-126f, 1e-38f, 0x1p-100f, 1e-20f, 1.0f, 1e20f, 0x1p125f, 0x1p126f, most}) {
+       {0x1p-149f, 0x1p-126f, 1e-38f, 0x1p-100f, 1e-20f, 1.0f, 1e20f, 0x1p125f, 0x1p126f, max}) {
     for (const float sign : {1.0f, -1.0f}) {
       SCOPED_TRACE(sign * value);
       for (const float decoded : sum_of({std::vector<float>(1025, sign * value)})) {
         if (decoded == 0 && codec_->kind() == CodecKind::kSparse) continue;  // left out
         if (!std::isfinite(decoded)) {
-          // Only what is near the end of a range may leave it: FP16 ends at 65504.
+          // Only large values may overflow: FP16 ends at 65504.
           ASSERT_GE(value, 1e20f);
         } else if (decoded == 0 || value < 0x1p-100f) {
-          ASSERT_LE(value, 1e-20f);  // what a format cannot hold is nothing
+          ASSERT_LE(value, 1e-20f);  // values that a format cannot represent become zero
           ASSERT_LE(std::abs(decoded), 2 * 0x1p-100f);
         } else {
-          // A step of the coarsest grid is as wide as the value itself.
+          // A step of the coarsest grid is as large as the value.
           ASSERT_GE(sign * decoded, -value);
           ASSERT_LE(sign * decoded, 3 * value);
         }
@@ -118,13 +118,13 @@ TEST_P(EveryCodecOn, ConstantsOfAnyMagnitudeKeepTheirSignAndSize) {
   }
 }
 
-TEST_P(EveryCodecOn, FiniteValuesOfAnyShapeDecodeToFiniteOnes) {
+TEST_P(EveryCodecOn, FiniteValuesDecodeToFiniteValues) {
   for (int round = 0; round < rounds_of(4); ++round) {
     Generator random(22 + static_cast<std::uint64_t>(round));
     std::vector<std::vector<float>> values;
     for (int rank = 0; rank < 3; ++rank) {
       std::vector<float> v = random.hostile_finite(5121);
-      for (float& x : v) x = std::clamp(x, -1e4f, 1e4f);  // within FP16, with room for the sum
+      for (float& x : v) x = std::clamp(x, -1e4f, 1e4f);  // within FP16, with headroom for the sum
       values.push_back(v);
     }
     for (const float decoded : sum_of(values)) ASSERT_TRUE(std::isfinite(decoded));

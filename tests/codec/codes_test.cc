@@ -11,8 +11,8 @@
 namespace nf {
 namespace {
 
-using test::GuardedBytes;
 using test::Generator;
+using test::GuardedBytes;
 
 std::vector<std::uint32_t> random_codes(Generator& random, unsigned width) {
   std::vector<std::uint32_t> codes(kPack);
@@ -20,7 +20,7 @@ std::vector<std::uint32_t> random_codes(Generator& random, unsigned width) {
   return codes;
 }
 
-// Where the page puts bit `bit` of element `element`: the picture in codes.h, said another way.
+// The position of bit `bit` of element `element` according to the table in codes.h, by a formula.
 std::size_t bit_on_the_wire(unsigned width, std::size_t element, unsigned bit) {
   std::size_t plane_start = 0;
   unsigned first_bit = 0;
@@ -42,9 +42,9 @@ std::size_t bit_on_the_wire(unsigned width, std::size_t element, unsigned bit) {
 
 class EveryWidth : public testing::TestWithParam<unsigned> {};
 
-INSTANTIATE_TEST_SUITE_P(Codes, EveryWidth, testing::Range(1u, kGreatestWidth + 1));
+INSTANTIATE_TEST_SUITE_P(Codes, EveryWidth, testing::Range(1u, kMaxWidth + 1));
 
-TEST_P(EveryWidth, UnpacksWhatItPacked) {
+TEST_P(EveryWidth, UnpackReversesPack) {
   Generator random(1);
   for (int round = 0; round < 50; ++round) {
     const std::vector<std::uint32_t> codes = random_codes(random, GetParam());
@@ -57,7 +57,7 @@ TEST_P(EveryWidth, UnpacksWhatItPacked) {
   }
 }
 
-TEST_P(EveryWidth, PacksWhatItUnpacked) {
+TEST_P(EveryWidth, PackReversesUnpack) {
   Generator random(2);
   const std::vector<std::byte> wire = random.bytes(pack_bytes(GetParam()));
   std::uint32_t codes[kPack];
@@ -68,7 +68,7 @@ TEST_P(EveryWidth, PacksWhatItUnpacked) {
   EXPECT_TRUE(test::same_bytes(again, wire));
 }
 
-TEST_P(EveryWidth, PutsEveryBitWhereThePageSays) {
+TEST_P(EveryWidth, PutsEveryBitAtItsSpecifiedPosition) {
   for (std::size_t element = 0; element < kPack; ++element) {
     for (unsigned bit = 0; bit < GetParam(); ++bit) {
       std::uint32_t codes[kPack] = {};
@@ -83,7 +83,7 @@ TEST_P(EveryWidth, PutsEveryBitWhereThePageSays) {
   }
 }
 
-TEST(Codes, CountGroupsAndTheirBytes) {
+TEST(Codes, CountPacksAndTheirBytes) {
   EXPECT_EQ(packs_of(0), 0u);
   EXPECT_EQ(packs_of(1), 1u);
   EXPECT_EQ(packs_of(32), 1u);

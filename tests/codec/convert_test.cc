@@ -12,8 +12,8 @@
 namespace nf {
 namespace {
 
-using test::GuardedBytes;
 using test::Generator;
+using test::GuardedBytes;
 using test::same_bits;
 using test::same_bytes;
 
@@ -26,7 +26,7 @@ class EveryIsa : public testing::TestWithParam<Isa> {
 INSTANTIATE_TEST_SUITE_P(Convert, EveryIsa, testing::ValuesIn(available_isas()),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST_P(EveryIsa, WidensEveryHalf) {
+TEST_P(EveryIsa, WidensEvery16BitValue) {
   std::vector<std::uint16_t> halves(0x10000);
   for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(i);
   std::vector<float> actual(halves.size());
@@ -42,7 +42,7 @@ TEST_P(EveryIsa, WidensEveryHalf) {
   EXPECT_TRUE(same_bits(actual, expected));
 }
 
-TEST_P(EveryIsa, NarrowsAsTheFormatSays) {
+TEST_P(EveryIsa, NarrowsLikeFloat16Header) {
   Generator random(1);
   std::vector<float> values = random.hostile(20000);
   for (const std::uint32_t bits :
@@ -63,8 +63,7 @@ TEST_P(EveryIsa, NarrowsAsTheFormatSays) {
   }
 }
 
-// Every kernel at every small count and several alignments, and past the size from which stores
-// stream.
+// Every small count at several alignments, and one count above the size from which stores stream.
 TEST_P(EveryIsa, EqualsTheReferenceAtEveryCount) {
   Generator random(2);
   std::vector<std::size_t> counts;
@@ -115,7 +114,7 @@ TEST_P(EveryIsa, EqualsTheReferenceAtEveryCount) {
   }
 }
 
-// Apart, because two NaN operands give a NaN of either payload.
+// A test of its own, because the sum of two NaNs has the payload of either.
 TEST_P(EveryIsa, SumsFloat32) {
   Generator random(3);
   for (std::size_t count = 0; count < 70; ++count) {

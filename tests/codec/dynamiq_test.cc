@@ -1,4 +1,4 @@
-// What is special to dynamiq: groups far below the peak of their super-group.
+// Tests of dynamiq: groups far below the peak of their super-group.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace nf::test {
 namespace {
 
-// 127 / 2^-122 is beyond FP32, and this step's draw rounds the scale of that group up to 1.
+// 127 / 2^-122 overflows FP32, and the draw of this step rounds the scale of that group up to 1.
 TEST(Dynamiq, KeepsTheZerosOfAGroupWhosePeakHasNoReciprocal) {
   std::vector<float> values(256, 0.0f);
   values[0] = 0x1p-100f;

@@ -1,5 +1,5 @@
-// The bytes of every codec for one small input, kept in tests/golden/<name>.txt: a change of the
-// wire format shows as a change of a file. NF_UPDATE_GOLDEN=1 rewrites them.
+// The bytes of every codec for one small input are recorded in tests/golden/<name>.txt, so that a
+// change of the wire format shows up as a changed file. NF_UPDATE_GOLDEN=1 rewrites the files.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kCount = 300;
 
-// By integers and powers of two alone, so that no mathematics library has a say in it.
+// Uses integers and powers of two only, so that the values do not depend on the maths library.
 std::vector<float> values_of(std::uint32_t rank) {
   std::vector<float> values(kCount);
   std::uint32_t state = 12345 + rank;
@@ -34,7 +34,7 @@ std::vector<float> values_of(std::uint32_t rank) {
   return values;
 }
 
-// Sixteen numbers a line.
+// Prints 32 bytes or 8 floats per line.
 template <typename Number>
 void print(std::ostream& out, std::string_view title, std::span<const Number> numbers) {
   out << title << ':';
@@ -61,8 +61,8 @@ std::string golden_of(const Codec& codec) {
   const Message message = encode(codec, slice, {0, 1}, by_rank[0].view());
   const Message sum = decode_add_encode(codec, slice, {0, 1}, message, by_rank[1].view(), 1);
   std::ostringstream out;
-  out << "# What " << codec.spec().to_string()
-      << " makes of 300 values on each of two ranks, in hexadecimal"
+  out << "# The output of " << codec.spec().to_string()
+      << " for 300 values on each of two ranks, in hexadecimal"
       << " (tests/codec/golden_test.cc).\n\n"
       << std::hex << std::setfill('0');
   print(out, "combined statistics", context.statistics());
@@ -94,14 +94,14 @@ std::vector<CodecCase> golden_cases() {
 INSTANTIATE_TEST_SUITE_P(Registry, EveryGoldenFile, testing::ValuesIn(golden_cases()),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryGoldenFile, HoldsTheBytesOfItsCodec) {
+TEST_P(EveryGoldenFile, ContainsTheBytesOfItsCodec) {
   const std::string actual = golden_of(*GetParam().make());
   if (std::getenv("NF_UPDATE_GOLDEN") != nullptr) {
     if (GetParam().isa == Isa::kScalar) std::ofstream(path()) << actual;
     GTEST_SKIP() << "rewrote " << path();
   }
   std::ifstream file(path());
-  ASSERT_TRUE(file) << path() << " is missing: run once with NF_UPDATE_GOLDEN=1 and read it";
+  ASSERT_TRUE(file) << path() << " is missing: run with NF_UPDATE_GOLDEN=1 and check the file";
   std::stringstream expected;
   expected << file.rdbuf();
   EXPECT_EQ(actual, expected.str()) << path();

@@ -1,5 +1,5 @@
-// Which form runs. ctest runs this program again under NF_FORCE_ISA (CMakeLists.txt); what changes
-// the process for good happens in a child.
+// The selection of the ISA. ctest also runs this program with NF_FORCE_ISA set (CMakeLists.txt).
+// Tests that change the state of the process run in a child process.
 #include "codec/isa.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using testing::ExitedWithCode;
 using testing::HasSubstr;
 
-// Sets NF_FORCE_ISA for as long as it lives.
+// Sets NF_FORCE_ISA during its lifetime.
 class Forced {
  public:
   explicit Forced(const std::string& name) {
@@ -30,7 +30,7 @@ class Forced {
   std::string before_;
 };
 
-TEST(Isa, ScalarIsAlwaysThereAndTheLast) {
+TEST(Isa, ScalarIsAlwaysAvailableAndTheLast) {
   const auto isas = available_isas();
   ASSERT_FALSE(isas.empty());
   EXPECT_EQ(isas.back(), Isa::kScalar);
@@ -49,7 +49,7 @@ TEST(Isa, IsFoundByItsName) {
   EXPECT_EQ(to_string(static_cast<Isa>(99)), "unknown");
 }
 
-TEST(Isa, RefusesUnknownNamesAndListsTheKnownOnes) {
+TEST(Isa, RejectsUnknownNamesAndListsTheAvailableOnes) {
   for (const char* name : {"", "AVX2", "vax", "avx2 "}) {
     const Expected<Isa> isa = find_isa(name);
     ASSERT_FALSE(isa) << name;
@@ -58,7 +58,7 @@ TEST(Isa, RefusesUnknownNamesAndListsTheKnownOnes) {
   }
 }
 
-TEST(Isa, EveryOneCanBeForced) {
+TEST(Isa, EveryAvailableOneCanBeForced) {
   for (const Isa isa : available_isas()) {
     const Forced forced{std::string(to_string(isa))};
     ASSERT_TRUE(active_isa());
@@ -67,7 +67,7 @@ TEST(Isa, EveryOneCanBeForced) {
   }
 }
 
-TEST(Isa, ForcingOneThatCannotRunIsAnErrorAndNoCrash) {
+TEST(Isa, ForcingAnUnavailableOneIsAnError) {
   const Forced forced("vax");
   EXPECT_EQ(active_isa().status().code(), ErrorCode::kUnsupported);
   EXPECT_THAT(active_isa().status().message(), HasSubstr("NF_FORCE_ISA"));
@@ -78,12 +78,12 @@ TEST(Isa, ForcingOneThatCannotRunIsAnErrorAndNoCrash) {
   }
 }
 
-TEST(Isa, ForcingNothingLeavesTheBest) {
+TEST(Isa, EmptyNameSelectsTheBest) {
   const Forced forced("");
   EXPECT_EQ(*active_isa(), available_isas().front());
 }
 
-TEST(Isa, TestsMayOverruleTheEnvironment) {
+TEST(Isa, SetIsaOverridesTheEnvironment) {
   EXPECT_EXIT(
       {
         const Forced forced("vax");
@@ -93,7 +93,6 @@ TEST(Isa, TestsMayOverruleTheEnvironment) {
       ExitedWithCode(0), "");
 }
 
-// What NF_FORCE_ISA said when the process started is what runs.
 TEST(ForcedIsa, IsTheActiveOne) {
   const char* name = std::getenv("NF_FORCE_ISA");
   if (name == nullptr || *name == '\0') GTEST_SKIP() << "NF_FORCE_ISA is not set";

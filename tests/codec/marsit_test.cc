@@ -1,5 +1,5 @@
-// What is special to marsit: a merge keeps what agrees and draws the rest, without bias over any
-// order of merging.
+// Tests of marsit: a merge keeps equal bits and draws the others, without bias for any order of
+// merges.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,7 +31,7 @@ class Marsit : public testing::TestWithParam<Isa> {
 INSTANTIATE_TEST_SUITE_P(Codec, Marsit, testing::ValuesIn(available_isas()),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST_P(Marsit, EncodesAndDecodesOneRankAsGBinaryDoes) {
+TEST_P(Marsit, EncodesAndDecodesOneRankLikeGBinary) {
   Generator random(1);
   const std::unique_ptr<Codec> g_binary = make_for(GetParam(), "g_binary");
   const Ranks by_rank = {TypedValues(DataType::kFloat32, random.hostile(12000))};
@@ -42,7 +42,7 @@ TEST_P(Marsit, EncodesAndDecodesOneRankAsGBinaryDoes) {
                         decode(*g_binary, slice, {0, 1}, message)));
 }
 
-TEST_P(Marsit, KeepsWhatAgreesAndAddsUpScales) {
+TEST_P(Marsit, KeepsEqualBitsAndAddsScales) {
   const std::vector<float> first = {1, -1, 1, -1, 1, 1, 1, 1, -1, 1};
   std::vector<float> second;
   for (const float value : first) second.push_back(2 * value);
@@ -60,7 +60,7 @@ TEST_P(Marsit, KeepsWhatAgreesAndAddsUpScales) {
   EXPECT_EQ(decode(*codec_, context.whole(), {1, 2}, sum), expected);
 }
 
-TEST_P(Marsit, MergesToTheBytesOfItsPage) {
+TEST_P(Marsit, WritesTheBytesOfTheExampleInTheDocs) {
   const Ranks by_rank = {TypedValues(DataType::kFloat32, std::vector<float>(32, 1.0f)),
                          TypedValues(DataType::kFloat32, std::vector<float>(32, -1.0f))};
   const Slice slice{.seed = 1, .step = 2, .parameter = 3, .count = 32, .ranks = 3};
@@ -75,7 +75,7 @@ TEST_P(Marsit, MergesToTheBytesOfItsPage) {
   }
 }
 
-TEST_P(Marsit, TakesEveryBitFromOneOfTheTwo) {
+TEST_P(Marsit, TakesEveryBitFromOneOfTwoMessages) {
   Generator random(2);
   const Ranks by_rank = {TypedValues(DataType::kFloat32, random.normal(20480)),
                          TypedValues(DataType::kFloat32, random.normal(20480))};
@@ -98,7 +98,7 @@ TEST_P(Marsit, TakesEveryBitFromOneOfTheTwo) {
   EXPECT_LT(std::abs(from_first - differing / 2.0), 4 * std::sqrt(differing) / 2);
 }
 
-// Which message a step adds to which, and the rank that does it. The first one grows.
+// One merge: rank `encoder` merges message `from` into message `into`.
 struct MergeStep {
   std::uint32_t into = 0;
   std::uint32_t from = 0;
@@ -117,8 +117,8 @@ constexpr Shape kShapes[] = {
     {"star", {{{4, 0, 4}, {4, 1, 4}, {4, 2, 4}, {4, 3, 4}}}},
 };
 
-// Element e is positive on the ranks whose bit of e % 32 is set: every pattern of signs equally
-// often.
+// Element e is positive on the ranks whose bit in e % 32 is set: all patterns of signs are equally
+// frequent.
 std::vector<TypedValues> every_pattern(std::size_t count) {
   std::vector<TypedValues> by_rank;
   for (std::uint32_t rank = 0; rank < 5; ++rank) {
@@ -129,7 +129,7 @@ std::vector<TypedValues> every_pattern(std::size_t count) {
   return by_rank;
 }
 
-TEST_P(Marsit, HasTheMeanOfAllSignsOnAverageOverAnyOrderOfMerges) {
+TEST_P(Marsit, AveragesTheSignsOfAllRanksForAnyOrderOfMerges) {
   constexpr std::size_t kCount = 4 * 5120;
   constexpr int kSteps = 25;
   const std::vector<TypedValues> by_rank = every_pattern(kCount);
@@ -159,7 +159,7 @@ TEST_P(Marsit, HasTheMeanOfAllSignsOnAverageOverAnyOrderOfMerges) {
         sums[e % 32] += decoded[e] / 5;
       }
     }
-    // Four standard errors: of 128 means one is beyond by chance once in 120 times, and the steps
+    // Four standard errors: one of 128 means exceeds it by chance in 1 of 120 runs, and the steps
     // are fixed.
     constexpr double kDraws = kCount / 32.0 * kSteps;
     for (unsigned pattern = 0; pattern < 32; ++pattern) {
@@ -170,7 +170,7 @@ TEST_P(Marsit, HasTheMeanOfAllSignsOnAverageOverAnyOrderOfMerges) {
   }
 }
 
-TEST_P(Marsit, PoisonSurvivesAMergeAndStaysInItsBlock) {
+TEST_P(Marsit, NonFiniteValuesPropagateThroughMergesWithinTheirBlock) {
   std::vector<float> values(5120 + 40, 1.0f);
   const TypedValues finite(DataType::kFloat32, values);
   values.back() = std::numeric_limits<float>::infinity();
@@ -185,7 +185,7 @@ TEST_P(Marsit, PoisonSurvivesAMergeAndStaysInItsBlock) {
   EXPECT_TRUE(std::isnan(decoded.back()));
 }
 
-TEST(Marsit, KeepsResidualsWhereAskedTo) {
+TEST(Marsit, KeepsResidualsWithErrorFeedbackOnly) {
   EXPECT_FALSE((*make_codec("marsit"))->keeps_residual());
   EXPECT_TRUE((*make_codec("marsit+ef"))->keeps_residual());
 }

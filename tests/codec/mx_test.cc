@@ -1,5 +1,5 @@
-// mxfp8, mxfp6 and mxfp4 against the element formats of the OCP Microscaling specification, written
-// out here from sign, exponent, mantissa and bias.
+// mxfp8, mxfp6 and mxfp4 against the element formats of the OCP Microscaling specification, defined
+// here by sign, exponent, mantissa and bias.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,11 +25,11 @@ struct Element {
   int exponent_bits;
   int mantissa_bits;
   int bias;
-  double greatest;         // as the specification's table has it
-  double smallest;         // above zero
+  double max;  // in the table of the specification
+  double min_positive;
   double reference_error;  // of +published: 8 ranks in a chain, normal and independent values
 
-  // Every magnitude, smallest first; even positions are even codes.
+  // All magnitudes in ascending order; the index is the code.
   std::vector<double> magnitudes() const {
     std::vector<double> all;
     for (int exponent = 0; exponent < 1 << exponent_bits; ++exponent) {
@@ -37,12 +37,12 @@ struct Element {
         const double fraction = std::ldexp(mantissa, -mantissa_bits);
         const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias)
                                                : std::ldexp(1 + fraction, exponent - bias);
-        if (magnitude <= greatest) all.push_back(magnitude);  // E4M3's last code is NaN
+        if (magnitude <= max) all.push_back(magnitude);  // the last code of E4M3 is NaN
       }
     }
     return all;
   }
-  int greatest_exponent() const { return std::ilogb(greatest); }
+  int max_exponent() const { return std::ilogb(max); }
 };
 
 const Element kElements[] = {{"mxfp8", 4, 3, 7, 448, 0x1p-9, .0042},
@@ -51,7 +51,7 @@ const Element kElements[] = {{"mxfp8", 4, 3, 7, 448, 0x1p-9, .0042},
 
 class EveryElement : public testing::TestWithParam<Element> {
  protected:
-  // Encodes and decodes alone, so that there is no room for growth.
+  // Encodes and decodes the values of one rank, without headroom.
   std::vector<float> round_trip(const std::vector<float>& values) const {
     const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, values)};
     const CodecContext context(*codec_, by_rank);
@@ -59,8 +59,7 @@ class EveryElement : public testing::TestWithParam<Element> {
     return decode(*codec_, context.whole(), {0, 1}, message);
   }
 
-  // The nearest magnitude times its scale; of two as near the one of the even code; the greatest
-  // for all beyond it.
+  // The nearest magnitude times the scale; ties go to the even code, larger values saturate.
   static double nearest(double value, double scale) {
     const std::vector<double> magnitudes = GetParam().magnitudes();
     std::size_t best = 0;
@@ -72,11 +71,11 @@ class EveryElement : public testing::TestWithParam<Element> {
     return std::copysign(magnitudes[best] * scale, value);
   }
 
-  // 2^k such that the greatest exponent of the format meets that of the block's peak.
+  // 2^k such that the maximum exponent of the format is that of the block's peak.
   static double scale_of(std::span<const float> block) {
     double peak = 0;
     for (const float value : block) peak = std::max<double>(peak, std::abs(value));
-    return std::ldexp(1, std::ilogb(peak) - GetParam().greatest_exponent());
+    return std::ldexp(1, std::ilogb(peak) - GetParam().max_exponent());
   }
 
   const std::unique_ptr<Codec> codec_ = make_for(available_isas().front(), GetParam().codec);
@@ -87,19 +86,19 @@ INSTANTIATE_TEST_SUITE_P(Mx, EveryElement, testing::ValuesIn(kElements),
 
 TEST_P(EveryElement, HasTheLimitsOfTheSpecification) {
   const std::vector<double> magnitudes = GetParam().magnitudes();
-  EXPECT_EQ(magnitudes.back(), GetParam().greatest);
-  EXPECT_EQ(magnitudes[1], GetParam().smallest);
+  EXPECT_EQ(magnitudes.back(), GetParam().max);
+  EXPECT_EQ(magnitudes[1], GetParam().min_positive);
   const std::size_t codes = std::size_t{1} << (GetParam().exponent_bits + GetParam().mantissa_bits);
   EXPECT_EQ(magnitudes.size(), GetParam().codec == "mxfp8" ? codes - 1 : codes);
 }
 
-TEST_P(EveryElement, HoldsEveryValueOfItsFormatExactly) {
+TEST_P(EveryElement, RepresentsEveryValueOfItsFormatExactly) {
   for (const int power : {-90, -20, 0, 3, 80}) {
     std::vector<float> values;
     for (const double magnitude : GetParam().magnitudes()) {
       for (const double sign : {1.0, -1.0}) {
-        if (values.size() % kBlock == 0) {  // a peak that fixes the scale
-          values.push_back(static_cast<float>(std::ldexp(GetParam().greatest, power)));
+        if (values.size() % kBlock == 0) {  // a peak that determines the scale
+          values.push_back(static_cast<float>(std::ldexp(GetParam().max, power)));
         }
         const auto value = static_cast<float>(std::ldexp(sign * magnitude, power));
         values.push_back(magnitude == 0 ? 0.0f : value);
@@ -109,14 +108,14 @@ TEST_P(EveryElement, HoldsEveryValueOfItsFormatExactly) {
   }
 }
 
-TEST_P(EveryElement, RoundsToTheNearestAndTiesToEven) {
+TEST_P(EveryElement, RoundsToNearestWithTiesToEven) {
   Generator random(1);
   std::vector<float> values;
   const std::vector<double> magnitudes = GetParam().magnitudes();
   for (std::size_t code = 0; code + 1 < magnitudes.size(); ++code) {
     const auto tie = static_cast<float>((magnitudes[code] + magnitudes[code + 1]) / 2);
     for (const float value : {std::nextafter(tie, 0.0f), tie, std::nextafter(tie, 1e9f)}) {
-      if (values.size() % kBlock == 0) values.push_back(static_cast<float>(GetParam().greatest));
+      if (values.size() % kBlock == 0) values.push_back(static_cast<float>(GetParam().max));
       values.push_back(random.below(2) != 0 ? value : -value);
     }
   }
@@ -131,31 +130,31 @@ TEST_P(EveryElement, RoundsToTheNearestAndTiesToEven) {
   }
 }
 
-TEST_P(EveryElement, SaturatesBetweenItsGreatestValueAndTheNextPowerOfTwo) {
-  const auto next_power = static_cast<float>(std::ldexp(2, GetParam().greatest_exponent()));
+TEST_P(EveryElement, SaturatesBetweenItsMaximumAndTheNextPowerOfTwo) {
+  const auto next_power = static_cast<float>(std::ldexp(2, GetParam().max_exponent()));
   std::vector<float> values(kBlock, 1.0f);
   values[0] = std::nextafter(next_power, 0.0f);
   values[1] = -values[0];
   const std::vector<float> decoded = round_trip(values);
-  EXPECT_EQ(decoded[0], static_cast<float>(GetParam().greatest));
-  EXPECT_EQ(decoded[1], -static_cast<float>(GetParam().greatest));
+  EXPECT_EQ(decoded[0], static_cast<float>(GetParam().max));
+  EXPECT_EQ(decoded[1], -static_cast<float>(GetParam().max));
 }
 
-TEST_P(EveryElement, LeavesRoomForTheSumOfItsRanks) {
-  // Four equal ranks under one scale: the sum of four values that need no rounding is exact.
+TEST_P(EveryElement, LeavesHeadroomForTheSumOfAllRanks) {
+  // The sum of four equal values that need no rounding is exact.
   const std::vector<float> values(kBlock, 1.0f);
   const std::vector<TypedValues> by_rank(4, TypedValues(DataType::kFloat32, values));
-  const std::unique_ptr<Codec> roomy =
+  const std::unique_ptr<Codec> with_headroom =
       make_for(available_isas().front(), GetParam().codec + "+headroom=2");
-  const CodecContext context(*roomy, by_rank);
+  const CodecContext context(*with_headroom, by_rank);
   const std::uint32_t order[] = {0, 1, 2, 3};
-  const Message message = chain(*roomy, context.whole(), by_rank, order);
-  for (const float value : decode(*roomy, context.whole(), {3, 4}, message)) {
+  const Message message = chain(*with_headroom, context.whole(), by_rank, order);
+  for (const float value : decode(*with_headroom, context.whole(), {3, 4}, message)) {
     EXPECT_EQ(value, 4.0f);
   }
 }
 
-// As above, with +published.
+// The element formats with +published.
 class EveryPublishedElement : public EveryElement {
  protected:
   const std::unique_ptr<Codec> published_ =
@@ -197,11 +196,11 @@ TEST_P(EveryPublishedElement, AddsElementsExactlyAndRoundsTheirSumToEven) {
     slice.count = pairs;
     slice.ranks = ranks;
     slice.statistics = exponents;
-    // What the greatest value decodes to tells the scale.
+    // The decoded maximum gives the scale.
     const std::vector<float> huge(pairs, 0x1p100f);
-    const Message greatest =
+    const Message saturated =
         encode(*published_, slice, {0, 1}, TypedValues(DataType::kFloat32, huge).view());
-    const double scale = decode(*published_, slice, {0, 1}, greatest).front() / GetParam().greatest;
+    const double scale = decode(*published_, slice, {0, 1}, saturated).front() / GetParam().max;
     std::vector<float> first(pairs);
     std::vector<float> second(pairs);
     for (std::size_t i = 0; i < pairs; ++i) {
@@ -248,7 +247,7 @@ TEST_P(EveryPublishedElement, HasTheErrorOfTheReferenceSimulation) {
   EXPECT_NEAR(error / power, reference, reference / 4);
 }
 
-TEST_P(EveryPublishedElement, TakesNoHeadroom) {
+TEST_P(EveryPublishedElement, RejectsHeadroom) {
   const auto codec = make_codec(GetParam().codec + "+headroom=2+published");
   ASSERT_FALSE(codec);
   EXPECT_EQ(codec.status().code(), ErrorCode::kBadConfig);

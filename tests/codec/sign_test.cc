@@ -1,4 +1,4 @@
-// Small cases of g_binary and g_ternary, worked out by hand.
+// Small cases of g_binary and g_ternary with expected results computed by hand.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::size_t kCodesAt = 16;  // one scale, padded
 
-// g_binary and its kin on every ISA.
 class Sign : public testing::TestWithParam<Isa> {
  protected:
   void make(const std::string& spelling) {
@@ -52,7 +51,7 @@ class Sign : public testing::TestWithParam<Isa> {
 INSTANTIATE_TEST_SUITE_P(Codec, Sign, testing::ValuesIn(available_isas()),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST_P(Sign, BinarySendsABitAnElementAndTheMeanMagnitude) {
+TEST_P(Sign, BinarySendsOneBitPerElementAndTheMeanMagnitude) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
   sum_ranks({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
   ASSERT_EQ(message_.size(), kCodesAt + 4);
@@ -64,7 +63,7 @@ TEST_P(Sign, BinarySendsABitAnElementAndTheMeanMagnitude) {
   EXPECT_EQ(decoded_, (std::vector{1.7f, -1.7f, 1.7f, -1.7f, 1.7f, 1.7f, 1.7f, 1.7f, -1.7f, 1.7f}));
 }
 
-TEST_P(Sign, BinaryAddsUpEqualMagnitudesExactly) {
+TEST_P(Sign, BinaryAddsEqualMagnitudesExactly) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
   sum_ranks({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
   EXPECT_EQ(get_float(message_.data()), 3.0f);
@@ -72,16 +71,16 @@ TEST_P(Sign, BinaryAddsUpEqualMagnitudesExactly) {
   EXPECT_EQ(decoded_, (std::vector{3.0f, 1.0f, 1.0f, -3.0f}));
 }
 
-TEST_P(Sign, BinaryMajorityCountsAllAsVotingWithTheMajority) {
+TEST_P(Sign, BinaryMajorityDecodesAsIfAllRanksHadTheMajoritySign) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
   sum_ranks({{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, 1, -1}});
   EXPECT_EQ(get_float(message_.data()), 3.0f);
-  ASSERT_EQ(message_.size(), kCodesAt + 4);  // a bit an element goes back
+  ASSERT_EQ(message_.size(), kCodesAt + 4);  // one bit per element
   EXPECT_EQ(byte(kCodesAt), 0b0111);
   EXPECT_EQ(decoded_, (std::vector{3.0f, 3.0f, 3.0f, -3.0f}));
 }
 
-TEST_P(Sign, BinaryMajorityOfOneRankIsItsSigns) {
+TEST_P(Sign, BinaryMajorityOfOneRankHasItsSigns) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
   sum_ranks({{1, -2, 3, -4, 1, 1, 1, 1, -1, 2}});
   ASSERT_EQ(message_.size(), kCodesAt + 4);
@@ -89,8 +88,9 @@ TEST_P(Sign, BinaryMajorityOfOneRankIsItsSigns) {
   EXPECT_EQ(byte(kCodesAt + 1), 0b10);
 }
 
-// The vote of all ranks, ties included, is that of the counts that a larger job would still send.
-TEST_P(Sign, BinaryMajorityDecodesLikeTheCountsItIsMadeOf) {
+// The vote of all ranks, ties included, equals the vote computed from the counts, which are sent as
+// long as the sum is not complete.
+TEST_P(Sign, BinaryMajorityDecodesLikeItsCounts) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary+majority"));
   for (const std::uint32_t ranks : {2u, 3u, 4u, 9u}) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
@@ -128,11 +128,11 @@ TEST_P(Sign, BinaryMergesCountsAndScales) {
   }
 }
 
-TEST_P(Sign, BinaryMergesPoisonIntoPoison) {
+TEST_P(Sign, BinaryPropagatesNonFiniteScalesInMerges) {
   ASSERT_NO_FATAL_FAILURE(make("g_binary"));
-  const float most = std::numeric_limits<float>::max();
+  const float max = std::numeric_limits<float>::max();
   const std::vector<TypedValues> by_rank = {TypedValues(DataType::kFloat32, std::vector{NAN}),
-                                            TypedValues(DataType::kFloat32, std::vector{most}),
+                                            TypedValues(DataType::kFloat32, std::vector{max}),
                                             TypedValues(DataType::kFloat32, std::vector{1.0f})};
   const CodecContext context(*codec_, by_rank);
   const Slice slice = context.whole();
@@ -170,13 +170,13 @@ TEST_P(Sign, BinaryDrawsTheSignOfZeros) {
   EXPECT_LT(std::abs(sum), 5 * std::sqrt(5120));
 }
 
-TEST_P(Sign, TernaryOpensTheGateOfWhatIsLarge) {
+TEST_P(Sign, TernaryOpensTheGatesOfLargeValues) {
   ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
-  // Mean magnitude 2, so gates open beyond 1.4; the mean of 4, 3 and 2 is 3.
+  // The mean magnitude is 2, so gates open above 1.4. The mean of 4, 3 and 2 is 3.
   sum_ranks({{4, -3, 2, 1, -1, 1}});
   EXPECT_EQ(get_float(message_.data()), 3.0f);
   EXPECT_EQ(decoded_, (std::vector{3.0f, -3.0f, 3.0f, 0.0f, 0.0f, 0.0f}));
-  // Byte j holds elements j, j + 32, ...: one open digit and four closed ones, base 3.
+  // Byte j contains elements j, j + 32, ...: one value and four closed gates, base 3.
   ASSERT_EQ(message_.size(), kCodesAt + 32);
   EXPECT_EQ(byte(kCodesAt), 2 + 3 + 9 + 27 + 81);
   EXPECT_EQ(byte(kCodesAt + 1), 0 + 3 + 9 + 27 + 81);
@@ -195,7 +195,7 @@ TEST_P(Sign, TernaryMergesDigitsIntoThreeBits) {
   EXPECT_EQ(std::to_integer<int>(merged[kCodesAt + 8]), 0b000101);
 }
 
-TEST_P(Sign, TernaryAddsUpEqualMagnitudesExactly) {
+TEST_P(Sign, TernaryAddsEqualMagnitudesExactly) {
   ASSERT_NO_FATAL_FAILURE(make("g_ternary"));
   sum_ranks({{1, 1, -1, 0}, {1, 0, -1, 1}, {1, -1, -1, 1}});
   EXPECT_EQ(decoded_, (std::vector{3.0f, 0.0f, -3.0f, 2.0f}));

@@ -12,7 +12,7 @@
 namespace nf {
 namespace {
 
-TEST(SquareSum, GivesTheSameBitsInEveryForm) {
+TEST(SquareSum, ReturnsTheSameBitsInEveryForm) {
   test::Generator random(1);
   for (const std::size_t count : {0u, 32u, 64u, 96u, 2048u, 100'000u}) {
     for (const auto& values : {random.normal(count + 1), random.hostile_finite(count + 1)}) {
@@ -28,8 +28,8 @@ TEST(SquareSum, GivesTheSameBitsInEveryForm) {
   }
 }
 
-TEST(SquareSum, AddsInTheStatedOrder) {
-  // 2^60 in lane 1 swallows a 1 that is added to it, but not the sum of two hundred and fifty-six.
+TEST(SquareSum, AddsInTheSpecifiedOrder) {
+  // A single 1 is lost when it is added to the 2^60 in lane 1, a sum of 256 is not.
   std::vector<float> values(kSquareLanes * 300, 0.0f);
   values[1] = 0x1p30f;
   for (std::size_t i = 1; i <= 256; ++i) values[i * kSquareLanes + 17] = 1.0f;
@@ -39,7 +39,7 @@ TEST(SquareSum, AddsInTheStatedOrder) {
   }
 }
 
-TEST(SquareSum, IsFiniteWhereAllValuesAre) {
+TEST(SquareSum, IsFiniteIfAndOnlyIfAllValuesAre) {
   for (const Isa isa : available_isas()) {
     std::vector<float> values(kSquareLanes * 8, std::numeric_limits<float>::max());
     EXPECT_TRUE(std::isfinite(square_sum(isa)(values.data(), values.size())));

@@ -54,7 +54,7 @@ Statistics combined(const std::vector<Statistics>& by_rank, std::size_t count = 
 
 constexpr float kHalfStep = 0x1p-8f;  // of BF16, relative
 
-TEST(SuperGroupStatistics, AreMeanAndEnergyAboutIt) {
+TEST(SuperGroupStatistics, AreTheMeanAndTheEnergyAboutIt) {
   Generator random(1);
   for (const std::size_t count : {1u, 2u, 31u, 100u, 256u}) {
     std::vector<float> values = random.normal(count);
@@ -107,13 +107,13 @@ TEST(CombinedStatistics, AreTheMeanOfMeansAndTheSumOfEnergies) {
   EXPECT_EQ(sum.energy, 30.0f);
 }
 
-TEST(CombinedStatistics, ForgetAMeanBelowA32ndOfTheEnergyOfTheSum) {
+TEST(CombinedStatistics, DropAMeanBelowA32ndOfTheEnergyOfTheSum) {
   for (const std::size_t ranks : {1u, 2u, 8u}) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
-    // In the sum 256 values have the mean R / 4, and so 16 R^2 in it: 32 times that is 512 R^2.
+    // The sum has 256 values of mean R / 4, an energy of 16 R^2: 32 times that is 512 R^2.
     std::vector<Statistics> by_rank(ranks, {0.25f, 512.0f * static_cast<float>(ranks)});
     EXPECT_EQ(combined(by_rank).mean, 0.25f);
-    // A partial super-group has less in its mean.
+    // The mean of a partial super-group has less energy.
     EXPECT_EQ(combined(by_rank, 255).mean, 0.0f);
     by_rank.back().energy *= 1 + 2 * kHalfStep;
     EXPECT_EQ(combined(by_rank).mean, 0.0f);
@@ -125,7 +125,7 @@ TEST(CombinedStatistics, HaveNoMeanOfMinusZero) {
   EXPECT_FALSE(std::signbit(combined({{-1e-30f, 1.0f}}).mean));
 }
 
-TEST(CombinedStatistics, HaveNoMeanThatIsNotFinite) {
+TEST(CombinedStatistics, HaveNoNonFiniteMean) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(combined({{kNan, kNan}, {1.0f, 1.0f}}).mean, 0.0f);
@@ -133,11 +133,11 @@ TEST(CombinedStatistics, HaveNoMeanThatIsNotFinite) {
   EXPECT_FALSE(std::isfinite(combined({{kNan, kNan}, {1.0f, 1.0f}}).energy));
 }
 
-TEST(SuperGroupMessages, AreRefusedWhereAByteBetweenScalesAndCodesIsNotZero) {
+TEST(SuperGroupMessages, AreRejectedIfAByteBetweenScalesAndCodesIsNotZero) {
   constexpr std::size_t kCount = kSuperGroup + 1;
   const std::vector<test::TypedValues> by_rank = {
       test::TypedValues(DataType::kFloat32, Generator(3).normal(kCount))};
-  // Two units and a byte of scales for 32 values, or for 16; then zeros up to a multiple of 16.
+  // Two units and a byte of scales per 32 or 16 values, then zeros up to a multiple of 16 bytes.
   for (const auto& [spelling, used, codes_at] :
        {std::tuple{"waterfill+width=4", 4 + 9, 16}, std::tuple{"dynamiq+width=4", 4 + 17, 32}}) {
     const std::unique_ptr<Codec> codec = test::make_for(available_isas().front(), spelling);
@@ -155,7 +155,7 @@ TEST(SuperGroupMessages, AreRefusedWhereAByteBetweenScalesAndCodesIsNotZero) {
   }
 }
 
-TEST(SuperGroups, AreCountedByTheWhole) {
+TEST(SuperGroups, CountIncludesThePartialOne) {
   EXPECT_EQ(super_groups_of(0), 0u);
   EXPECT_EQ(super_groups_of(1), 1u);
   EXPECT_EQ(super_groups_of(256), 1u);

@@ -1,4 +1,4 @@
-// Small cases of thc: the bytes of docs/codecs/thc.md, and sums that saturate.
+// Tests of thc: the bytes of docs/codecs/thc.md, and sums that saturate.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,12 +28,12 @@ Message bytes_of(std::initializer_list<int> numbers) {
 }
 
 std::vector<int> codes_of(const Message& message, unsigned width) {
-  std::uint32_t group[kPack];
-  unpack_codes(message.data(), width, group);
-  return {group, group + kPack};
+  std::uint32_t pack[kPack];
+  unpack_codes(message.data(), width, pack);
+  return {pack, pack + kPack};
 }
 
-// The thirty-two values of docs/codecs/thc.md on each of `ranks` ranks.
+// The 32 values of docs/codecs/thc.md on each of `ranks` ranks.
 struct Example {
   Example(const Codec& codec, std::size_t ranks)
       : by_rank(ranks, TypedValues(DataType::kFloat32, values())), context(codec, by_rank) {
@@ -52,7 +52,7 @@ struct Example {
   CodecContext context;
 };
 
-TEST_P(ThcTest, WritesTheBytesOfItsPage) {
+TEST_P(ThcTest, WritesTheBytesOfTheExampleInTheDocs) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc");
   const Example example(*codec, 2);
   const Slice slice = example.context.whole();
@@ -68,7 +68,7 @@ TEST_P(ThcTest, WritesTheBytesOfItsPage) {
   EXPECT_TRUE(same_bytes(merge(*codec, slice, {5, 1}, other, {4, 1}, one, 5), two));
 }
 
-// Four bits hold 15 levels about the centre of an even number of contributions, 16 of an odd one.
+// With four bits there are 15 levels for an even number of contributions and 16 for an odd number.
 TEST_P(ThcTest, SaturatesAboutTheCentreOfTheSum) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc+saturate=4");
   const Example example(*codec, 3);
@@ -91,20 +91,20 @@ TEST_P(ThcTest, DecodesSaturatedCodesAboutTheirCentre) {
   for (const std::uint32_t contributions : {3u, 4u}) {
     const Example example(*codec, contributions);
     const int top = contributions == 3 ? 31 : 30;
-    std::uint32_t group[kPack];
-    std::fill(group, group + kPack, static_cast<std::uint32_t>(top));
+    std::uint32_t pack[kPack];
+    std::fill(pack, pack + kPack, static_cast<std::uint32_t>(top));
     Message message(codec->encoded_size(example.context.whole(), contributions));
-    pack_codes(group, 5, message.data());
+    pack_codes(pack, 5, message.data());
     const std::vector<float> decoded =
         decode(*codec, example.context.whole(), {0, contributions}, message);
-    // Equal levels are the transform of one value, all others being zero. The norm is 6.5625.
+    // Equal levels are the transform of a single non-zero value. The norm is 6.5625.
     const float step = 2.4176f / 7.5f * 6.5625f;
     EXPECT_NEAR(std::abs(decoded[0]), 0.5f * static_cast<float>(top) * step, 1e-4f);
     for (std::size_t i = 1; i < kPack; ++i) EXPECT_EQ(decoded[i], 0.0f);
   }
 }
 
-TEST_P(ThcTest, RefusesACodeAboveTheSaturatedOnes) {
+TEST_P(ThcTest, RejectsCodesAboveTheSaturatedMaximum) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc+saturate=4");
   const Example example(*codec, 3);
   std::vector<float> values(kPack);
@@ -117,7 +117,7 @@ TEST_P(ThcTest, RefusesACodeAboveTheSaturatedOnes) {
   EXPECT_TRUE(decoded(3).ok());
 }
 
-TEST_P(ThcTest, IsExactUntilTheWidthIsUsedUp) {
+TEST_P(ThcTest, IsExactUntilTheSumExceedsTheWidth) {
   const std::unique_ptr<Codec> exact = make_for(GetParam(), "thc");
   const std::unique_ptr<Codec> saturating = make_for(GetParam(), "thc+saturate=6");
   Generator random(1);
@@ -139,8 +139,9 @@ TEST_P(ThcTest, IsExactUntilTheWidthIsUsedUp) {
   EXPECT_EQ(sum_by(*saturating, 5).size(), exact->encoded_size(slice, 4));
 }
 
-// Equal ranks saturate nearly all codes. Clipped, not wrapped, they still point the right way.
-TEST_P(ThcTest, KeepsTheSignOfSaturatedSums) {
+// Equal ranks saturate nearly all codes. Codes are clamped and do not wrap, so that the sum keeps
+// its direction.
+TEST_P(ThcTest, KeepsTheDirectionOfSaturatedSums) {
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "thc+saturate=4");
   Generator random(2);
   const std::vector<float> values = random.normal(4096);
@@ -161,7 +162,7 @@ TEST_P(ThcTest, KeepsTheSignOfSaturatedSums) {
   EXPECT_GT(along / std::sqrt(energy * decoded_energy), 0.75);
 }
 
-TEST(Thc, RefusesAFractionOfABit) {
+TEST(Thc, RejectsAFractionalWidth) {
   const auto codec = make_codec("thc+saturate=4.5");
   ASSERT_FALSE(codec.has_value());
   EXPECT_EQ(codec.status().code(), ErrorCode::kBadConfig);

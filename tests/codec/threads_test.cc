@@ -1,4 +1,4 @@
-// A codec is immutable: any number of threads may share it.
+// A codec is thread-safe.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class EveryCodecShared : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Registry, EveryCodecShared, testing::ValuesIn(codec_spellings()),
                          [](const auto& param) { return test_name(param.param); });
 
-TEST_P(EveryCodecShared, GivesEveryThreadTheSameBytes) {
+TEST_P(EveryCodecShared, WritesTheSameBytesOnEveryThread) {
   Generator random(1);
   const std::size_t count = 10001;
   const std::vector<float> values = random.mixture(count);
@@ -61,7 +61,7 @@ TEST_P(EveryCodecShared, GivesEveryThreadTheSameBytes) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(CodecsOfThreads, AreMadeAtTheSameTime) {
+TEST(MakeCodec, IsThreadSafe) {
   std::atomic<int> wrong = 0;
   const auto work = [&] {
     for (const CodecEntry& entry : builtin_codecs()) {

@@ -1,4 +1,4 @@
-// What is special to topkc: which blocks travel, worked out by hand.
+// Tests of topkc: the blocks that are sent, computed by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class Topkc : public testing::TestWithParam<Isa> {
 INSTANTIATE_TEST_SUITE_P(Codec, Topkc, testing::ValuesIn(available_isas()),
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
-TEST_P(Topkc, SendsTheLoudestBlocksThatFit) {
+TEST_P(Topkc, SendsTheLargestBlocksThatFit) {
   const std::unique_ptr<Codec> codec = make("9");
   const Ranks by_rank = {blocks_of({1, 4, 2, 3})};
   const CodecContext context(*codec, by_rank);
@@ -51,7 +51,7 @@ TEST_P(Topkc, SendsTheLoudestBlocksThatFit) {
   EXPECT_EQ(get_u16(norms + 2), 0x4400);
   EXPECT_EQ(get_u16(norms + 4), 0x4300);
   EXPECT_EQ(get_u16(norms + 6), 0x4390);
-  // 9 bits an element are 144 bytes: 8 of statistics and two blocks of 64.
+  // 9 bits per element are 144 bytes: 8 bytes of statistics and two blocks of 64 bytes.
   EXPECT_THAT(context.widths(), ElementsAre(0, 16, 0, 16));
   const Message message = encode(*codec, slice, {0, 1}, by_rank[0].view());
   ASSERT_EQ(message.size(), 2 * 2 * kBlockValues);
@@ -62,7 +62,7 @@ TEST_P(Topkc, SendsTheLoudestBlocksThatFit) {
                         blocks_of({1, 8, 2, 6}).widened()));
 }
 
-TEST_P(Topkc, JudgesABlockByAllRanks) {
+TEST_P(Topkc, SelectsBlocksByTheNormOverAllRanks) {
   const std::unique_ptr<Codec> codec = make("5");
   const Ranks by_rank = {blocks_of({3, 2.5f, 0, 0}), blocks_of({0, 2.5f, 0, 1})};
   const CodecContext context(*codec, by_rank);
@@ -73,7 +73,7 @@ TEST_P(Topkc, JudgesABlockByAllRanks) {
       same_bits(decode(*codec, context.whole(), {1, 2}, sum), blocks_of({0, 5, 0, 0}).widened()));
 }
 
-TEST_P(Topkc, TakesTheFirstOfEquallyLoudBlocks) {
+TEST_P(Topkc, SendsTheFirstOfBlocksWithEqualNorms) {
   const std::unique_ptr<Codec> codec = make("9");
   EXPECT_THAT(CodecContext(*codec, Ranks{blocks_of({1, -1, 1, 1})}).widths(),
               ElementsAre(16, 16, 0, 0));
@@ -81,7 +81,7 @@ TEST_P(Topkc, TakesTheFirstOfEquallyLoudBlocks) {
               ElementsAre(16, 0, 0, 16));
 }
 
-TEST_P(Topkc, SharesOneBudgetBetweenParameters) {
+TEST_P(Topkc, SharesTheBudgetBetweenParameters) {
   const std::unique_ptr<Codec> codec = make("9");
   const std::vector<Ranks> parameters = {{blocks_of({1, 2})}, {blocks_of({4, 3})}};
   const std::vector<CodecContext> contexts = CodecContext::for_parameters(*codec, parameters);
@@ -91,12 +91,12 @@ TEST_P(Topkc, SharesOneBudgetBetweenParameters) {
 
 TEST_P(Topkc, NeverSendsABlockOfZeros) {
   const std::unique_ptr<Codec> codec = make("16");
-  // 2^-80 has a square of 2^-160, which is zero as FP32.
+  // The square of 2^-80 is 2^-160, which is zero in FP32.
   const CodecContext context(*codec, Ranks{blocks_of({0, 1, -0.0f, 0x1p-80f})});
   EXPECT_THAT(context.widths(), ElementsAre(0, 16, 0, 0));
 }
 
-TEST_P(Topkc, DecodesWhatIsNotFiniteOnAnyRankToNanWithoutSendingIt) {
+TEST_P(Topkc, DecodesBlocksWithNonFiniteValuesToNanWithoutSendingThem) {
   const std::unique_ptr<Codec> codec = make("9");
   for (const float poison : {std::numeric_limits<float>::quiet_NaN(),
                              -std::numeric_limits<float>::infinity(), 0x1p64f}) {
@@ -114,7 +114,7 @@ TEST_P(Topkc, DecodesWhatIsNotFiniteOnAnyRankToNanWithoutSendingIt) {
   }
 }
 
-TEST_P(Topkc, SendsOneBlockHoweverSmallTheBudget) {
+TEST_P(Topkc, SendsAtLeastOneBlock) {
   const std::unique_ptr<Codec> codec = make("1");
   for (const std::size_t count : {1u, 31u, 33u}) {
     SCOPED_TRACE(count);
@@ -128,31 +128,31 @@ TEST_P(Topkc, SendsOneBlockHoweverSmallTheBudget) {
   }
 }
 
-TEST_P(Topkc, SaysWhatAGranuleAddsToAMessage) {
+TEST_P(Topkc, ReportsTheSizeOfAGranule) {
   const std::unique_ptr<Codec> codec = make("9");
   EXPECT_EQ(codec->granule(), kBlockValues);
-  EXPECT_EQ(codec->most_width(), 16);
+  EXPECT_EQ(codec->max_width(), 16);
   EXPECT_EQ(codec->granule_size(16), 2 * kBlockValues);
   EXPECT_EQ(codec->granule_size(0), 0u);
 }
 
-TEST_P(Topkc, LeavesOutNothingLouderThanWhatItSends) {
+TEST_P(Topkc, LeavesOutNoBlockLargerThanASentOne) {
   Generator random(1);
   const std::unique_ptr<Codec> codec = make_for(GetParam(), "topkc:4");
   const Ranks by_rank = {TypedValues(DataType::kFloat32, random.mixture(100003)),
                          TypedValues(DataType::kFloat32, random.mixture(100003))};
   const CodecContext context(*codec, by_rank);
-  std::uint16_t quietest = 0xffff;
-  std::uint16_t loudest = 0;
+  std::uint16_t smallest_sent = 0xffff;
+  std::uint16_t largest_left_out = 0;
   for (std::size_t b = 0; b < context.widths().size(); ++b) {
     const std::uint16_t norm = get_u16(context.statistics().data() + 2 * b);
     if (context.widths()[b] != 0) {
-      quietest = std::min(quietest, norm);
+      smallest_sent = std::min(smallest_sent, norm);
     } else {
-      loudest = std::max(loudest, norm);
+      largest_left_out = std::max(largest_left_out, norm);
     }
   }
-  EXPECT_GE(quietest, loudest);
+  EXPECT_GE(smallest_sent, largest_left_out);
 }
 
 TEST_P(Topkc, StaysWithinItsBudget) {
@@ -166,23 +166,23 @@ TEST_P(Topkc, StaysWithinItsBudget) {
     const std::size_t bytes = codec->encoded_size(context.whole(), 1) + context.statistics().size();
     const double bits = 8.0 * static_cast<double>(bytes) / 100003;
     EXPECT_LE(bits, std::stod(budget));
-    EXPECT_GE(bits, std::stod(budget) - 0.03);  // less than a block is left
+    EXPECT_GE(bits, std::stod(budget) - 0.03);  // the unused rest is less than a block
   }
 }
 
-TEST(Topkc, WantsABudgetAndBlocksOfAPowerOfTwo) {
-  const auto refusal = [](const char* spelling) {
+TEST(Topkc, RequiresABudgetAndBlocksOfAPowerOfTwo) {
+  const auto error_of = [](const char* spelling) {
     const auto codec = make_codec(spelling);
     EXPECT_FALSE(codec.has_value()) << spelling;
     EXPECT_EQ(codec.status().code(), ErrorCode::kBadConfig) << spelling;
     return codec.status().message();
   };
-  EXPECT_THAT(refusal("topkc"), HasSubstr("topkc:8"));
-  EXPECT_THAT(refusal("topkc:0.5"), HasSubstr("1 to 16"));
-  EXPECT_THAT(refusal("topkc:17"), HasSubstr("1 to 16"));
-  EXPECT_THAT(refusal("topkc:8+block=16"), HasSubstr("block=16"));
-  EXPECT_THAT(refusal("topkc:8+block=96"), HasSubstr("power of two"));
-  EXPECT_THAT(refusal("topkc:8+block=64.5"), HasSubstr("power of two"));
+  EXPECT_THAT(error_of("topkc"), HasSubstr("topkc:8"));
+  EXPECT_THAT(error_of("topkc:0.5"), HasSubstr("1 to 16"));
+  EXPECT_THAT(error_of("topkc:17"), HasSubstr("1 to 16"));
+  EXPECT_THAT(error_of("topkc:8+block=16"), HasSubstr("block=16"));
+  EXPECT_THAT(error_of("topkc:8+block=96"), HasSubstr("power of two"));
+  EXPECT_THAT(error_of("topkc:8+block=64.5"), HasSubstr("power of two"));
 }
 
 }  // namespace

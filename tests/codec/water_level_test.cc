@@ -16,17 +16,18 @@ namespace {
 
 using test::Generator;
 
-constexpr unsigned kLeast = 2;
-constexpr unsigned kMost = 10;
-constexpr std::size_t kOneBit = 4 * 8;  // bytes of a bit more for a whole super-group
+constexpr unsigned kMin = 2;
+constexpr unsigned kMax = 10;
+constexpr std::size_t kOneBit = 4 * 8;  // bytes of one more bit for a whole super-group
 
 double error_of(unsigned width) { return std::pow((1u << width) - 1, -2); }
 
-// Every width from `least` to `most`, at four bytes a bit and group, each where its error says.
-std::vector<Rung> ladder_of(unsigned least, unsigned most) {
+// All widths from `min` to `max`, at four bytes per bit and pack, with the thresholds of their
+// errors.
+std::vector<Rung> ladder_of(unsigned min, unsigned max) {
   std::vector<Rung> ladder;
-  for (unsigned b = least; b <= most; ++b) {
-    const double gain = b == least ? 1 : error_of(b - 1) - error_of(b);
+  for (unsigned b = min; b <= max; ++b) {
+    const double gain = b == min ? 1 : error_of(b - 1) - error_of(b);
     ladder.push_back({.width = static_cast<std::uint8_t>(b),
                       .threshold = static_cast<int>(std::lround(-8 * std::log2(gain))),
                       .pack_bytes = static_cast<std::uint8_t>(4 * b)});
@@ -34,20 +35,20 @@ std::vector<Rung> ladder_of(unsigned least, unsigned most) {
   return ladder;
 }
 
-const std::vector<Rung> kLadder = ladder_of(kLeast, kMost);
+const std::vector<Rung> kLadder = ladder_of(kMin, kMax);
 
 std::vector<WidthDemand> demands_of(Generator& random, std::size_t count) {
   std::vector<WidthDemand> demands(count);
   for (WidthDemand& demand : demands) {
     demand.need = static_cast<float>(std::exp(-4 + 3 * random.normal()));
-    demand.groups = 8;
+    demand.packs = 8;
   }
   return demands;
 }
 
 std::size_t bytes_of(std::span<const WidthDemand> demands) {
   std::size_t bytes = 0;
-  for (const WidthDemand& demand : demands) bytes += std::size_t{4} * demand.groups * demand.width;
+  for (const WidthDemand& demand : demands) bytes += std::size_t{4} * demand.packs * demand.width;
   return bytes;
 }
 
@@ -57,59 +58,59 @@ double error_of(std::span<const WidthDemand> demands) {
   return error;
 }
 
-// What no choice of widths within the budget can stay below, by Lagrange's bound.
-double least_error(std::span<const WidthDemand> demands, std::size_t code_bytes) {
+// A lower bound of the error for all choices of widths within the budget (Lagrangian duality).
+double min_error(std::span<const WidthDemand> demands, std::size_t code_bytes) {
   double best = 0;
   for (double level = 1e-10; level < 1; level *= 1.05) {
     double bound = -level * static_cast<double>(code_bytes);
     for (const WidthDemand& demand : demands) {
-      double least = std::numeric_limits<double>::infinity();
-      for (unsigned b = kLeast; b <= kMost; ++b) {
-        least = std::min(least, demand.need * error_of(b) + level * 4.0 * demand.groups * b);
+      double min = std::numeric_limits<double>::infinity();
+      for (unsigned b = kMin; b <= kMax; ++b) {
+        min = std::min(min, demand.need * error_of(b) + level * 4.0 * demand.packs * b);
       }
-      bound += least;
+      bound += min;
     }
     best = std::max(best, bound);
   }
   return best;
 }
 
-TEST(FillToLevel, SpendsItsBudgetToTheLastBitAndNoMore) {
+TEST(FillToLevel, SpendsItsBudgetUpToOneBitAndNoMore) {
   for (int round = 0; round < test::rounds_of(200); ++round) {
     Generator random(1 + static_cast<std::uint64_t>(round));
     std::vector<WidthDemand> demands = demands_of(random, 1 + random.below(300));
     for (WidthDemand& demand : demands) {
-      if (random.below(20) == 0) demand.groups = static_cast<std::uint8_t>(1 + random.below(8));
+      if (random.below(20) == 0) demand.packs = static_cast<std::uint8_t>(1 + random.below(8));
       if (random.below(20) == 0) demand.need = 0;
     }
-    std::size_t group_count = 0;
-    for (const WidthDemand& demand : demands) group_count += demand.groups;
-    const std::size_t least = 4 * kLeast * group_count;
-    const std::size_t most = 4 * kMost * group_count;
-    const std::size_t budget = least + random.below(most - least + 100);
+    std::size_t packs = 0;
+    for (const WidthDemand& demand : demands) packs += demand.packs;
+    const std::size_t min = 4 * kMin * packs;
+    const std::size_t max = 4 * kMax * packs;
+    const std::size_t budget = min + random.below(max - min + 100);
     fill_to_level(demands, kLadder, budget);
     EXPECT_LE(bytes_of(demands), budget);
-    if (budget < most) {
+    if (budget < max) {
       EXPECT_LT(budget - bytes_of(demands), kOneBit) << demands.size() << " super-groups";
     } else {
-      EXPECT_EQ(bytes_of(demands), most);
+      EXPECT_EQ(bytes_of(demands), max);
     }
     for (const WidthDemand& demand : demands) {
-      EXPECT_GE(demand.width, kLeast);
-      EXPECT_LE(demand.width, kMost);
+      EXPECT_GE(demand.width, kMin);
+      EXPECT_LE(demand.width, kMax);
     }
   }
 }
 
-TEST(FillToLevel, GivesTheLeastWidthEvenWhereThatIsTooMuch) {
+TEST(FillToLevel, AssignsTheMinimumWidthEvenIfThatExceedsTheBudget) {
   Generator random(2);
   std::vector<WidthDemand> demands = demands_of(random, 10);
   fill_to_level(demands, kLadder, 1);
-  for (const WidthDemand& demand : demands) EXPECT_EQ(demand.width, kLeast);
+  for (const WidthDemand& demand : demands) EXPECT_EQ(demand.width, kMin);
   fill_to_level({}, kLadder, 1);
 }
 
-TEST(FillToLevel, GivesMoreToThoseWhoNeedMore) {
+TEST(FillToLevel, AssignsLargerWidthsToLargerNeeds) {
   Generator random(3);
   std::vector<WidthDemand> demands = demands_of(random, 2000);
   fill_to_level(demands, kLadder, demands.size() * 4 * kOneBit);
@@ -118,7 +119,7 @@ TEST(FillToLevel, GivesMoreToThoseWhoNeedMore) {
   unsigned widest = 0;
   std::size_t below = 0;
   for (const WidthDemand& demand : demands) {
-    // A bin spans at most an eighth; within one, needs count as equal.
+    // A bin spans at most a factor of 1.125; needs within a bin count as equal.
     for (; demands[below].need * 1.126f < demand.need; ++below) {
       widest = std::max<unsigned>(widest, demands[below].width);
     }
@@ -133,20 +134,20 @@ TEST(FillToLevel, IsWithinAPercentOfTheOptimum) {
     const auto budget =
         static_cast<std::size_t>(bits * static_cast<double>(kOneBit * demands.size()));
     fill_to_level(demands, kLadder, budget);
-    EXPECT_LE(error_of(demands), 1.01 * least_error(demands, budget)) << bits << " bits";
+    EXPECT_LE(error_of(demands), 1.01 * min_error(demands, budget)) << bits << " bits";
   }
 }
 
-// With one super-group in every bin and a budget that one level uses up exactly, the widths are
-// those that the thresholds of the page give at that level.
-TEST(FillToLevel, SwitchesWidthsWhereTheirErrorsSay) {
+// If there is one super-group in every bin and one level uses the budget exactly, the widths follow
+// from the thresholds at that level.
+TEST(FillToLevel, SwitchesWidthsAtTheThresholds) {
   constexpr unsigned kAllBins = 256 * 8;
   for (const int level : {-40, 0, 300, 1000, 1700, 2000}) {
     std::vector<WidthDemand> demands(kAllBins);
     std::size_t budget = 0;
     std::vector<unsigned> expected(kAllBins);
     for (unsigned bin = 0; bin < kAllBins; ++bin) {
-      demands[bin] = {.need = std::bit_cast<float>(bin << 20), .groups = 8};
+      demands[bin] = {.need = std::bit_cast<float>(bin << 20), .packs = 8};
       if (std::isnan(demands[bin].need)) demands[bin].need = std::numeric_limits<float>::infinity();
       expected[bin] = 1;
       // Infinity is the lowest of the bins that NaNs share with it.
@@ -164,25 +165,25 @@ TEST(FillToLevel, SwitchesWidthsWhereTheirErrorsSay) {
   }
 }
 
-TEST(FillToLevel, TreatsNanAsTheLoudestAndNothingAsTheQuietest) {
+TEST(FillToLevel, TreatsNanAsTheLargestAndZeroAsTheSmallestNeed) {
   std::vector<WidthDemand> demands(3);
-  demands[0] = {.need = 0, .groups = 8};
-  demands[1] = {.need = std::numeric_limits<float>::quiet_NaN(), .groups = 8};
-  demands[2] = {.need = 1, .groups = 8};
+  demands[0] = {.need = 0, .packs = 8};
+  demands[1] = {.need = std::numeric_limits<float>::quiet_NaN(), .packs = 8};
+  demands[2] = {.need = 1, .packs = 8};
   fill_to_level(demands, kLadder, kOneBit * (2 + 10 + 5));
   EXPECT_EQ(demands[0].width, 2);
   EXPECT_EQ(demands[1].width, 10);
   EXPECT_EQ(demands[2].width, 5);
 }
 
-// What is left goes to the first ones, up to the first that it does not suffice for.
-TEST(FillToLevel, CountsWhatASuperGroupCostsBesidesItsGroups) {
+// The rest of the budget goes to the first super-groups, until one does not fit.
+TEST(FillToLevel, IncludesTheFixedCostsOfASuperGroup) {
   const std::vector<Rung> ladder = {{.width = 0},
                                     {.width = 2, .threshold = 20, .pack_bytes = 9, .bytes = 2}};
   const std::size_t small = 1 * 9 + 2;
   const std::size_t whole = 8 * 9 + 2;
-  std::vector<WidthDemand> demands(4, {.need = 1, .groups = 8});
-  demands[0].groups = 1;
+  std::vector<WidthDemand> demands(4, {.need = 1, .packs = 8});
+  demands[0].packs = 1;
   fill_to_level(demands, ladder, small + 2 * whole);
   EXPECT_EQ(demands[1].width, 2);
   EXPECT_EQ(demands[2].width, 2);
@@ -193,7 +194,7 @@ TEST(FillToLevel, CountsWhatASuperGroupCostsBesidesItsGroups) {
   EXPECT_EQ(demands[2].width, 0);
 }
 
-// The longer the chain, the more two bits lose: their noise raises the peaks of every later sum.
+// In a long chain, the noise of two bits raises the peaks of every later sum.
 TEST(WidthLadder, AvoidsTwoBitsInLongChains) {
   const auto second = [](std::uint32_t ranks, SumShape shape) {
     const std::span<const Rung> ladder = width_ladder({ranks, shape}, false);
@@ -208,8 +209,8 @@ TEST(WidthLadder, RisesInCostAndThreshold) {
     for (const SumShape shape : {SumShape::kChain, SumShape::kTree, SumShape::kStar})
       for (const std::uint32_t ranks : {1u, 2u, 3u, 8u, 17u, 64u, 8192u}) {
         const std::span<const Rung> ladder = width_ladder({ranks, shape}, zero);
-        EXPECT_EQ(ladder.front().width, zero ? 0 : kLeast);
-        EXPECT_EQ(ladder.back().width, kMost);
+        EXPECT_EQ(ladder.front().width, zero ? 0 : kMin);
+        EXPECT_EQ(ladder.back().width, kMax);
         for (std::size_t r = 1; r < ladder.size(); ++r) {
           EXPECT_GT(ladder[r].pack_bytes, ladder[r - 1].pack_bytes);
           if (r > 1) {
@@ -219,7 +220,7 @@ TEST(WidthLadder, RisesInCostAndThreshold) {
       }
 }
 
-TEST(FillToLevel, IsAFunctionOfItsDemands) {
+TEST(FillToLevel, IgnoresPreviousWidths) {
   Generator random(5);
   std::vector<WidthDemand> first = demands_of(random, 500);
   std::vector<WidthDemand> second = first;

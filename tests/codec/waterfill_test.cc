@@ -1,4 +1,4 @@
-// What is special to waterfill: its error is d^2 / 12 and has no bias, at every width.
+// Tests of waterfill: at every width the error is d^2 / 12, for a step d, and unbiased.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class EveryWidth : public testing::TestWithParam<unsigned> {
 
 INSTANTIATE_TEST_SUITE_P(Waterfill, EveryWidth, testing::Range(2u, 11u));
 
-// The step of every group, from the units and scales of the message as its page lays them out.
+// The step of every group, computed from the units and scales in the message.
 std::vector<double> steps_of(const Message& message, std::size_t count, unsigned width) {
   const std::size_t super_groups = (count + kSuperGroupValues - 1) / kSuperGroupValues;
   std::vector<double> steps;
@@ -44,7 +44,7 @@ std::vector<double> steps_of(const Message& message, std::size_t count, unsigned
   return steps;
 }
 
-TEST_P(EveryWidth, ErrsByATwelfthOfItsStepSquared) {
+TEST_P(EveryWidth, HasAnErrorOfATwelfthOfTheSquaredStep) {
   Generator random(1);
   constexpr std::size_t kCount = 1 << 17;
   const std::vector<float> values = random.normal(kCount);
@@ -64,10 +64,10 @@ TEST_P(EveryWidth, ErrsByATwelfthOfItsStepSquared) {
     largest = std::max(largest, std::abs(off) / step);
   }
   EXPECT_NEAR(error / expected, 1, 0.02);
-  EXPECT_LE(largest, 0.5 * 1.001) << "nothing is clamped: no error beyond half a step";
+  EXPECT_LE(largest, 0.5 * 1.001) << "nothing is clamped, so no error exceeds half a step";
 }
 
-TEST_P(EveryWidth, ErrsTheSameWhateverTheSignal) {
+TEST_P(EveryWidth, HasTheSameErrorForAnyDistribution) {
   Generator random(2);
   constexpr std::size_t kCount = 1 << 15;
   for (int shape = 0; shape < 3; ++shape) {
@@ -93,7 +93,7 @@ TEST_P(EveryWidth, ErrsTheSameWhateverTheSignal) {
   }
 }
 
-TEST(Waterfill, ScalesAreTheLeastThatClampNothing) {
+TEST(Waterfill, UsesTheSmallestScalesThatClampNothing) {
   Generator random(3);
   const std::unique_ptr<Codec> codec = make_for(Isa::kScalar, "waterfill+width=4");
   const std::vector<float> values = random.mixture(5120);
@@ -129,17 +129,17 @@ TEST(Waterfill, StaysWithinItsBudget) {
   }
 }
 
-// n / E of the quiet parameter is beyond FP32, and one of its super-groups has no energy at all.
-TEST(Waterfill, GivesNoBitsToAParameterThatIsNearlyZero) {
+// n / E of the small parameter overflows FP32, and one of its super-groups has no energy.
+TEST(Waterfill, AssignsTheMinimumWidthToAParameterThatIsNearlyZero) {
   Generator random(5);
-  std::vector<float> quiet(2 * kSuperGroupValues, 0.0f);
-  for (std::size_t i = kSuperGroupValues; i < quiet.size(); ++i) {
-    quiet[i] = i % 2 == 0 ? 1e-21f : -1e-21f;
+  std::vector<float> small(2 * kSuperGroupValues, 0.0f);
+  for (std::size_t i = kSuperGroupValues; i < small.size(); ++i) {
+    small[i] = i % 2 == 0 ? 1e-21f : -1e-21f;
   }
-  std::vector<float> loud = random.normal(64 * kSuperGroupValues);
-  for (float& value : loud) value *= 1e-3f;
+  std::vector<float> large = random.normal(64 * kSuperGroupValues);
+  for (float& value : large) value *= 1e-3f;
   const std::vector<std::vector<TypedValues>> parameters = {
-      {TypedValues(DataType::kFloat32, quiet)}, {TypedValues(DataType::kFloat32, loud)}};
+      {TypedValues(DataType::kFloat32, small)}, {TypedValues(DataType::kFloat32, large)}};
   for (const char* spelling : {"waterfill:4", "waterfill:4+alpha=0", "waterfill:4+alpha=1"}) {
     const std::unique_ptr<Codec> codec = make_for(available_isas().front(), spelling);
     const std::vector<CodecContext> contexts = CodecContext::for_parameters(*codec, parameters);
@@ -148,22 +148,22 @@ TEST(Waterfill, GivesNoBitsToAParameterThatIsNearlyZero) {
   }
 }
 
-TEST(Waterfill, WantsABudgetOrAWidth) {
-  const auto refusal = [](const char* spelling) {
+TEST(Waterfill, RequiresEitherABudgetOrAWidth) {
+  const auto error_of = [](const char* spelling) {
     const auto codec = make_codec(spelling);
     EXPECT_FALSE(codec.has_value()) << spelling;
     EXPECT_EQ(codec.status().code(), ErrorCode::kBadConfig) << spelling;
     return codec.status().message();
   };
-  EXPECT_THAT(refusal("waterfill"), HasSubstr("budget"));
-  EXPECT_THAT(refusal("waterfill:4+width=4"), HasSubstr("budget"));
-  EXPECT_THAT(refusal("waterfill:2.4"), HasSubstr("2.5 to 8"));
-  EXPECT_THAT(refusal("waterfill:8.1"), HasSubstr("2.5 to 8"));
-  EXPECT_THAT(refusal("waterfill+width=1"), HasSubstr("width=1"));
-  EXPECT_THAT(refusal("waterfill+width=11"), HasSubstr("width=11"));
-  EXPECT_THAT(refusal("waterfill+width=2.5"), HasSubstr("whole"));
-  EXPECT_THAT(refusal("waterfill:4+alpha=0.25"), HasSubstr("alpha"));
-  EXPECT_THAT(refusal("waterfill:4+widht=3"), HasSubstr("did you mean 'width'?"));
+  EXPECT_THAT(error_of("waterfill"), HasSubstr("budget"));
+  EXPECT_THAT(error_of("waterfill:4+width=4"), HasSubstr("budget"));
+  EXPECT_THAT(error_of("waterfill:2.4"), HasSubstr("2.5 to 8"));
+  EXPECT_THAT(error_of("waterfill:8.1"), HasSubstr("2.5 to 8"));
+  EXPECT_THAT(error_of("waterfill+width=1"), HasSubstr("width=1"));
+  EXPECT_THAT(error_of("waterfill+width=11"), HasSubstr("width=11"));
+  EXPECT_THAT(error_of("waterfill+width=2.5"), HasSubstr("whole"));
+  EXPECT_THAT(error_of("waterfill:4+alpha=0.25"), HasSubstr("alpha"));
+  EXPECT_THAT(error_of("waterfill:4+widht=3"), HasSubstr("did you mean 'width'?"));
 }
 
 }  // namespace

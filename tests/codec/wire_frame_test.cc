@@ -53,7 +53,7 @@ TEST_P(EveryFrame, OpensToItsPayload) {
   }
 }
 
-TEST_P(EveryFrame, RefusesEveryTruncationAndAnythingAfterIt) {
+TEST_P(EveryFrame, IsRejectedIfTruncatedOrTooLong) {
   test::Generator random(2);
   Bytes frame = frame_of(random.bytes(50), GetParam());
   for (std::size_t size = 0; size < frame.size(); ++size) {
@@ -66,19 +66,19 @@ TEST_P(EveryFrame, RefusesEveryTruncationAndAnythingAfterIt) {
   EXPECT_FALSE(open(frame));
 }
 
-TEST_P(EveryFrame, RefusesEveryFlippedBitOfItsHeader) {
+TEST_P(EveryFrame, IsRejectedIfABitOfTheHeaderIsFlipped) {
   test::Generator random(3);
   const Bytes frame = frame_of(random.bytes(50), GetParam());
   for (std::size_t bit = 0; bit < 8 * kFrameHeaderBytes; ++bit) {
     Bytes damaged = frame;
     damaged[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     EXPECT_FALSE(open(damaged)) << "bit " << bit;
-    // A receiver that has nothing but the header must not believe a wrong length either.
+    // A receiver that has only read the header must not use a wrong length.
     EXPECT_FALSE(read_frame_header(std::span(damaged).first(kFrameHeaderBytes))) << "bit " << bit;
   }
 }
 
-TEST(WireFrame, RefusesEveryFlippedBitOfACheckedPayload) {
+TEST(WireFrame, IsRejectedIfABitOfAChecksummedPayloadIsFlipped) {
   test::Generator random(4);
   const Bytes frame = frame_of(random.bytes(50));
   for (std::size_t bit = 8 * kFrameHeaderBytes; bit < 8 * frame.size(); ++bit) {
@@ -90,14 +90,14 @@ TEST(WireFrame, RefusesEveryFlippedBitOfACheckedPayload) {
   }
 }
 
-TEST(WireFrame, LeavesAnUncheckedPayloadToTheLink) {
+TEST(WireFrame, DoesNotCheckAPayloadWithoutChecksum) {
   Bytes frame = frame_of(Bytes(50), false);
   frame.back() = std::byte{1};
   EXPECT_TRUE(open(frame));
 }
 
-// Such a header cannot come from damage, since its own checksum is right: found by fuzz_frame.
-TEST(WireFrame, RefusesAChecksumThatItsFlagsDeny) {
+// The checksum of the header itself is correct. Found by fuzz_frame.
+TEST(WireFrame, IsRejectedIfItHasAPayloadChecksumWithoutTheFlag) {
   Bytes frame = frame_of(Bytes(50), false);
   frame[24] = std::byte{1};
   const auto checksum = static_cast<std::uint32_t>(nf::checksum(std::span(frame).first(28)));
@@ -105,10 +105,10 @@ TEST(WireFrame, RefusesAChecksumThatItsFlagsDeny) {
   const auto opened = open(frame);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.status().code(), ErrorCode::kCorruptFrame);
-  EXPECT_THAT(opened.status().message(), HasSubstr("a flag that says it has none"));
+  EXPECT_THAT(opened.status().message(), HasSubstr("but not the flag for it"));
 }
 
-TEST(WireFrame, TellsForeignFramesFromCorruptOnes) {
+TEST(WireFrame, DistinguishesForeignFramesFromCorruptOnes) {
   const Bytes frame = frame_of(Bytes(3));
   const auto other_codec = open_frame(frame, codec_fingerprint("waterfill:5"), kEpoch);
   EXPECT_EQ(other_codec.status().code(), ErrorCode::kForeignFrame);
@@ -120,13 +120,13 @@ TEST(WireFrame, TellsForeignFramesFromCorruptOnes) {
   Bytes newer = frame;
   newer[2] = std::byte{2};
   EXPECT_EQ(open(newer).status().code(), ErrorCode::kForeignFrame);
-  Bytes stranger = frame;
-  stranger[0] = std::byte{0};
-  EXPECT_EQ(open(stranger).status().code(), ErrorCode::kCorruptFrame);
+  Bytes wrong_magic = frame;
+  wrong_magic[0] = std::byte{0};
+  EXPECT_EQ(open(wrong_magic).status().code(), ErrorCode::kCorruptFrame);
 }
 
-// The two frames that docs/wire_format.md shows.
-TEST(WireFrame, HasTheBytesOfThePage) {
+// The two examples of docs/wire_format.md.
+TEST(WireFrame, HasTheBytesOfTheExamplesInTheDocs) {
   const Bytes payload = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   const auto hex = [&](bool checksummed) {
     Bytes frame(kFrameHeaderBytes);
@@ -149,7 +149,7 @@ TEST(WireFrame, HasTheBytesOfThePage) {
             "56410f");
 }
 
-TEST(CodecFingerprint, TellsSpellingsApart) {
+TEST(CodecFingerprint, DiffersBetweenCodecSpecs) {
   EXPECT_EQ(codec_fingerprint("waterfill:4"), codec_fingerprint("waterfill:4"));
   EXPECT_NE(codec_fingerprint("waterfill:4"), codec_fingerprint("waterfill:5"));
   EXPECT_NE(codec_fingerprint("waterfill:4"), codec_fingerprint("waterfill:4+ef"));

@@ -1,12 +1,11 @@
 #include "support/spellings.h"
 
+#include <algorithm>
 #include <string_view>
-
-#include "neuron_fabric/codec.h"
 
 namespace nf::test {
 
-std::vector<std::string> codec_spellings() {
+std::vector<std::string> codec_spellings(const std::function<bool(const Codec&)>& filter) {
   static constexpr std::string_view kVariants[] = {
       "waterfill:2.5",         "waterfill:8",
       "waterfill:4+alpha=0",   "waterfill:4+alpha=1",
@@ -25,6 +24,19 @@ std::vector<std::string> codec_spellings() {
   std::vector<std::string> spellings;
   for (const CodecEntry& entry : builtin_codecs()) spellings.emplace_back(entry.example);
   for (const std::string_view variant : kVariants) spellings.emplace_back(variant);
+  // At the end: inputs of the fuzz corpus select a codec by its index.
+  for (const CodecEntry& entry : builtin_codecs()) {
+    const std::string with_feedback = std::string(entry.example) + "+ef";
+    if (make_codec(with_feedback) && std::ranges::count(spellings, with_feedback) == 0) {
+      spellings.push_back(with_feedback);
+    }
+  }
+  if (filter) {
+    std::erase_if(spellings, [&](const std::string& spelling) {
+      const auto codec = make_codec(spelling);
+      return codec && !filter(**codec);  // a codec that cannot be made fails in its own tests
+    });
+  }
   return spellings;
 }
 
