@@ -1,5 +1,5 @@
-// Four ranks, as threads, sum a gradient each at 4 bits an element; all end with the same bits.
-// With make_mpi_transport() in place of the threads it is an MPI program.
+// Four ranks, each a thread, all-reduce a gradient at 4 bits per element. All ranks get the same
+// bits. With make_mpi_transport() instead of threads, this becomes an MPI program.
 #include <neuron_fabric/all_reduce.h>
 #include <neuron_fabric/inproc_transport.h>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kRanks = 4;
 constexpr std::size_t kCount = 1 << 20;
 
-// Sums a gradient over all ranks of a transport. A training loop keeps the AllReduce.
+// Sums a gradient over all ranks of a transport. A training loop would reuse the AllReduce.
 nf::Status sum(nf::Transport& transport, std::span<float> gradient, std::uint64_t step) {
   const auto all_reduce =
       nf::AllReduce::create(transport, {.codec = "waterfill:4", .topology = nf::Topology::kDirect});
@@ -55,11 +55,11 @@ int main() {
       return 1;
     }
     if (gradients[rank] != gradients[0]) {
-      std::fprintf(stderr, "rank %u holds other values than rank 0\n", rank);
+      std::fprintf(stderr, "the values of rank %u differ from those of rank 0\n", rank);
       return 1;
     }
   }
-  std::printf("%u ranks hold the same sum of %zu values; relative squared error %.4f\n", kRanks,
+  std::printf("%u ranks have the same sum of %zu values; relative squared error %.4f\n", kRanks,
               kCount, error / norm);
   return error / norm < 0.05 ? 0 : 1;
 }

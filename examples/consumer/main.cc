@@ -1,5 +1,5 @@
-// Sends 10,000 gradient values through `waterfill:4` and back, and says what it cost: the bits on
-// the wire and the error. Fails if the error is above kLargestError.
+// Encodes and decodes 10,000 gradient values with `waterfill:4` and prints the bits per element and
+// the error. Fails if the error exceeds kMaxError.
 #include <neuron_fabric/codec.h>
 #include <neuron_fabric/version.h>
 
@@ -14,11 +14,11 @@
 namespace {
 
 constexpr std::size_t kCount = 10'000;
-// Of ||decoded - value||^2 / ||value||^2. These values make 0.0226.
-constexpr double kLargestError = 0.03;
+// The limit of ||decoded - value||^2 / ||value||^2, which is 0.0226 for these values.
+constexpr double kMaxError = 0.03;
 
 struct Result {
-  double bits = 0;  // an element, statistics included
+  double bits = 0;  // per element, statistics included
   double error = 0;
 };
 
@@ -46,7 +46,7 @@ nf::Expected<Result> round_trip(std::span<const float> values) {
   if (!made) return made.status();
   const nf::Codec& codec = **made;
 
-  // First phase: what all ranks must know of each other's values. Here there is one rank.
+  // The statistics stage: combine the statistics of all ranks (here one) and choose the widths.
   std::vector<std::byte> own(codec.statistics_size(kCount));
   std::vector<std::byte> combined(own.size());
   std::vector<std::uint8_t> widths(codec.width_count(kCount));
@@ -57,7 +57,7 @@ nf::Expected<Result> round_trip(std::span<const float> values) {
   NF_RETURN_IF_ERROR(codec.combine_statistics(kCount, by_rank, combined));
   NF_RETURN_IF_ERROR(codec.choose_widths(parameters, {.ranks = 1}));
 
-  // Second phase: the payload.
+  // The payload.
   const nf::Slice slice{.seed = 1, .count = kCount, .statistics = combined, .widths = widths};
   const nf::Origin origin{};
   std::vector<std::byte> wire(codec.encoded_size(slice, origin.contributions));
@@ -77,7 +77,7 @@ int main() {
     std::fprintf(stderr, "consumer: %s\n", nf::to_string(result.status()).c_str());
     return 1;
   }
-  std::printf("neuron_fabric %s, waterfill:4: %zu values, %.3f bits an element, error %.4f\n",
+  std::printf("neuron_fabric %s, waterfill:4: %zu values, %.3f bits per element, error %.4f\n",
               nf::kVersion, kCount, result->bits, result->error);
-  return result->error <= kLargestError ? 0 : 1;
+  return result->error <= kMaxError ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-// block_int8: blocks of 32 values share a power of two, and each value is an 8-bit multiple of it
-// (block_int8.md). A whole codec in one file, from the library's public headers alone.
+// block_int8: the 32 values of a block share a power of two, and each value is an 8-bit multiple of
+// it (block_int8.md). A complete codec in one file that uses only the public headers of the
+// library.
 #include <neuron_fabric/codec.h>
 
 #include <algorithm>
@@ -14,25 +15,25 @@ namespace {
 constexpr std::size_t kBlock = 32;
 constexpr std::size_t kBlockBytes = 1 + kBlock;
 
-// The first byte of a block: the exponent of its step, or the mark of a block that holds NaN.
+// The first byte of a block: the exponent of its step, or kPoisonMark if the block decodes to NaN.
 constexpr int kExponentBias = 127;
-constexpr int kLeastExponent = -126;  // the smallest normal step
-constexpr int kMostExponent = 120;    // of a peak just below kPoison
+constexpr int kMinExponent = -126;  // the smallest normal step
+constexpr int kMaxExponent = 120;   // for a peak just below kPoison
 constexpr std::uint8_t kPoisonMark = 255;
-// From here on a block is poisoned: its values could round up to infinity.
+// A block with a magnitude of at least this is poisoned: its values could round up to infinity.
 constexpr float kPoison = 0x1p126f;
 
 std::size_t blocks_of(std::size_t count) { return (count + kBlock - 1) / kBlock; }
 
-// The least exponent whose 127 steps reach the peak.
+// The smallest exponent with peak <= 127 steps.
 int exponent_of(float peak) {
   int exponent = 0;
   const float fraction = std::frexp(peak, &exponent);  // peak = fraction * 2^exponent
-  const int least = fraction <= 127.0f / 128.0f ? exponent - 7 : exponent - 6;
-  return std::max(least, kLeastExponent);
+  const int smallest = fraction <= 127.0f / 128.0f ? exponent - 7 : exponent - 6;
+  return std::max(smallest, kMinExponent);
 }
 
-// `held` of the block's 32 values exist; the codes of the others are zero.
+// Encodes a block of `held` <= 32 values; the other codes are zero.
 void encode_block(const float* values, std::size_t held, std::byte* wire) {
   std::fill(wire, wire + kBlockBytes, std::byte{0});
   float peak = 0;
@@ -84,13 +85,14 @@ class BlockInt8 final : public nf::Codec {
       const std::size_t held = std::min(kBlock, slice.count - first);
       const bool poisoned = wire[0] == std::byte{kPoisonMark};
       const int exponent = std::to_integer<int>(wire[0]) - kExponentBias;
-      if (!poisoned && (exponent < kLeastExponent || exponent > kMostExponent)) {
+      if (!poisoned && (exponent < kMinExponent || exponent > kMaxExponent)) {
         return corrupt("block_int8: exponent out of range");
       }
       for (std::size_t i = 0; i < kBlock; ++i) {
         const bool is_padding = poisoned || i >= held;
-        if (is_padding && wire[1 + i] != std::byte{0}) return corrupt("block_int8: padding");
-        if (wire[1 + i] == std::byte{0x80}) return corrupt("block_int8: code -128");
+        if (is_padding && wire[1 + i] != std::byte{0})
+          return corrupt("block_int8: padding is not 0");
+        if (wire[1 + i] == std::byte{0x80}) return corrupt("block_int8: invalid code -128");
       }
     }
     return {};
@@ -139,8 +141,8 @@ class BlockInt8 final : public nf::Codec {
     return sums;
   }
 
-  // Values of any type as FP32 and back. A message of the codec `fp32` is the values as FP32, so it
-  // does the conversions; with sizes that fit it cannot fail.
+  // Convert values of any type to FP32 and back. A message of the codec `fp32` consists of the
+  // values as FP32, so it does the conversions. It cannot fail because the sizes match.
   std::vector<float> to_floats(nf::ConstValues values) const {
     std::vector<float> floats(values.count);
     static_cast<void>(fp32_->encode({.count = values.count}, {}, values,

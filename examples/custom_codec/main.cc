@@ -1,6 +1,5 @@
-// Registers `block_int8` beside the library's own codecs, checks that it keeps a codec's promises,
-// and says what it costs: bits on the wire and error over a chain of ranks. Fails if a promise is
-// broken.
+// Adds `block_int8` to the codecs of the library, checks the contract of a codec, and prints the
+// bits per element and the error over a chain of ranks. Fails if the contract is violated.
 #include <neuron_fabric/codec.h>
 
 #include <algorithm>
@@ -19,23 +18,23 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using Floats = std::vector<float>;
 
-// The library's table and one line more.
+// The table of the library and one more entry.
 std::vector<nf::CodecEntry> all_codecs() {
   const auto builtin = nf::builtin_codecs();
   std::vector<nf::CodecEntry> entries(builtin.begin(), builtin.end());
-  entries.push_back({"block_int8", "block_int8", "8.25 bits, one step a block", make_block_int8});
+  entries.push_back({"block_int8", "block_int8", "8.25 bits, one step per block", make_block_int8});
   return entries;
 }
 
-int broken = 0;
+int failures = 0;
 
-void check(bool kept, const char* promise) {
-  if (kept) return;
-  std::fprintf(stderr, "broken: %s\n", promise);
-  ++broken;
+void check(bool condition, const char* contract) {
+  if (condition) return;
+  std::fprintf(stderr, "failed: %s\n", contract);
+  ++failures;
 }
 
-// Compares bits, so that NaN equals itself and -0 differs from +0.
+// Bitwise equality: a NaN equals itself, and -0 differs from +0.
 bool same(const Floats& a, const Floats& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
@@ -54,13 +53,13 @@ Floats sum_of(Floats a, const Floats& b) {
   return a;
 }
 
-// One codec and one slice of values: the operations as functions from values to values.
+// The operations of one codec on one slice, as functions that return their result.
 struct Link {
   const nf::Codec& codec;
   nf::Slice slice;
 
   Bytes encode(nf::Origin origin, const Floats& values) const {
-    // Not zeros: an encode() that forgets a byte is found out.
+    // Not zero, so that a byte that encode() does not write is detected.
     Bytes wire(codec.encoded_size(slice, origin.contributions), std::byte{0xa5});
     check(codec.encode(slice, origin, std::span(values), wire).ok(), "encode() succeeds");
     return wire;
@@ -86,7 +85,7 @@ struct Link {
   }
 };
 
-void check_promises(const nf::Codec& codec, std::size_t count) {
+void check_contract(const nf::Codec& codec, std::size_t count) {
   const Link link{codec, {.count = count, .ranks = 2}};
   const nf::Origin one{.encoder = 0, .contributions = 1};
   const nf::Origin both{.encoder = 1, .contributions = 2};
@@ -110,18 +109,18 @@ void check_promises(const nf::Codec& codec, std::size_t count) {
     Floats poisoned = first;
     poisoned[count / 2] = bad;
     const Bytes hop = link.decode_add_encode(one, link.encode(one, poisoned), second, 1);
-    check(std::isnan(link.decode(both, hop)[count / 2]), "what is not finite survives a hop");
+    check(std::isnan(link.decode(both, hop)[count / 2]), "NaN and Inf propagate through a hop");
   }
 
-  Bytes foreign = wire;
-  foreign[0] = std::byte{254};  // an exponent that no block has
+  Bytes invalid = wire;
+  invalid[0] = std::byte{254};  // an invalid exponent
   Floats untouched = first;
   check(
-      !codec.decode(link.slice, one, foreign, std::span(untouched)).ok() && same(untouched, first),
-      "bytes that no encode() wrote are refused, and nothing is written");
+      !codec.decode(link.slice, one, invalid, std::span(untouched)).ok() && same(untouched, first),
+      "invalid bytes are rejected, and nothing is written");
 }
 
-// 16-bit gradients come by their bits; 0x3f80 is 1.0 as BF16.
+// 16-bit gradients are passed as bit patterns; 0x3f80 is 1.0 in BF16.
 void check_other_types(const nf::Codec& codec) {
   const nf::Slice slice{.count = 40};
   std::vector<std::uint16_t> values(slice.count, 0x3f80);
@@ -131,10 +130,11 @@ void check_other_types(const nf::Codec& codec) {
   const nf::Values to(decoded.data(), decoded.size(), nf::DataType::kBfloat16);
   check(codec.encode(slice, {}, from, wire).ok() && codec.decode(slice, {}, wire, to).ok() &&
             decoded == values,
-        "BF16 values come back as BF16");
+        "BF16 values decode to BF16 values");
 }
 
-// ||sum - exact||^2 / ||exact||^2 after a chain of `ranks`, and the bits of each message.
+// Prints ||sum - exact||^2 / ||exact||^2 of a chain of `ranks` and the bits per element of a
+// message.
 void print_cost(const nf::Codec& codec, std::uint32_t ranks) {
   constexpr std::size_t kCount = 100'000;
   const Link link{codec, {.count = kCount, .ranks = ranks}};
@@ -153,7 +153,7 @@ void print_cost(const nf::Codec& codec, std::uint32_t ranks) {
     error += (double{sum[i]} - exact[i]) * (double{sum[i]} - exact[i]);
     energy += exact[i] * exact[i];
   }
-  std::printf("%s: a sum of %2u, %.2f bits an element, error %.1e\n",
+  std::printf("%s: sum of %2u ranks, %.2f bits per element, error %.1e\n",
               codec.spec().to_string().c_str(), ranks,
               8.0 * static_cast<double>(wire.size()) / kCount, error / energy);
 }
@@ -168,8 +168,8 @@ int main() {
     return 1;
   }
   for (const std::size_t count : {0u, 1u, 31u, 32u, 33u, 1000u, 10'007u})
-    check_promises(**codec, count);
+    check_contract(**codec, count);
   check_other_types(**codec);
   for (const std::uint32_t ranks : {1u, 4u, 16u}) print_cost(**codec, ranks);
-  return broken == 0 ? 0 : 1;
+  return failures == 0 ? 0 : 1;
 }

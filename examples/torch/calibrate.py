@@ -1,10 +1,10 @@
-"""Finds out which gradients of a model may travel at low bits, and trains with what was found.
+"""Measures which gradients of a model tolerate low bits, and trains with the resulting profile.
 
     torchrun --standalone --nproc-per-node 4 examples/torch/calibrate.py profile.json
     torchrun --standalone --nproc-per-node 4 examples/torch/calibrate.py profile.json --train
 
-The first command calibrates: the same model, optimizer and data as in training, in a job of its own.
-The second trains along the routes of the profile.
+The first command calibrates, in a separate job with the same model, optimizer and data as in
+training. The second command trains with the routes of the profile.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def make_net() -> nn.Module:
 
 
 def batches(order: int) -> Iterator[Batch]:
-    """This rank's, without end, in an order that the number decides."""
+    """The batches of this rank, without end, in an order that depends on `order`."""
     torch.manual_seed(7)
     teacher = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 10))
     draw = torch.Generator().manual_seed(1000 * order + dist.get_rank())

@@ -1,8 +1,9 @@
-"""Checkpoints that hold what NEURON-Fabric keeps, and a job that torchrun restarts from them.
+"""Checkpoints with the state of NEURON-Fabric, and a job that torchrun restarts from them.
 
-Every rank saves a file of its own: what error feedback has kept differs between ranks. A rank that
-dies at step FAIL_AT, once, shows the restart. (Without TORCH_DISABLE_SHARE_RDZV_TCP_STORE, torchrun
-2.11 keeps the addresses of the ranks that are gone, and Gloo may try to reach them.)
+Every rank saves its own file, because the residuals of error feedback differ between ranks. One rank
+exits at step FAIL_AT of the first attempt to demonstrate the restart. (Without
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE, torchrun 2.11 keeps the addresses of the ranks that exited, and
+Gloo may try to connect to them.)
 
     export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     FAIL_AT=30 torchrun --standalone --nproc-per-node 4 --max-restarts 1 \
@@ -25,7 +26,7 @@ EVERY = 20
 
 
 def save(folder: Path, step: int, **parts) -> None:
-    """One folder a step. `latest` names it only once every rank has written."""
+    """Writes one folder per step. `latest` names it after all ranks have written their files."""
     (folder / f"step{step}").mkdir(parents=True, exist_ok=True)
     torch.save({name: part.state_dict() for name, part in parts.items()},
                folder / f"step{step}" / f"rank{dist.get_rank()}.pt")
@@ -36,7 +37,7 @@ def save(folder: Path, step: int, **parts) -> None:
 
 
 def load(folder: Path, **parts) -> int:
-    """The step to go on at."""
+    """Loads the latest checkpoint, if there is one. Returns the step to resume at."""
     latest = folder / "latest"
     if not latest.exists():
         return 0
@@ -57,10 +58,10 @@ def main(folder: Path) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     start = load(folder, model=net, optimizer=optimizer, fabric=fabric)
     if rank == 0 and start:
-        print(f"goes on at step {start}", flush=True)
+        print(f"resumes at step {start}", flush=True)
 
     for step in range(start, STEPS):
-        torch.manual_seed(1000 * step + rank)  # the data of this step and rank, in every attempt
+        torch.manual_seed(1000 * step + rank)  # the same data in every attempt
         inputs = torch.randn(32, 64)
         if rank == 1 and start == 0 and step == int(os.environ.get("FAIL_AT", "-1")):
             os._exit(1)

@@ -26,7 +26,7 @@ def main() -> None:
     fabric = nf.attach(model)  # the second line
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
-    torch.manual_seed(1 + rank)  # every rank has data of its own
+    torch.manual_seed(1 + rank)  # every rank has different data
     for step in range(STEPS):
         inputs = torch.randn(32, 64)
         with torch.no_grad():
@@ -34,7 +34,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
-        fabric.observe(loss)  # lets it fall back when the loss jumps; may be left out
+        fabric.observe(loss)  # optional: falls back to dense routes if the loss jumps
         optimizer.step()
         if rank == 0 and (step + 1) % 50 == 0:
             print(f"step {step + 1:4d}  loss {loss.item():.4f}", flush=True)

@@ -1,5 +1,5 @@
-"""NEURON-Fabric under Accelerate: prepare() wraps the model, attach() takes what it returns. Its state
-is then in the checkpoints of save_state().
+"""NEURON-Fabric with Accelerate: pass the model that prepare() returns to attach(). The checkpoints of
+save_state() then contain the state of NEURON-Fabric.
 
     pip install accelerate
     torchrun --standalone --nproc-per-node 2 examples/torch/with_accelerate.py

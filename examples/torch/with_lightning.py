@@ -1,4 +1,4 @@
-"""NEURON-Fabric under Lightning: a callback.
+"""NEURON-Fabric with Lightning: a callback.
 
     pip install lightning
     python examples/torch/with_lightning.py

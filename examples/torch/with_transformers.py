@@ -1,4 +1,4 @@
-"""NEURON-Fabric under the Hugging Face Trainer: a callback that knows its trainer.
+"""NEURON-Fabric with the Hugging Face Trainer: a callback that holds a reference to its trainer.
 
     pip install transformers accelerate
     torchrun --standalone --nproc-per-node 2 examples/torch/with_transformers.py

@@ -37,8 +37,8 @@ def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path
     ranks = ["--nproc-per-node", 3, "--max-restarts", 1, EXAMPLES / "resume.py"]
     undisturbed = torchrun(*ranks, tmp_path / "a")
     restarted = torchrun(*ranks, tmp_path / "b", FAIL_AT="30")
-    assert "goes on at step" not in undisturbed
-    assert "goes on at step 20" in restarted
+    assert "resumes at step" not in undisturbed
+    assert "resumes at step 20" in restarted
     assert sorted(losses(undisturbed)) == [20, 40, 60]
     assert losses(restarted) == losses(undisturbed)
     for file in ["step40/rank0.pt", "step60/rank0.pt", "step60/rank2.pt"]:
