@@ -1,5 +1,4 @@
-// Codec spellings: any text is rejected with a reason, or has one canonical spelling that parses
-// back.
+// Codec specs: any text is rejected with a reason, or has one canonical text that parses back.
 #include <string>
 #include <string_view>
 
@@ -17,14 +16,14 @@ void parse(std::string_view text) {
     NF_FUZZ_CHECK(spec.status().code() == ErrorCode::kBadConfig, "%d",
                   static_cast<int>(spec.status().code()));
     NF_FUZZ_CHECK(!spec.status().message().empty(), "no reason");
-    NF_FUZZ_CHECK(!codec, "created a codec from an invalid spelling");
+    NF_FUZZ_CHECK(!codec, "created a codec from an invalid spec");
     return;
   }
   const std::string spelling = spec->to_string();
   const Expected<CodecSpec> again = CodecSpec::parse(spelling);
   NF_FUZZ_CHECK(again, "%s: %s", spelling.c_str(), to_string(again.status()).c_str());
   NF_FUZZ_CHECK(*again == *spec, "%s parses back differently", spelling.c_str());
-  NF_FUZZ_CHECK(again->to_string() == spelling, "%s has two spellings", spelling.c_str());
+  NF_FUZZ_CHECK(again->to_string() == spelling, "%s has two canonical texts", spelling.c_str());
   if (!codec) {
     NF_FUZZ_CHECK(codec.status().code() == ErrorCode::kBadConfig, "%d",
                   static_cast<int>(codec.status().code()));

@@ -1,9 +1,8 @@
-// Every operation of every codec, on every instruction set of this machine, with values that fit in
-// a first or second-level cache and with values that fit in none. Names are
-// codec/operation/isa/values:
+// Every operation of every codec on every ISA of this host, with values that fit in a first or
+// second-level cache and with values that fit in no cache. Names are codec/operation/isa/values:
 //   bench_codec --benchmark_filter='waterfill:4/encode/.*'
-// Bytes per second count the least that the operation must read and write, as in `nf bench codec`,
-// which measures against a copy and with the error beside it.
+// Bytes per second count the minimum that the operation must read and write, as in `nf bench
+// codec`, which also reports the error and the speed relative to a copy.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -61,9 +60,9 @@ void run_copy(benchmark::State& state, std::size_t count) {
 
 void register_codec(const CodecEntry& entry) {
   const std::string codec(entry.example);
-  // The names of the operations come from the codec itself, on a gradient of no values.
-  const GradientPair nothing(0, DataType::kFloat32);
-  const Expected<std::unique_ptr<CodecOps>> ops = CodecOps::make(codec, nothing);
+  // Take the names of the operations from the codec, with an empty gradient.
+  const GradientPair empty(0, DataType::kFloat32);
+  const Expected<std::unique_ptr<CodecOps>> ops = CodecOps::make(codec, empty);
   if (!ops) return;
   for (const CodecOp& op : (*ops)->ops()) {
     for (const Isa isa : available_isas()) {

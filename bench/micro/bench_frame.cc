@@ -1,6 +1,5 @@
-// What a frame costs around a payload: the checksum, its header written and the whole frame opened,
-// with a checksum and, as on trusted links, without. Bytes per second are of the payload, where the
-// time depends on it.
+// The overhead of a frame: the checksum, writing the header and opening the frame, with and without
+// a checksum of the payload. Bytes per second are those of the payload, if the time depends on it.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -16,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kEpoch = 1;
 
-// A frame with room for `size` bytes of payload, filled.
+// A frame of `size` bytes of payload with arbitrary contents.
 Buffer filled_frame(std::size_t size) {
   Buffer frame(kFrameHeaderBytes + size);
   std::uint8_t next = 0;
