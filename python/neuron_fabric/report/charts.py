@@ -134,25 +134,26 @@ def _bytes(run: Run, columns: Columns) -> Figure:
 
 
 def _time(run: Run, columns: Columns) -> Figure:
-    plot = Plot(_steps(columns), limits([value for column in columns for value in
-                                         (_most(column.cell.seconds), _most(column.cell.exposed))]),
-                unit="seconds")
+    ends = [_most(spread) for column in columns
+            for spread in (column.cell.seconds, column.cell.exposed_seconds)]
+    plot = Plot(_steps(columns), limits(ends), unit="seconds")
     _draw(plot, columns, lambda cell: cell.seconds, "blue")
-    _draw(plot, columns, lambda cell: cell.exposed, "orange")
-    _draw(plot, columns, lambda cell: cell.predicted, "text", "dashed")
+    _draw(plot, columns, lambda cell: cell.exposed_seconds, "orange")
+    _draw(plot, columns, lambda cell: cell.predicted_exposed_seconds, "text", "dashed")
     legend = [("step", "blue", "line"), ("exposed", "orange", "line"),
               ("exposed, predicted", "text", "dashed")]
     if run.is_shadow:
-        _draw(plot, columns, lambda cell: cell.shadow, "green", "dashed")
+        _draw(plot, columns, lambda cell: cell.shadow_exposed_seconds, "green", "dashed")
         legend.append(("exposed with low bits, predicted", "green", "dashed"))
     plot.above([(_middle(column), _most(column.cell.seconds)) for column in columns])
 
     def text(cell: StepCell) -> list[str]:
         lines = [f"step: {_range(cell.seconds, units.seconds)}",
-                 f"exposed: {_range(cell.exposed, units.seconds)}",
-                 f"predicted: {units.seconds(cell.predicted.mean)}"]
-        return lines + ([f"with low bits: {units.seconds(cell.shadow.mean)}"] if run.is_shadow
-                        else [])
+                 f"exposed: {_range(cell.exposed_seconds, units.seconds)}",
+                 f"predicted: {units.seconds(cell.predicted_exposed_seconds.mean)}"]
+        if run.is_shadow:
+            lines.append(f"with low bits: {units.seconds(cell.shadow_exposed_seconds.mean)}")
+        return lines
 
     plot.strips(_strips(columns, text))
     return Figure("Step time", "and the part that waits for gradients", legend,

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+
+from ..telemetry.records import RegionStep, Step
 
 MAX_COLUMNS = 800
 
@@ -35,6 +37,13 @@ class Spread:
         return self.total / self.count if self.count else None
 
 
+def _spreads(cell: object) -> Iterator[tuple[str, Spread]]:
+    """The fields of a cell that are spreads. Each has the name of a field of the records."""
+    for entry in fields(cell):
+        if isinstance(spread := getattr(cell, entry.name), Spread):
+            yield entry.name, spread
+
+
 @dataclass(slots=True)
 class RegionCell:
     """Consecutive steps of one region."""
@@ -43,9 +52,14 @@ class RegionCell:
     error: Spread = field(default_factory=Spread)
     states: Counter[tuple[str, str]] = field(default_factory=Counter)  # (reason, route): steps
 
+    def add(self, region: RegionStep) -> None:
+        for name, spread in _spreads(self):
+            spread.add(getattr(region, name))
+        self.states[region.reason, region.chosen_route] += 1
+
     def merge(self, other: "RegionCell") -> None:
-        self.norm.merge(other.norm)
-        self.error.merge(other.error)
+        for name, spread in _spreads(self):
+            spread.merge(getattr(other, name))
         self.states.update(other.states)
 
 
@@ -55,9 +69,9 @@ class StepCell:
 
     steps: int = 0
     seconds: Spread = field(default_factory=Spread)
-    exposed: Spread = field(default_factory=Spread)
-    predicted: Spread = field(default_factory=Spread)
-    shadow: Spread = field(default_factory=Spread)
+    exposed_seconds: Spread = field(default_factory=Spread)
+    predicted_exposed_seconds: Spread = field(default_factory=Spread)
+    shadow_exposed_seconds: Spread = field(default_factory=Spread)
     loss: Spread = field(default_factory=Spread)  # means over ranks
     rank_loss: Spread = field(default_factory=Spread)
     bytes: Counter[str] = field(default_factory=Counter)  # by route
@@ -65,10 +79,20 @@ class StepCell:
     shadow_bytes: float = 0
     regions: dict[str, RegionCell] = field(default_factory=dict)
 
+    def add(self, step: Step) -> None:
+        self.steps += 1
+        for name, spread in _spreads(self):
+            spread.add(getattr(step, name))
+        self.shadow_bytes += step.shadow_bytes or 0
+        for region in step.regions:
+            self.bytes[region.route] += region.bytes
+            self.dense_bytes += region.dense_bytes
+            self.regions.setdefault(region.name, RegionCell()).add(region)
+
     def merge(self, other: "StepCell") -> None:
         self.steps += other.steps
-        for name in ("seconds", "exposed", "predicted", "shadow", "loss", "rank_loss"):
-            getattr(self, name).merge(getattr(other, name))
+        for name, spread in _spreads(self):
+            spread.merge(getattr(other, name))
         self.bytes.update(other.bytes)
         self.dense_bytes += other.dense_bytes
         self.shadow_bytes += other.shadow_bytes

@@ -12,7 +12,7 @@ from ..summary import RECENT_STEPS, Summary
 from ..telemetry.history import History
 from ..telemetry.records import (DENSE_ROUTE, Attach, Buckets, Decision, Detach, Notice, RecordError,
                                  Step, parse)
-from .columns import Columns, RegionCell
+from .columns import Columns
 
 MAX_NOTICES = 200
 _RANK_FILE = re.compile(r"rank(\d+)\.jsonl")
@@ -110,24 +110,7 @@ class Run:
             self._last_return = f"from {before:,} to {step.step:,}"
             self.columns.cut(step.step)
         self._compare(step)
-        cell = self.columns.at(step.step)
-        cell.steps += 1
-        cell.seconds.add(step.seconds)
-        cell.exposed.add(step.exposed_seconds)
-        cell.predicted.add(step.predicted_exposed_seconds)
-        cell.shadow.add(step.shadow_exposed_seconds)
-        cell.loss.add(step.loss)
-        cell.rank_loss.add(step.rank_loss)
-        cell.shadow_bytes += step.shadow_bytes or 0
-        for region in step.regions:
-            cell.bytes[region.route] += region.bytes
-            cell.dense_bytes += region.dense_bytes
-            part = cell.regions.get(region.name)
-            if part is None:
-                part = cell.regions[region.name] = RegionCell()
-            part.norm.add(region.norm)
-            part.error.add(region.error)
-            part.states[region.reason, region.chosen_route] += 1
+        self.columns.at(step.step).add(step)
 
     def _compare(self, step: Step) -> None:
         is_dense = all(region.route == DENSE_ROUTE for region in step.regions)
