@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Codec, Omnireduce, testing::ValuesIn(available_isas()),
 
 TEST_P(Omnireduce, KeyOfABlockIsTheHighestRungThatListsIt) {
   const std::unique_ptr<Codec> codec = make("8");
-  // Of four blocks, rung 1 lists 4, rungs 2 to 4 list 3, rungs 5 to 9 list 2 and higher rungs 1.
+  // With four blocks, rung 1 lists 4, rungs 2 to 4 list 3, rungs 5 to 9 list 2 and higher rungs 1.
   EXPECT_THAT(keys_of(*codec, blocks_of({1, 4, 2, 3})), ElementsAre(1, 254, 4, 9));
   EXPECT_THAT(keys_of(*codec, blocks_of({1, 1, 1, 1})), ElementsAre(254, 9, 4, 1));
   EXPECT_THAT(keys_of(*codec, blocks_of({1e-9f})), ElementsAre(254));

@@ -165,8 +165,12 @@ TEST_P(DenseSum, IsExactIfTheTypeCanRepresentIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, DenseSum,
-                         testing::ValuesIn(every_topology({"fp32", "bf16", "fp16"})), case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Codecs, DenseSum,
+    testing::ValuesIn(every_topology(test::codec_spellings([](const Codec& codec) {
+      return codec.kind() == CodecKind::kDense;
+    }))),
+    case_name);
 
 // The maximum error of a chain of eight for normal values at these widths, from docs/codecs.
 struct Bound {

@@ -12,6 +12,7 @@
 #include "neuron_fabric/all_reduce.h"
 #include "support/generator.h"
 #include "support/ranks.h"
+#include "support/spellings.h"
 #include "support/typed_values.h"
 
 namespace nf {
@@ -137,8 +138,7 @@ TEST_P(Memory, IsIndependentOfAConstantPowerOfTwo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, Memory,
-                         testing::Combine(testing::Values("waterfill:3+ef", "g_ternary+ef",
-                                                          "marsit+ef", "powersgd:2"),
+                         testing::Combine(testing::ValuesIn(test::routes_with_memory()),
                                           testing::ValuesIn(all_topologies())),
                          [](const auto& tested) {
                            std::string name = std::get<0>(tested.param) + "_";
@@ -195,9 +195,9 @@ TEST(LossScale, IsRemovedFromResiduals) {
 
 // The residual of a stale rank is divided by the scale of the other ranks, not by its own.
 TEST(LossScale, OfAStaleRankIsReplaced) {
-  for (const char* codec : {"waterfill:3+ef", "g_ternary+ef", "marsit+ef", "powersgd:2"}) {
+  for (const std::string& codec : test::routes_with_memory()) {
     for (const Topology topology : all_topologies()) {
-      SCOPED_TRACE(std::string(codec) + " " + std::string(to_string(topology)));
+      SCOPED_TRACE(codec + " " + std::string(to_string(topology)));
       const AllReduceOptions options{.codec = codec, .topology = topology, .host_group_size = 2};
       on_all_ranks(4, [&](Transport& transport) {
         const auto expected = AllReduce::create(transport, options);

@@ -114,8 +114,17 @@ void expect_same(const Parameters& actual, const Parameters& expected) {
 
 class SimulatedTopology : public testing::TestWithParam<Topology> {};
 
+// The examples of the registered codecs of a kind.
+std::vector<std::string> examples_of(CodecKind kind) {
+  std::vector<std::string> examples;
+  for (const CodecEntry& entry : builtin_codecs()) {
+    if ((*make_codec(entry.example))->kind() == kind) examples.emplace_back(entry.example);
+  }
+  return examples;
+}
+
 TEST_P(SimulatedTopology, AddsIntegersExactlyWithDenseCodecs) {
-  for (const std::string codec : {"fp32", "bf16", "fp16"}) {
+  for (const std::string& codec : examples_of(CodecKind::kDense)) {
     for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
       SCOPED_TRACE(codec + " " + std::to_string(ranks));
       const StoredValues values = values_of(ranks, kSizes, [](Generator& generator) {
@@ -143,7 +152,7 @@ TEST_P(SimulatedTopology, CountsSignsExactly) {
 }
 
 TEST_P(SimulatedTopology, HasTheSumOfARingForCountingCodecs) {
-  for (const std::string codec : {"g_binary", "g_ternary", "thc"}) {
+  for (const std::string& codec : examples_of(CodecKind::kCounting)) {
     for (const std::uint32_t ranks : {2u, 5u, 8u}) {
       SCOPED_TRACE(codec + " " + std::to_string(ranks));
       const StoredValues values = values_of(

@@ -8,6 +8,7 @@
 #include "neuron_fabric/all_reduce.h"
 #include "support/generator.h"
 #include "support/ranks.h"
+#include "support/spellings.h"
 #include "support/typed_values.h"
 
 namespace nf {
@@ -58,10 +59,8 @@ void blow_up(Parameters& own) {
   }
 }
 
-class EveryMemory : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Codecs, EveryMemory,
-                         testing::Values("waterfill:2+ef", "g_binary+ef", "g_ternary+ef",
-                                         "marsit+ef", "powersgd:2"));
+class EveryMemory : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Codecs, EveryMemory, testing::ValuesIn(test::routes_with_memory()));
 
 TEST_P(EveryMemory, IsRestoredByUndo) {
   on_all_ranks(2, [](Transport& transport) {

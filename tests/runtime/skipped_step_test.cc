@@ -7,6 +7,7 @@
 
 #include "support/fabric_job.h"
 #include "support/ranks.h"
+#include "support/spellings.h"
 
 namespace nf {
 namespace {
@@ -15,7 +16,7 @@ using test::FabricRank;
 using test::on_all_ranks;
 using Gradients = FabricRank::Gradients;
 
-class SkippedStep : public testing::TestWithParam<const char*> {
+class SkippedStep : public testing::TestWithParam<std::string> {
  protected:
   static FabricOptions options() { return test::short_options(GetParam(), Admit::kForced); }
 
@@ -40,9 +41,7 @@ class SkippedStep : public testing::TestWithParam<const char*> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Routes, SkippedStep,
-                         testing::Values("waterfill:2.5+ef", "g_ternary+ef", "marsit+ef",
-                                         "powersgd:2"));
+INSTANTIATE_TEST_SUITE_P(Routes, SkippedStep, testing::ValuesIn(test::routes_with_memory()));
 
 // What blew up is infinite in the head, which is dense, and huge but finite in a block.
 TEST_P(SkippedStep, IsNotRemembered) {

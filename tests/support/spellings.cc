@@ -40,4 +40,11 @@ std::vector<std::string> codec_spellings(const std::function<bool(const Codec&)>
   return spellings;
 }
 
+std::vector<std::string> routes_with_memory() {
+  std::vector<std::string> routes =
+      codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
+  routes.emplace_back("powersgd:2");
+  return routes;
+}
+
 }  // namespace nf::test

@@ -14,4 +14,7 @@ namespace nf::test {
 // the codec supports it. If `filter` is given, only the codecs that it accepts.
 std::vector<std::string> codec_spellings(const std::function<bool(const Codec&)>& filter = {});
 
+// The routes with route memory: the codecs above that keep residuals, and powersgd.
+std::vector<std::string> routes_with_memory();
+
 }  // namespace nf::test
