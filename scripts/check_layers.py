@@ -76,8 +76,6 @@ SHARED = {
 
 # Single includes that point up: (file, header).
 EXCEPTIONS = {
-    ("cuda/collective/route_memories.h", "include/neuron_fabric/fabric.h"),  # Fabric::Memory
-    ("cuda/collective/route_memory.h", "cuda/runtime/step_reading.h"),  # Event
     ("cuda/device/orthonormal.cuh", "src/collective/low_rank_limits.h"),  # constants
 }
 

@@ -2,27 +2,12 @@
 
 #include <utility>
 
-#include "collective/low_rank_all_reduce.h"
+#include "collective/route_memory.h"
 #include "cuda/collective/device_all_reduce.h"
 #include "cuda/collective/device_hierarchy.h"
 #include "cuda/collective/device_low_rank.h"
 
 namespace nf::cuda {
-
-namespace {
-
-bool is_low_rank(const std::string& codec) {
-  const Expected<CodecSpec> spec = CodecSpec::parse(codec);
-  return spec && spec->name == LowRankAllReduce::kName;
-}
-
-}  // namespace
-
-bool remembers(const std::string& codec) {
-  if (is_low_rank(codec)) return true;
-  const Expected<std::unique_ptr<Codec>> made = make_codec(codec);
-  return made && (*made)->keeps_residual();
-}
 
 Status check_device_collective(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
   if (is_low_rank(options.codec)) return DeviceLowRank::check(options, ranks);
@@ -34,7 +19,8 @@ Expected<std::unique_ptr<DeviceCollective>> make_device_collective(
     StreamTransport& transport, const DeviceAllReduceOptions& options, RouteMemory* memory) {
   if (is_low_rank(options.codec)) {
     auto* own = dynamic_cast<LowRankMemory*>(memory);
-    if (own == nullptr) return Status(ErrorCode::kInvalidArgument, "powersgd without its memory");
+    if (own == nullptr)
+      return Status(ErrorCode::kInvalidArgument, "powersgd needs its route memory");
     return DeviceLowRank::create(transport, options, *own);
   }
   if (options.topology == Topology::kHierarchical) {

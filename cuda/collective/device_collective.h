@@ -1,4 +1,4 @@
-// What sums gradients in device memory along one route: AllReduce on streams.
+// The all-reduce of one route in device memory: AllReduce on streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,14 +19,13 @@ class RouteMemory;
 struct DeviceAllReduceOptions {
   std::string codec = "bf16";
   Topology topology = Topology::kDirect;
-  std::uint32_t host_group_size =
-      0;  // ranks in a group of kHierarchical; divides the number of ranks
+  std::uint32_t host_group_size = 0;  // for kHierarchical; divides the number of ranks
   std::uint64_t seed = 0;
-  std::size_t tile_bytes = 8 << 20;      // of a message, about; the unit of overlap
-  DeviceAllocator* allocator = nullptr;  // pool_allocator() where null
+  std::size_t tile_bytes = 8 << 20;      // approximate message size; the unit of overlap
+  DeviceAllocator* allocator = nullptr;  // pool_allocator() if null
 };
 
-// Belongs to one rank and one thread at a time, and to the device that is current when it is made.
+// Belongs to one rank, to one thread at a time, and to the device that is current at creation.
 class DeviceCollective {
  public:
   virtual ~DeviceCollective() = default;
@@ -34,26 +33,23 @@ class DeviceCollective {
   DeviceCollective(const DeviceCollective&) = delete;
   DeviceCollective& operator=(const DeviceCollective&) = delete;
 
-  // Sums in place, after what is on `stream` already; what comes on it later sees the sums. All
-  // gradients have one type and lie in device memory. Every rank calls with the same parameters.
-  // Fails with kOutOfMemory before anything is sent, and with what the transport's health() says.
+  // Enqueues a sum in place on `stream`. All gradients have one type and are in device memory. All
+  // ranks call it with the same parameters. Fails with kOutOfMemory before anything is sent, and
+  // with the error of the transport's health().
   virtual Status enqueue(const AllReduceCall& call, cudaStream_t stream) = 0;
 
-  // Bytes this rank has sent.
+  // Bytes that this rank has sent.
   virtual Traffic traffic() const = 0;
-  // Device memory held now, but for what the route remembers.
+  // Device memory held, without the route memory.
   virtual std::size_t memory() const = 0;
-  // Lets the route remember nothing of a parameter, and gives up the room for it.
+  // Deletes the route memory of a parameter and its buffer.
   virtual void forget(std::uint64_t /*parameter*/) {}
 };
 
-// Whether a route remembers anything from call to call: powersgd and error feedback do.
-bool remembers(const std::string& codec);
-
-// kBadConfig for a route that cannot be, and kUnsupported for one that has no device form.
+// kBadConfig for an invalid route, kUnsupported for one without a device form.
 Status check_device_collective(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-// Borrows the transport, and the memory where the route remembers() something, as RouteMemories has
-// it: sums that take turns share it. Fails as check_device_collective() does.
+// Borrows the transport and the memory, which is RouteMemories::find() of the codec: the
+// collectives of all channels share it. Fails like check_device_collective().
 Expected<std::unique_ptr<DeviceCollective>> make_device_collective(
     StreamTransport& transport, const DeviceAllReduceOptions& options, RouteMemory* memory);
 

@@ -1,10 +1,10 @@
 #include "cuda/collective/device_hierarchy.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "collective/codec_all_reduce.h"
+#include "collective/host_groups.h"
 #include "cuda/base/launch.h"
 
 namespace nf::cuda {
@@ -15,21 +15,6 @@ DeviceAllReduceOptions between_groups(const DeviceAllReduceOptions& options) {
   own.topology = Topology::kRing;
   own.host_group_size = 0;
   return own;
-}
-
-std::vector<std::uint32_t> group_of(std::uint32_t rank, std::uint32_t group) {
-  std::vector<std::uint32_t> members(group);
-  std::iota(members.begin(), members.end(), rank / group * group);
-  return members;
-}
-
-std::vector<std::uint32_t> same_place(std::uint32_t rank, std::uint32_t group,
-                                      std::uint32_t ranks) {
-  std::vector<std::uint32_t> members;
-  for (std::uint32_t member = rank % group; member < ranks; member += group) {
-    members.push_back(member);
-  }
-  return members;
 }
 
 }  // namespace
@@ -72,8 +57,9 @@ DeviceHierarchy::DeviceHierarchy(StreamTransport& transport, const DeviceAllRedu
       allocator_(or_pool(options.allocator)),
       dense_(std::move(dense)),
       device_dense_(std::move(device_dense)),
-      inner_(transport, group_of(transport.rank(), options.host_group_size)),
-      outer_(transport, same_place(transport.rank(), options.host_group_size, transport.ranks())),
+      inner_(transport, host_group_of(transport.rank(), options.host_group_size)),
+      outer_(transport,
+             same_position(transport.rank(), options.host_group_size, transport.ranks())),
       sent_(allocator_),
       received_(allocator_) {
   const Schedule schedule = make_schedule(Topology::kDirect, inner_.ranks(), inner_.rank());
@@ -93,12 +79,12 @@ Expected<DeviceHierarchy::Layout*> DeviceHierarchy::layout_of(const AllReduceCal
   return layouts_.add(call.step, std::move(made));
 }
 
-// Parts start at granules of the codec, so that they can be summed with those of other groups.
+// Parts start at granules of the codec, so that they can be summed with those of other host groups.
 Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradients,
                                 cudaStream_t stream) {
   constexpr std::uint32_t kOne = 1;
   NF_RETURN_IF_ERROR(layout.values.make(gradients, true, stream));
-  const std::span<const Gradient> taken = layout.values.taken();
+  const std::span<const Gradient> taken = layout.values.working();
   Expected<std::unique_ptr<DevicePlan>> parts =
       DevicePlan::create({.codec = *dense_,
                           .order = {.ranks = inner_.ranks()},

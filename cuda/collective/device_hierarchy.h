@@ -1,11 +1,10 @@
-// Sums gradients in device memory at full precision inside groups of ranks, and compressed between
-// the groups: the hierarchical sum of CodecAllReduce on streams, with its bits. Where a group
-// shares a machine, its ranks talk over what joins their devices, and only the sum of each group
-// crosses the network:
+// Sums gradients in device memory at full precision inside host groups, and compressed between
+// them: the hierarchical all-reduce of CodecAllReduce on streams, with the same bits. The ranks of
+// a host use the links between their devices, and only the sum of each host crosses the network:
 //
-//   reduce inside   every member gets the group's FP32 sum of its part of the values
-//   sum between     members of one place in all groups sum that part, over a ring
-//   gather inside   every member gives its part to the others, in FP32
+//   reduce inside   every member gets the FP32 sum of its part over the host group
+//   sum between     the members with the same position in all host groups sum that part, over a
+//   ring gather inside   every member sends its part to the others, in FP32
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,10 +23,10 @@ namespace nf::cuda {
 
 class DeviceHierarchy final : public DeviceCollective {
  public:
-  // kBadConfig where groups do not divide the ranks; kUnsupported for error feedback, and as
-  // DeviceAllReduce::check().
+  // kBadConfig if the group size does not divide the number of ranks, kUnsupported for error
+  // feedback, and like DeviceAllReduce::check().
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-  // Borrows the transport. Fails as check() does.
+  // Borrows the transport. Fails like check().
   static Expected<std::unique_ptr<DeviceCollective>> create(StreamTransport& transport,
                                                             const DeviceAllReduceOptions& options);
 
@@ -36,15 +35,15 @@ class DeviceHierarchy final : public DeviceCollective {
   std::size_t memory() const override;
 
  private:
-  // Of one set of gradients.
+  // For one set of gradients.
   struct Layout {
     explicit Layout(DeviceAllocator& allocator) : values(allocator) {}
 
     ValueCopies values;                   // FP32
-    std::unique_ptr<DevicePlan> parts;    // chunk i is member i's
+    std::unique_ptr<DevicePlan> parts;    // chunk i belongs to member i
     std::vector<std::size_t> part_bytes;  // by member
     std::vector<Gradient> domain;         // this rank's part
-    std::vector<std::uint64_t> firsts;    // where its values lie in their parameters
+    std::vector<std::uint64_t> firsts;    // index of its first values in their parameters
     std::vector<std::size_t> message_at;  // by member; the last one is behind all of them
   };
 

@@ -11,9 +11,6 @@
 namespace nf::cuda {
 namespace {
 
-// Buckets of one model, and those that DDP made before it rebuilt them.
-constexpr std::size_t kMostPlans = 256;
-
 DeviceAllReduceOptions of_factors(const DeviceAllReduceOptions& options) {
   DeviceAllReduceOptions own = options;
   own.codec = "fp32";
@@ -44,15 +41,15 @@ DeviceLowRank::DeviceLowRank(StreamTransport& transport, const DeviceAllReduceOp
       memory_(memory),
       allocator_(or_pool(options.allocator)),
       factors_(std::move(factors)),
-      room_(allocator_),
-      new_(allocator_) {}
+      factor_buffer_(allocator_),
+      new_table_(allocator_) {}
 
 Status DeviceLowRank::enqueue(const AllReduceCall& call, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};
   NF_RETURN_IF_ERROR(find_states(call.gradients, stream));
-  const Expected<LowRankPlan*> plan = plan_of(call.gradients, stream);
+  const Expected<LowRankPlan*> plan = plan_of(call, stream);
   if (!plan) return plan.status();
   Status status = start_new(**plan, stream);
   if (status.ok()) status = sum(**plan, call, stream);
@@ -74,26 +71,26 @@ Status DeviceLowRank::find_states(std::span<const Gradient> gradients, cudaStrea
   return {};
 }
 
-Expected<LowRankPlan*> DeviceLowRank::plan_of(std::span<const Gradient> gradients,
-                                              cudaStream_t stream) {
-  LowRankPlan::Request request{
-      .gradients = gradients, .states = states_, .terms = memory_.terms(), .seed = options_.seed};
+Expected<LowRankPlan*> DeviceLowRank::plan_of(const AllReduceCall& call, cudaStream_t stream) {
+  LowRankPlan::Request request{.gradients = call.gradients,
+                               .states = states_,
+                               .terms = memory_.terms(),
+                               .seed = options_.seed};
   NF_RETURN_IF_ERROR(
-      room_.reserve(std::max<std::size_t>(LowRankPlan::room_bytes(request), 1), stream));
-  request.room = room_.data();
-  const auto found = std::find_if(plans_.begin(), plans_.end(),
-                                  [&](const auto& plan) { return plan->is_of(gradients); });
-  if (found != plans_.end()) {
-    if ((*found)->is_current(request)) return found->get();
-    plans_.erase(found);
+      factor_buffer_.reserve(std::max<std::size_t>(LowRankPlan::factor_bytes(request), 1), stream));
+  request.factors = factor_buffer_.data();
+  LowRankPlan* const known =
+      plans_.find(call.step, [&](const LowRankPlan& plan) { return plan.is_of(call.gradients); });
+  if (known != nullptr) {
+    if (known->is_current(request)) return known;
+    plans_.remove(known);
   }
   Expected<std::unique_ptr<LowRankPlan>> made = LowRankPlan::create(request, allocator_, stream);
   if (!made) return made.status();
-  if (plans_.size() == kMostPlans) plans_.erase(plans_.begin());
-  return plans_.emplace_back(std::move(*made)).get();
+  return plans_.add(call.step, std::move(*made));
 }
 
-// Without any error, and with a drawn basis.
+// Clears the error and draws the basis of new matrices.
 Status DeviceLowRank::start_new(const LowRankPlan& plan, cudaStream_t stream) {
   std::vector<LowRankMatrix> matrices;
   auto matrix = plan.matrices().begin();
@@ -106,13 +103,13 @@ Status DeviceLowRank::start_new(const LowRankPlan& plan, cudaStream_t stream) {
   for (const LowRankMatrix& one : matrices) {
     NF_RETURN_IF_ERROR(to_status(
         cudaMemsetAsync(one.error, 0, std::size_t{one.rows} * one.cols * sizeof(float), stream),
-        "clearing of errors"));
+        "clearing low-rank errors"));
   }
   const LowRankMatrix* there = nullptr;
   DeviceTables tables;
   tables.add(matrices, &there);
-  NF_RETURN_IF_ERROR(tables.upload(new_, stream));
-  NF_RETURN_IF_ERROR(start_bases(there, static_cast<std::uint32_t>(matrices.size()),
+  NF_RETURN_IF_ERROR(tables.upload(new_table_, stream));
+  NF_RETURN_IF_ERROR(init_bases(there, static_cast<std::uint32_t>(matrices.size()),
                                  memory_.terms(), options_.seed, stream));
   for (LowRankMemory::State* state : states_) {
     if (state != nullptr) state->is_new = false;
@@ -126,17 +123,16 @@ Status DeviceLowRank::sum(const LowRankPlan& plan, const AllReduceCall& call, cu
     own.gradients = factors;
     return factors_->enqueue(own, stream);
   };
-  NF_RETURN_IF_ERROR(begin_low_rank(plan.tables(), call.loss_scale, stream));
+  NF_RETURN_IF_ERROR(compute_first_factors(plan.tables(), call.loss_scale, stream));
   NF_RETURN_IF_ERROR(sum_factors(plan.first()));
-  NF_RETURN_IF_ERROR(middle_low_rank(plan.tables(), call.loss_scale, stream));
+  NF_RETURN_IF_ERROR(compute_second_factors(plan.tables(), call.loss_scale, stream));
   NF_RETURN_IF_ERROR(sum_factors(plan.second()));
   return finish_low_rank(plan.tables(), call.loss_scale, stream);
 }
 
 std::size_t DeviceLowRank::memory() const {
-  std::size_t bytes = factors_->memory() + room_.size() + new_.size();
-  for (const auto& plan : plans_) bytes += plan->memory();
-  return bytes;
+  return factors_->memory() + factor_buffer_.size() + new_table_.size() +
+         plans_.sum([](const LowRankPlan& plan) { return plan.memory(); });
 }
 
 }  // namespace nf::cuda

@@ -1,5 +1,5 @@
-// All-reduce by powersgd in device memory: LowRankAllReduce on streams. The sums of the factors are
-// those of a DeviceCollective at full precision; nobody waits for the host in between.
+// All-reduce by powersgd in device memory: LowRankAllReduce on streams. A DeviceCollective sums the
+// factors at full precision. No host synchronisation.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/collective/device_collective.h"
+#include "cuda/collective/layout_cache.h"
 #include "cuda/collective/low_rank_memory.h"
 #include "cuda/collective/low_rank_plan.h"
 
@@ -17,9 +18,9 @@ namespace nf::cuda {
 
 class DeviceLowRank final : public DeviceCollective {
  public:
-  // options.codec is powersgd:R. kBadConfig where that is none, and as DeviceAllReduce::check().
+  // options.codec is powersgd:R. kBadConfig if R is invalid, and like DeviceAllReduce::check().
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-  // Borrows both. Precondition: the memory is of R terms.
+  // Borrows transport and memory. Precondition: the memory has R terms.
   static Expected<std::unique_ptr<DeviceCollective>> create(StreamTransport& transport,
                                                             const DeviceAllReduceOptions& options,
                                                             LowRankMemory& memory);
@@ -34,7 +35,7 @@ class DeviceLowRank final : public DeviceCollective {
                 LowRankMemory& memory, std::unique_ptr<DeviceCollective> factors);
 
   Status find_states(std::span<const Gradient> gradients, cudaStream_t stream);
-  Expected<LowRankPlan*> plan_of(std::span<const Gradient> gradients, cudaStream_t stream);
+  Expected<LowRankPlan*> plan_of(const AllReduceCall& call, cudaStream_t stream);
   Status start_new(const LowRankPlan& plan, cudaStream_t stream);
   Status sum(const LowRankPlan& plan, const AllReduceCall& call, cudaStream_t stream);
 
@@ -43,12 +44,12 @@ class DeviceLowRank final : public DeviceCollective {
   const DeviceAllReduceOptions options_;
   LowRankMemory& memory_;
   DeviceAllocator& allocator_;
-  const std::unique_ptr<DeviceCollective> factors_;  // sums them, at full precision
+  const std::unique_ptr<DeviceCollective> factors_;  // sums the factors
 
-  std::vector<LowRankMemory::State*> states_;  // of the call under way
-  std::vector<std::unique_ptr<LowRankPlan>> plans_;
-  DeviceBuffer room_;  // for the factors of one call
-  DeviceBuffer new_;   // table of the matrices that have no basis yet
+  std::vector<LowRankMemory::State*> states_;  // of the current call
+  LayoutCache<LowRankPlan> plans_;
+  DeviceBuffer factor_buffer_;  // the factors of one call
+  DeviceBuffer new_table_;      // table of the matrices without a basis
 };
 
 }  // namespace nf::cuda

@@ -1,5 +1,5 @@
-// Layouts of sets of gradients, kept from step to step: to make one takes a plan and its upload.
-// Host code only.
+// Caches the layouts of sets of gradients from step to step: creating one takes a plan and its
+// upload. Host code only.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace nf::cuda {
 
-// Keeps every layout that the last steps used, however many those are, so that a model's buckets
-// never displace each other. Beyond kMostUnused layouts, those that the last steps did not use are
-// dropped, the least recently used first: buckets from before DDP rebuilt them, routes given up.
+// Keeps every layout that the last kSteps steps used, however many there are, so that the buckets
+// of a model never evict each other. Beyond kMaxUnused layouts, evicts those that the last steps
+// did not use, the least recently used first: buckets from before DDP rebuilt them, disabled
+// routes.
 template <typename Layout>
 class LayoutCache {
  public:
-  static constexpr std::size_t kMostUnused = 256;
+  static constexpr std::size_t kMaxUnused = 256;
   static constexpr std::uint64_t kSteps = 2;
-  // Whatever was used: bounds callers that give every call the same step.
-  static constexpr std::size_t kMost = 16'384;
+  // A hard limit, for callers that pass the same step in every call.
+  static constexpr std::size_t kMaxLayouts = 16'384;
 
-  // The layout for which `is_it` holds; null if there is none. Stays until the next add() or
-  // find().
+  // The layout for which `is_it` returns true, or null. Valid until the next call.
   template <typename IsIt>
   Layout* find(std::uint64_t step, IsIt is_it) {
-    // In steps that are alike, the next is the least recently used, or not far behind it.
+    // If steps repeat, the next layout is among the least recently used ones.
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
       if (!is_it(std::as_const(*entry->layout))) continue;
       entry->step = step;
@@ -42,6 +42,9 @@ class LayoutCache {
     return entries_.back().layout.get();
   }
 
+  void remove(const Layout* layout) {
+    entries_.remove_if([&](const Entry& entry) { return entry.layout.get() == layout; });
+  }
   void clear() { entries_.clear(); }
   std::size_t size() const { return entries_.size(); }
 
@@ -59,14 +62,14 @@ class LayoutCache {
     std::uint64_t step = 0;  // of its last use
   };
 
-  // A step may be lower than the last, if a job has loaded an earlier state.
+  // A step may be lower than the last one if a job has loaded an earlier state.
   static bool is_unused(const Entry& entry, std::uint64_t step) {
     return (step > entry.step ? step - entry.step : entry.step - step) > kSteps;
   }
 
   void drop_unused(std::uint64_t step) {
-    while (entries_.size() > kMost ||
-           (entries_.size() > kMostUnused && is_unused(entries_.front(), step))) {
+    while (entries_.size() > kMaxLayouts ||
+           (entries_.size() > kMaxUnused && is_unused(entries_.front(), step))) {
       entries_.pop_front();
     }
   }

@@ -23,7 +23,7 @@ Expected<RouteMemory::State*> LowRankMemory::use(std::uint64_t parameter, std::s
 Expected<RouteMemory::State*> LowRankMemory::make(std::uint64_t parameter, std::size_t rows,
                                                   std::size_t cols) {
   Expected<State*> made = allocate(parameter, {{.kind = kLowRankBasis, .count = terms_ * cols},
-                                                {.kind = kLowRankError, .count = rows * cols}});
+                                               {.kind = kLowRankError, .count = rows * cols}});
   if (!made) return made;
   (*made)->rows = rows;
   (*made)->cols = cols;

@@ -1,4 +1,4 @@
-// What powersgd remembers of a route's parameters in device memory: LowRank's basis and error.
+// The route memory of powersgd on a device: the basis and the error of LowRank.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ namespace nf::cuda {
 
 class LowRankMemory final : public RouteMemory {
  public:
-  // The arrays of a matrix that travels as factors.
+  // The arrays of a matrix that is sent as factors.
   static constexpr std::size_t kBasis = 0;
   static constexpr std::size_t kError = 1;
 
@@ -22,13 +22,13 @@ class LowRankMemory final : public RouteMemory {
 
   std::uint32_t terms() const { return terms_; }
 
-  // The state of a parameter for work on `stream`, until used(stream); null where a matrix of this
-  // shape travels as it is. Where it is_new, the caller starts the basis and clears the error.
-  // Fails where another shape is remembered.
+  // The state of a parameter for work on `stream`, until used(stream). Null if a matrix of this
+  // shape is sent unfactored. If it is_new, the caller initialises the basis and clears the error.
+  // Fails if the memory has another shape.
   Expected<State*> use(std::uint64_t parameter, std::size_t rows, std::size_t cols,
                        cudaStream_t stream);
 
-  Status remember(std::span<const Remembered> memory) override;
+  Status load_memory(std::span<const MemoryEntry> memory) override;
 
  private:
   Expected<State*> make(std::uint64_t parameter, std::size_t rows, std::size_t cols);

@@ -11,8 +11,7 @@ Expected<float*> ResidualMemory::use(std::uint64_t parameter, std::size_t count,
   if (state != nullptr) {
     NF_RETURN_IF_ERROR(check_residual(parameter, state->arrays[0].count, count));
   } else {
-    const Expected<State*> made =
-        allocate(parameter, {{.kind = Residuals::kKind, .count = count}});
+    const Expected<State*> made = allocate(parameter, {{.kind = Residuals::kKind, .count = count}});
     if (!made) return made.status();
     state = *made;
   }

@@ -1,5 +1,4 @@
-// What error feedback keeps of a route's parameters in device memory: Residuals, without the loss
-// scale of the call that lost it.
+// The route memory of error feedback on a device: Residuals, stored without the loss scale.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,11 +15,11 @@ class ResidualMemory final : public RouteMemory {
  public:
   ResidualMemory(DeviceAllocator& allocator, cudaStream_t home) : RouteMemory(allocator, home) {}
 
-  // What is kept of a parameter, for work on `stream` until used(stream): zeros at first. Fails
-  // where a residual of another size is remembered.
+  // The residual of a parameter for work on `stream`, until used(stream). Initially zero. Fails if
+  // the residual has another size.
   Expected<float*> use(std::uint64_t parameter, std::size_t count, cudaStream_t stream);
 
-  Status remember(std::span<const Remembered> memory) override;
+  Status load_memory(std::span<const MemoryEntry> memory) override;
 };
 
 }  // namespace nf::cuda

@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "collective/low_rank_all_reduce.h"
-#include "cuda/collective/device_collective.h"
 #include "cuda/collective/low_rank_memory.h"
 #include "cuda/collective/residual_memory.h"
 
 namespace nf::cuda {
 
 Expected<RouteMemory*> RouteMemories::find(const std::string& route) {
-  if (!remembers(route)) return nullptr;
+  if (!has_route_memory(route)) return nullptr;
   if (const auto found = routes_.find(route); found != routes_.end()) {
     return found->second.states.get();
   }
@@ -24,9 +23,7 @@ Expected<RouteMemory*> RouteMemories::find(const std::string& route) {
 }
 
 Expected<std::unique_ptr<RouteMemory>> RouteMemories::make(const std::string& route) const {
-  const Expected<CodecSpec> spec = CodecSpec::parse(route);
-  if (!spec) return spec.status();
-  if (spec->name != LowRankAllReduce::kName) {
+  if (!is_low_rank(route)) {
     return std::unique_ptr<RouteMemory>(std::make_unique<ResidualMemory>(allocator_, home_));
   }
   const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(route);
@@ -34,50 +31,44 @@ Expected<std::unique_ptr<RouteMemory>> RouteMemories::make(const std::string& ro
   return std::unique_ptr<RouteMemory>(std::make_unique<LowRankMemory>(*terms, allocator_, home_));
 }
 
-void RouteMemories::begin(const std::string& route, std::uint64_t parameter, std::uint64_t step) {
+void RouteMemories::begin(const std::string& route, const AllReduceCall& call) {
   const auto found = routes_.find(route);
   if (found == routes_.end()) return;
-  std::uint64_t& last_step = found->second.last_step[parameter];
-  if (last_step + 1 != step) found->second.states->forget(parameter);
-  last_step = step;
+  for (const Gradient& gradient : call.gradients) {
+    if (!found->second.steps.begin(gradient.parameter, call.step)) {
+      found->second.states->forget(gradient.parameter);
+    }
+  }
 }
 
 Status RouteMemories::join_home_stream() const {
-  for (const auto& [spelling, route] : routes_)
+  for (const auto& [spelling, route] : routes_) {
     NF_RETURN_IF_ERROR(route.states->join_home_stream());
+  }
   return {};
 }
 
-Expected<std::vector<Fabric::Memory>> RouteMemories::memory(std::uint64_t step) const {
-  std::vector<Fabric::Memory> memory;
+Expected<MemoryByRoute> RouteMemories::memory(std::uint64_t step) const {
+  MemoryByRoute memory;
   for (const auto& [spelling, route] : routes_) {
-    Expected<std::vector<Remembered>> remembered = route.states->remembered();
-    if (!remembered) return remembered.status();
-    for (Remembered& item : *remembered) {
-      const auto last = route.last_step.find(item.parameter);
-      if (last == route.last_step.end() || last->second + 1 < step) continue;
-      memory.push_back({.route = spelling, .remembered = std::move(item)});
-    }
+    Expected<std::vector<MemoryEntry>> entries = route.states->save_memory();
+    if (!entries) return entries.status();
+    memory[spelling] = route.steps.current(std::move(*entries), step);
   }
   return memory;
 }
 
-Status RouteMemories::load(std::span<const Fabric::Memory> memory, std::uint64_t step) {
-  std::map<std::string, std::vector<Remembered>> by_route;
-  for (const Fabric::Memory& item : memory) by_route[item.route].push_back(item.remembered);
-  for (const auto& [spelling, remembered] : by_route) {
+Status RouteMemories::load(const MemoryByRoute& memory, std::uint64_t step) {
+  for (const auto& [spelling, entries] : memory) {
     const Expected<RouteMemory*> states = find(spelling);
     if (!states) return states.status();
     if (*states == nullptr) {
-      return {ErrorCode::kUnsupported,
-              fmt::format("what {} kept cannot be loaded: on a device it keeps nothing from step "
-                          "to step",
-                          spelling)};
+      return {
+          ErrorCode::kUnsupported,
+          fmt::format("cannot load the memory of route {}: it keeps none on a device", spelling)};
     }
-    NF_RETURN_IF_ERROR((*states)->remember(remembered));
-    for (const Remembered& item : remembered) {
-      routes_.at(spelling).last_step[item.parameter] = step - 1;
-    }
+    NF_RETURN_IF_ERROR((*states)->load_memory(entries));
+    routes_.at(spelling).steps.loaded(entries, step);
   }
   return {};
 }

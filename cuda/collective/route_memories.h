@@ -1,5 +1,5 @@
-// What routes remember from step to step in device memory, whatever the channel. Belongs to the
-// thread that sums.
+// The route memory of all routes on a device, shared by all channels. Belongs to the thread of
+// sum_low_bit().
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,32 +10,29 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
+#include "collective/route_memory.h"
 #include "cuda/collective/route_memory.h"
-#include "neuron_fabric/fabric.h"
 
 namespace nf::cuda {
 
 class RouteMemories {
  public:
-  // `allocator` gives memory for work on `home`.
+  // `allocator` allocates for work on `home`.
   RouteMemories(DeviceAllocator& allocator, cudaStream_t home)
       : allocator_(allocator), home_(home) {}
 
-  // Null where the route remembers nothing.
+  // Null if the route keeps no memory.
   Expected<RouteMemory*> find(const std::string& route);
 
-  // A parameter is about to be summed along the route. What is remembered of it is of the step
-  // before, or it is of another life of the route and forgotten.
-  void begin(const std::string& route, std::uint64_t parameter, std::uint64_t step);
+  // The call is about to use the route: deletes stale memory of its parameters.
+  void begin(const std::string& route, const AllReduceCall& call);
 
-  // Work that comes on `home` now comes after all use.
+  // Later work on `home` waits for all uses of the memory.
   Status join_home_stream() const;
-  // As BucketPath has them. Both wait for `home`.
-  Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const;
-  Status load(std::span<const Fabric::Memory> memory, std::uint64_t step);
+  // As in BucketPath. Both wait for `home`.
+  Expected<MemoryByRoute> memory(std::uint64_t step) const;
+  Status load(const MemoryByRoute& memory, std::uint64_t step);
 
   // Device memory held.
   std::size_t size() const;
@@ -45,12 +42,12 @@ class RouteMemories {
 
   struct Route {
     std::unique_ptr<RouteMemory> states;
-    std::unordered_map<std::uint64_t, std::uint64_t> last_step;  // by parameter
+    RouteSteps steps;
   };
 
   DeviceAllocator& allocator_;
   const cudaStream_t home_;
-  std::map<std::string, Route> routes_;  // those that remember something
+  std::map<std::string, Route> routes_;  // those with memory
 };
 
 }  // namespace nf::cuda

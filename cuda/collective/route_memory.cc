@@ -18,7 +18,7 @@ RouteMemory::State* RouteMemory::find(std::uint64_t parameter) const {
 }
 
 Expected<RouteMemory::State*> RouteMemory::allocate(std::uint64_t parameter,
-                                                     std::vector<Array> arrays) {
+                                                    std::vector<Array> arrays) {
   auto& state = states_[parameter];
   if (state == nullptr) state = std::make_unique<State>(allocator_);
   std::size_t size = 0;
@@ -72,10 +72,11 @@ Expected<std::vector<MemoryEntry>> RouteMemory::save_memory() const {
     if (state->is_new) continue;
     for (std::size_t i = 0; i < state->arrays.size(); ++i) {
       const Array& array = state->arrays[i];
-      MemoryEntry& one = memory.emplace_back(MemoryEntry{.parameter = parameter,
-                                                       .kind = std::string(array.kind),
-                                                       .rows = state->rows,
-                                                       .values = std::vector<float>(array.count)});
+      MemoryEntry& one =
+          memory.emplace_back(MemoryEntry{.parameter = parameter,
+                                          .kind = std::string(array.kind),
+                                          .rows = state->rows,
+                                          .values = std::vector<float>(array.count)});
       if (array.count == 0) continue;
       NF_RETURN_IF_ERROR(
           to_status(cudaMemcpyAsync(one.values.data(), state->values(i),

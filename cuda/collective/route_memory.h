@@ -1,6 +1,6 @@
-// What a route remembers of its parameters from step to step, in device memory. Lanes share it,
-// since a parameter may change its channel when DDP builds its buckets anew; whoever uses a
-// parameter on a stream waits for the stream that used it last.
+// Route memory on a device. All channels share it, because a parameter may change its channel when
+// DDP rebuilds its buckets. A stream that uses the memory of a parameter waits for the stream that
+// used it last.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,66 +15,66 @@
 #include <vector>
 
 #include "cuda/base/device_memory.h"
-#include "cuda/runtime/step_reading.h"
+#include "cuda/base/event.h"
 #include "neuron_fabric/all_reduce.h"
 
 namespace nf::cuda {
 
 class RouteMemory {
  public:
-  // One of the things that are remembered of a parameter.
+  // One array of a parameter.
   struct Array {
-    std::string_view what;
-    std::size_t count = 0;  // of FP32 values
-    std::size_t at = 0;     // the first of them in the room
+    std::string_view kind;
+    std::size_t count = 0;  // FP32 values
+    std::size_t at = 0;     // index of the first one in the buffer
   };
 
-  // Of one parameter.
+  // The memory of one parameter.
   struct State {
-    explicit State(DeviceAllocator& allocator) : room(allocator) {}
+    explicit State(DeviceAllocator& allocator) : buffer(allocator) {}
 
-    float* values(std::size_t array) const { return room.as<float>() + arrays[array].at; }
+    float* values(std::size_t array) const { return buffer.as<float>() + arrays[array].at; }
 
-    std::vector<Array> arrays;  // none where nothing is remembered
-    std::size_t rows = 0;       // of a matrix, else 0
+    std::vector<Array> arrays;  // empty: no memory
+    std::size_t rows = 0;       // of a matrix, otherwise 0
     std::size_t cols = 0;
-    bool is_new = true;  // nothing is in it yet
+    bool is_new = true;  // the arrays are not initialised
     cudaStream_t user = nullptr;
-    DeviceBuffer room;
+    DeviceBuffer buffer;
   };
 
   virtual ~RouteMemory();
   RouteMemory(const RouteMemory&) = delete;
   RouteMemory& operator=(const RouteMemory&) = delete;
 
-  // All that has been lent for `stream` is on it.
+  // All work that uses memory lent to `stream` has been enqueued on it.
   Status used(cudaStream_t stream);
 
-  // Keeps the room for when it comes again.
+  // Deletes the memory of a parameter and keeps its buffer.
   void forget(std::uint64_t parameter);
-  // Gives up the room, too.
+  // Deletes the buffer, too.
   void drop(std::uint64_t parameter);
 
-  // Work that comes on `home` now comes after all use. Then, as AllReduce has them; both wait for
-  // `home`.
+  // Later work on `home` waits for all uses of the memory.
   Status join_home_stream() const;
-  Expected<std::vector<Remembered>> remembered() const;
-  virtual Status remember(std::span<const Remembered> memory) = 0;
+  // As in AllReduce. Both wait for `home`.
+  Expected<std::vector<MemoryEntry>> save_memory() const;
+  virtual Status load_memory(std::span<const MemoryEntry> memory) = 0;
 
   // Device memory held.
   std::size_t size() const;
 
  protected:
-  // `allocator` gives memory for work on `home`.
+  // `allocator` allocates for work on `home`.
   RouteMemory(DeviceAllocator& allocator, cudaStream_t home);
 
-  // Null where nothing is remembered of it.
+  // Null if the parameter has no memory.
   State* find(std::uint64_t parameter) const;
-  // A new state with room for these arrays, in the place of any other.
-  Expected<State*> make_room(std::uint64_t parameter, std::vector<Array> arrays);
-  // What comes on `stream` now may use the state, until used(stream).
+  // A new state with these arrays; replaces an existing one.
+  Expected<State*> allocate(std::uint64_t parameter, std::vector<Array> arrays);
+  // Work enqueued on `stream` from now on may use the state, until used(stream).
   Status lend(State& state, cudaStream_t stream);
-  // Fills an array of a new state on `home`; behind the last one, waits for all of them.
+  // Fills an array of a new state on `home`. end_loading() waits for all copies.
   Status load(State& state, std::size_t array, std::span<const float> values);
   Status end_loading();
 

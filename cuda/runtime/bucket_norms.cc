@@ -25,7 +25,7 @@ Expected<BucketNorms::Table*> BucketNorms::find(const Bucket& bucket) {
   made->count = static_cast<std::uint32_t>(chunks.size());
   DeviceTables tables;
   tables.add(chunks, &made->chunks);
-  tables.room(chunks.size(), &made->norms);
+  tables.reserve(chunks.size(), &made->norms);
   NF_RETURN_IF_ERROR(tables.upload(made->room, stream_));
   table = std::move(made);
   return table.get();

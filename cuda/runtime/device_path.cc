@@ -6,38 +6,33 @@
 #include "cuda/base/launch.h"
 #include "cuda/runtime/bucket_passes.h"
 #include "cuda/runtime/device_probe.h"
-#include "runtime/runtime_fabric.h"
 
 namespace nf::cuda {
 namespace {
 
-constexpr std::size_t kMostSampleBytes = Sampler::kMostValues * sizeof(float);
+constexpr std::size_t kMaxSampleBytes = Sampler::kMaxValues * sizeof(float);
 
 }  // namespace
 
 DevicePath::DevicePath(const DeviceContext& context, const PathRequest& request)
-    : context_(context),
+    : BucketPath(context.engine, /*is_asynchronous=*/true),
+      context_(context),
       allocator_(or_pool(context.allocator)),
       binding_(request.binding),
       topology_(request.topology),
-      group_(request.options.host_group_size),
+      host_group_size_(request.options.host_group_size),
       seed_(request.options.seed),
       route_errors_(request.binding, request.options.seed, context.rank()),
       memories_(allocator_, context.stream),
-      norms_(binding_, allocator_, context.stream) {
+      norms_(binding_, allocator_, context.stream),
+      calls_(binding_) {
   for (const Channel& channel : context_.channels) {
     channels_.push_back(std::make_unique<ChannelState>(channel, or_pool(channel.allocator)));
-  }
-  for (const ModelParameter& parameter : binding_.parameters()) {
-    keys_.push_back(parameter_key(parameter.name));
   }
 }
 
 Status DevicePath::check(const FabricOptions& options, const Profile& profile, Topology topology,
                          std::uint32_t ranks) {
-  if (!options.shared_reducer.empty()) {
-    return {ErrorCode::kUnsupported, "the memory-side reducer sums in host memory"};
-  }
   for (const TrainingPhase& phase : profile.phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
@@ -54,19 +49,19 @@ Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceContext& co
   NF_RETURN_IF_ERROR(
       check(request.options, request.binding.profile(), request.topology, context.ranks()));
   std::unique_ptr<DevicePath> path(new DevicePath(context, request));
-  NF_RETURN_IF_ERROR(to_status(cudaGetDevice(&path->device_), "the current device"));
+  NF_RETURN_IF_ERROR(to_status(cudaGetDevice(&path->device_), "getting the current device"));
   for (const TrainingPhase& phase : request.binding.profile().phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
       for (const auto& channel : path->channels_) {
-        if (const auto sum = path->find(*channel, route); !sum) return sum.status();
+        if (const auto found = path->find(*channel, route); !found) return found.status();
       }
     }
   }
   return std::unique_ptr<BucketPath>(std::move(path));
 }
 
-// What is on the streams still uses what goes now.
+// Work on the streams may still use the members.
 DevicePath::~DevicePath() {
   for (const auto& channel : channels_) static_cast<void>(cudaStreamSynchronize(channel->stream));
   static_cast<void>(cudaStreamSynchronize(context_.engine_stream));
@@ -74,22 +69,22 @@ DevicePath::~DevicePath() {
 }
 
 Expected<DeviceCollective*> DevicePath::find(ChannelState& channel, const std::string& route) {
-  std::unique_ptr<DeviceCollective>& sum = channel.sums[route];
-  if (sum == nullptr) {
+  std::unique_ptr<DeviceCollective>& collective = channel.collectives[route];
+  if (collective == nullptr) {
     const Expected<RouteMemory*> memory = memories_.find(route);
     if (!memory) return memory.status();
     Expected<std::unique_ptr<DeviceCollective>> made =
         make_device_collective(channel.transport,
                                {.codec = route,
                                 .topology = topology_,
-                                .host_group_size = group_,
+                                .host_group_size = host_group_size_,
                                 .seed = seed_,
                                 .allocator = &channel.allocator},
                                *memory);
     if (!made) return made.status();
-    sum = std::move(*made);
+    collective = std::move(*made);
   }
-  return sum.get();
+  return collective.get();
 }
 
 Expected<StepReading*> DevicePath::begin_reading(const TrainingStep& step) {
@@ -103,7 +98,7 @@ Expected<StepReading*> DevicePath::begin_reading(const TrainingStep& step) {
   }
   if (reading == nullptr) reading = std::make_unique<StepReading>(allocator_);
   const auto regions = static_cast<std::uint32_t>(step.traffic.size());
-  NF_RETURN_IF_ERROR(reading->begin(regions, kMostSampleBytes, context_.stream));
+  NF_RETURN_IF_ERROR(reading->begin(regions, kMaxSampleBytes, context_.stream));
   const std::lock_guard lock(mutex_);
   return (readings_[&step] = std::move(reading)).get();
 }
@@ -114,134 +109,107 @@ Status DevicePath::abort_on_error(const Status& status) {
   return status;
 }
 
-Status DevicePath::begin_bucket(PlannedSum& sum) {
-  if (sum.bucket().index == 0) {
-    const Expected<StepReading*> reading = begin_reading(sum.step());
+Status DevicePath::begin_bucket(BucketWork& work) {
+  if (work.bucket().index == 0) {
+    const Expected<StepReading*> reading = begin_reading(work.step());
     if (!reading) return reading.status();
     reading_ = *reading;
   }
   events_ = &reading_->add_bucket();
-  channel_ = channels_[sum.bucket().index % channels_.size()].get();
+  channel_ = channels_[work.bucket().index % channels_.size()].get();
   NF_RETURN_IF_ERROR(
       events_->ready.record(context_.producer ? context_.producer() : context_.stream));
   NF_RETURN_IF_ERROR(events_->ready.block(channel_->stream));
   NF_RETURN_IF_ERROR(channel_->finished.block(channel_->stream));
-  if (sum.step().is_monitored) NF_RETURN_IF_ERROR(sample(sum, *reading_));
+  if (work.step().is_monitored) NF_RETURN_IF_ERROR(sample(work, *reading_));
   NF_RETURN_IF_ERROR(
-      scale(sum.bucket().values, static_cast<float>(1.0 / context_.ranks()), channel_->stream));
-  NF_RETURN_IF_ERROR(gather(sum));
+      scale(work.bucket().values, static_cast<float>(1.0 / context_.ranks()), channel_->stream));
+  NF_RETURN_IF_ERROR(gather(work));
   NF_RETURN_IF_ERROR(channel_->begun.record(channel_->stream));
   return channel_->begun.block(context_.engine_stream);
 }
 
-Status DevicePath::sample(PlannedSum& sum, StepReading& reading) {
-  const TrainingStep& step = sum.step();
-  for (const BucketSlot& slot : sum.bucket().slots) {
+Status DevicePath::sample(BucketWork& work, StepReading& reading) {
+  const TrainingStep& step = work.step();
+  for (const BucketSlot& slot : work.bucket().slots) {
     const std::string& route = step.wanted[binding_.region_of(slot.parameter)];
     const Piece piece = route_errors_.sample(step.statistics.step, slot.parameter, route);
     if (piece.count == 0 || piece.first + piece.count > slot.count) continue;
     NF_RETURN_IF_ERROR(reading.add_sample(
-        slot.parameter, sum.values(slot.offset + piece.first, piece.count), channel_->stream));
+        slot.parameter, work.values(slot.offset + piece.first, piece.count), channel_->stream));
   }
   return {};
 }
 
-bool DevicePath::takes_dense(const PlannedSum& sum) const {
-  return sum.gathered_count() * size_of(sum.bucket().values.type) <= context_.max_channel_bytes;
+bool DevicePath::is_dense_in_channel(const BucketWork& work) const {
+  return work.gathered_count() * size_of(work.bucket().values.type) <= context_.max_channel_bytes;
 }
 
-Status DevicePath::gather(PlannedSum& sum) {
-  const std::size_t count = sum.gathered_count();
-  if (count == 0 || takes_dense(sum)) return {};
-  const DataType type = sum.bucket().values.type;
+Status DevicePath::gather(BucketWork& work) {
+  const std::size_t count = work.gathered_count();
+  if (count == 0 || is_dense_in_channel(work)) return {};
+  const DataType type = work.bucket().values.type;
   DeviceBuffer& room = channel_->gathered;
   NF_RETURN_IF_ERROR(room.reserve(count * size_of(type), channel_->stream));
-  NF_RETURN_IF_ERROR(sum.for_each_run(room.data(), [&](auto* own, auto* gathered, auto size) {
+  NF_RETURN_IF_ERROR(work.for_each_run(room.data(), [&](auto* own, auto* gathered, auto size) {
     return copy_on_device(gathered, own, size, channel_->stream);
   }));
-  sum.set_gathered({room.data(), count, type}, nullptr);
+  work.set_gathered({room.data(), count, type}, nullptr);
   return {};
 }
 
-Status DevicePath::scatter(PlannedSum& sum) {
-  if (sum.gathered_count() == 0 || takes_dense(sum)) return {};
-  return sum.for_each_run(sum.dense().data, [&](auto* own, auto* gathered, auto size) {
+Status DevicePath::scatter(BucketWork& work) {
+  if (work.gathered_count() == 0 || is_dense_in_channel(work)) return {};
+  return work.for_each_run(work.dense().data, [&](auto* own, auto* gathered, auto size) {
     return copy_on_device(own, gathered, size, context_.stream);
   });
 }
 
-Status DevicePath::sum_routes(PlannedSum& sum) {
-  for (const RoutedSegments& routed : sum.plan().low_bit) {
-    NF_RETURN_IF_ERROR(sum_route(sum, routed));
+Status DevicePath::sum_routes(BucketWork& work) {
+  for (const RoutedSegments& routed : work.plan().low_bit) {
+    NF_RETURN_IF_ERROR(sum_route(work, routed));
   }
-  if (takes_dense(sum)) NF_RETURN_IF_ERROR(sum_dense(sum));
-  return channel_->summed.record(channel_->stream);
+  if (is_dense_in_channel(work)) NF_RETURN_IF_ERROR(sum_dense(work));
+  return channel_->low_bit_summed.record(channel_->stream);
 }
 
-// As values of their own type, whose codec has its name.
-Status DevicePath::sum_dense(PlannedSum& sum) {
-  if (sum.plan().dense.empty()) return {};
+// With the codec of their own type.
+Status DevicePath::sum_dense(BucketWork& work) {
+  if (work.plan().dense.empty()) return {};
   const Expected<DeviceCollective*> found =
-      find(*channel_, std::string(to_string(sum.bucket().values.type)));
+      find(*channel_, std::string(to_string(work.bucket().values.type)));
   if (!found) return found.status();
-  gradients_.clear();
-  for (const Segment& segment : sum.plan().dense) {
-    const BucketSlot& slot = segment.slot;
-    gradients_.push_back(
-        {.parameter = keys_[slot.parameter], .values = sum.values(slot.offset, slot.count)});
-  }
-  return (*found)->enqueue({.step = sum.step().statistics.step,
-                            .epoch = sum.step().epoch,
-                            .gradients = gradients_,
-                            .loss_scale = sum.step().loss_scale.value},
-                           channel_->stream);
+  return (*found)->enqueue(calls_.make(work, work.plan().dense), channel_->stream);
 }
 
-Status DevicePath::sum_route(PlannedSum& sum, const RoutedSegments& routed) {
+Status DevicePath::sum_route(BucketWork& work, const RoutedSegments& routed) {
   const Expected<DeviceCollective*> found = find(*channel_, routed.route);
   if (!found) return found.status();
-  DeviceCollective& all_reduce = **found;
-  const std::uint64_t number = sum.step().statistics.step;
-  gradients_.clear();
-  for (const Segment& segment : routed.segments) {
-    const BucketSlot& slot = segment.slot;
-    const std::uint64_t key = keys_[slot.parameter];
-    memories_.begin(routed.route, key, number);
-    gradients_.push_back({.parameter = key,
-                          .values = sum.values(slot.offset, slot.count),
-                          .rows = binding_.parameters()[slot.parameter].rows});
-  }
-  SumTimes& times = reading_->add_sum();
-  const Traffic before = all_reduce.traffic();
+  DeviceCollective& collective = **found;
+  const AllReduceCall call = calls_.make(work, routed.segments);
+  memories_.begin(routed.route, call);
+  CollectiveTimes& times = reading_->add_collective();
+  times.shares = shares_of(routed);
+  const Traffic before = collective.traffic();
   NF_RETURN_IF_ERROR(times.begin.record(channel_->stream));
-  NF_RETURN_IF_ERROR(all_reduce.enqueue({.step = number,
-                                         .epoch = sum.step().epoch,
-                                         .gradients = gradients_,
-                                         .loss_scale = sum.step().loss_scale.value},
-                                        channel_->stream));
+  NF_RETURN_IF_ERROR(collective.enqueue(call, channel_->stream));
   NF_RETURN_IF_ERROR(times.end.record(channel_->stream));
-  const Traffic after = all_reduce.traffic();
-  const auto values = static_cast<double>(routed.values());
-  for (const Segment& segment : routed.segments) {
-    const double part = static_cast<double>(segment.slot.count) / values;
-    sum.traffic()[segment.region].add_low_bit(before, after, part);
-    times.shares.push_back({segment.region, part});
-  }
+  add_traffic(work.traffic(), times.shares, before, collective.traffic());
   return {};
 }
 
-Status DevicePath::finish_bucket(PlannedSum& sum) {
-  NF_RETURN_IF_ERROR(channel_->added.record(context_.engine_stream));
-  NF_RETURN_IF_ERROR(channel_->added.block(context_.stream));
-  if (sum.has_low_bit()) NF_RETURN_IF_ERROR(channel_->summed.block(context_.stream));
-  NF_RETURN_IF_ERROR(scatter(sum));
+Status DevicePath::finish_bucket(BucketWork& work) {
+  NF_RETURN_IF_ERROR(channel_->dense_summed.record(context_.engine_stream));
+  NF_RETURN_IF_ERROR(channel_->dense_summed.block(context_.stream));
+  if (work.has_low_bit()) NF_RETURN_IF_ERROR(channel_->low_bit_summed.block(context_.stream));
+  NF_RETURN_IF_ERROR(scatter(work));
   NF_RETURN_IF_ERROR(channel_->finished.record(context_.stream));
   NF_RETURN_IF_ERROR(events_->done.record(context_.stream));
-  if (sum.step().is_monitored) {
-    const auto regions = static_cast<std::uint32_t>(sum.norms().size());
-    NF_RETURN_IF_ERROR(norms_.add(sum.bucket(), regions, reading_->norms()));
+  if (work.step().is_monitored) {
+    const auto regions = static_cast<std::uint32_t>(work.norms().size());
+    NF_RETURN_IF_ERROR(norms_.add(work.bucket(), regions, reading_->norms()));
   }
-  return sum.bucket().is_last ? end_reading() : Status();
+  return work.bucket().is_last ? end_reading() : Status();
 }
 
 Status DevicePath::end_reading() {
@@ -249,15 +217,15 @@ Status DevicePath::end_reading() {
   std::size_t held = memories_.size() + norms_.size();
   for (const auto& channel : channels_) {
     held += channel->gathered.size();
-    for (const auto& [route, all_reduce] : channel->sums) held += all_reduce->memory();
+    for (const auto& [route, collective] : channel->collectives) held += collective->memory();
   }
   const std::lock_guard lock(mutex_);
   held_bytes_ = std::max(held_bytes_, held);
   return {};
 }
 
-Status DevicePath::learn(TrainingStep& step) {
-  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
+Status DevicePath::collect(TrainingStep& step) {
+  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "setting the device"));
   std::unique_ptr<StepReading> reading;
   {
     const std::lock_guard lock(mutex_);
@@ -266,16 +234,16 @@ Status DevicePath::learn(TrainingStep& step) {
     reading = std::move(found->second);
     readings_.erase(found);
   }
-  const Status waited = wait(context_, step.statistics.step, [&] { return reading->ask(); });
-  if (waited.ok()) take(*reading, step);
-  // It is kept where the wait failed, too: to give up pinned memory is to wait for the device, and
-  // that may wait for a peer of the engine's, which nobody has given up yet.
+  const Status waited = wait(context_, step.statistics.step, [&] { return reading->query(); });
+  if (waited.ok()) add_measurements(*reading, step);
+  // Keep it even if the wait failed: freeing pinned memory waits for the device, which may wait for
+  // a peer in an operation of the engine that has not been aborted yet.
   const std::lock_guard lock(mutex_);
   free_readings_.push_back(std::move(reading));
   return waited;
 }
 
-void DevicePath::take(const StepReading& reading, TrainingStep& step) {
+void DevicePath::add_measurements(const StepReading& reading, TrainingStep& step) {
   if (step.is_monitored) {
     const std::span<const DeviceNorm> norms = reading.read_norms();
     for (std::size_t region = 0; region < norms.size(); ++region) {
@@ -295,11 +263,8 @@ void DevicePath::take(const StepReading& reading, TrainingStep& step) {
     step.local.buckets[i] = {.ready = buckets[i].ready.seconds_since(buckets.front().ready),
                              .done = buckets[i].done.seconds_since(buckets.front().ready)};
   }
-  for (const SumTimes& sum : reading.sums()) {
-    const double seconds = sum.end.seconds_since(sum.begin);
-    for (const SumTimes::Share& share : sum.shares) {
-      step.traffic[share.region].seconds += seconds * share.part;
-    }
+  for (const CollectiveTimes& times : reading.collectives()) {
+    add_seconds(step.traffic, times.shares, times.end.seconds_since(times.begin));
   }
 }
 
@@ -309,16 +274,16 @@ std::unique_ptr<Probe> DevicePath::probe() {
   });
 }
 
-// Between steps, but the streams may have the last one before them still.
-Expected<std::vector<Fabric::Memory>> DevicePath::memory(std::uint64_t step) const {
-  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
+// Called between steps, but the last step may still be on the streams.
+Expected<MemoryByRoute> DevicePath::memory(std::uint64_t step) const {
+  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "setting the device"));
   NF_RETURN_IF_ERROR(memories_.join_home_stream());
   NF_RETURN_IF_ERROR(wait(context_, 0, [this] { return cudaStreamQuery(context_.stream); }));
   return memories_.memory(step);
 }
 
-Status DevicePath::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) {
-  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "this thread's device"));
+Status DevicePath::load_memory(const MemoryByRoute& memory, std::uint64_t step) {
+  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "setting the device"));
   return memories_.load(memory, step);
 }
 
@@ -329,9 +294,9 @@ std::size_t DevicePath::held_bytes() const {
 
 Expected<std::unique_ptr<Fabric>> create_fabric(Transport& control, const DeviceContext& context,
                                                 FabricOptions options) {
-  return RuntimeFabric::create(
-      control, context.engine, std::move(options),
-      [&](const PathRequest& request) { return DevicePath::create(context, request); });
+  return nf::create_fabric(control, std::move(options), [&](const PathRequest& request) {
+    return DevicePath::create(context, request);
+  });
 }
 
 }  // namespace nf::cuda

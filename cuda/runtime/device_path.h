@@ -1,9 +1,9 @@
-// Gradients in device memory: the runtime's BucketPath on streams. Everything about a bucket is put
-// on them when it comes, and nobody waits; what it shows is read when its step ends.
+// The path of gradients in device memory. All work on a bucket is enqueued on streams without host
+// synchronisation. The measurements are read at the end of the step.
 //
-// begin(), sum_low_bit() and finish() come from one thread, bucket after bucket. A bucket begins
-// and is summed at low bits in its channel, with its dense values if those are few; else the engine
-// sums them; on the common stream it is then finished:
+// One thread calls begin(), sum_low_bit() and finish(), bucket by bucket. The channel of a bucket
+// runs begin() and the low-bit sums, and the dense sum if it is small; otherwise the engine sums
+// the dense values. The common stream finishes the bucket:
 //
 //   channel 0   begin 0 | sum 0 ....... | begin 2 | sum 2 .......
 //   channel 1        begin 1 | sum 1 ....... | begin 3 | ...
@@ -25,28 +25,28 @@
 #include "cuda/runtime/device_context.h"
 #include "cuda/runtime/step_reading.h"
 #include "runtime/bucket_path.h"
+#include "runtime/route_call.h"
 #include "runtime/route_error.h"
 
 namespace nf::cuda {
 
 class DevicePath final : public BucketPath {
  public:
-  // kUnsupported where a route of the profile, the topology or the reducer has no device form.
+  // kUnsupported if a route of the profile or the topology has no device form.
   static Status check(const FabricOptions& options, const Profile& profile, Topology topology,
                       std::uint32_t ranks);
-  // Fails as check() does.
+  // Fails like check().
   static Expected<std::unique_ptr<BucketPath>> create(const DeviceContext& context,
                                                       const PathRequest& request);
   ~DevicePath() override;
 
-  Status begin(PlannedSum& sum) override { return abort_on_error(begin_bucket(sum)); }
-  Status sum_low_bit(PlannedSum& sum) override { return abort_on_error(sum_routes(sum)); }
-  Status finish(PlannedSum& sum) override { return abort_on_error(finish_bucket(sum)); }
-  bool learns_late() const override { return true; }
-  Status learn(TrainingStep& step) override;
+  Status begin(BucketWork& work) override { return abort_on_error(begin_bucket(work)); }
+  Status sum_low_bit(BucketWork& work) override { return abort_on_error(sum_routes(work)); }
+  Status finish(BucketWork& work) override { return abort_on_error(finish_bucket(work)); }
+  Status collect(TrainingStep& step) override;
   std::unique_ptr<Probe> probe() override;
-  Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const override;
-  Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override;
+  Expected<MemoryByRoute> memory(std::uint64_t step) const override;
+  Status load_memory(const MemoryByRoute& memory, std::uint64_t step) override;
   std::size_t held_bytes() const override;
 
  private:
@@ -60,56 +60,55 @@ class DevicePath final : public BucketPath {
     StreamTransport& transport;
     const cudaStream_t stream;
     DeviceAllocator& allocator;
-    std::map<std::string, std::unique_ptr<DeviceCollective>> sums;  // by route
-    DeviceBuffer gathered;                                          // dense values of its bucket
+    std::map<std::string, std::unique_ptr<DeviceCollective>> collectives;  // by route
+    DeviceBuffer gathered;  // the dense values of its bucket
     Event begun;
-    Event added;  // its dense values, by the engine
-    Event summed;
+    Event dense_summed;  // by the engine
+    Event low_bit_summed;
     Event finished;  // its last bucket, on the common stream
   };
 
   DevicePath(const DeviceContext& context, const PathRequest& request);
 
-  // Of a bucket that cannot be put on the streams, however that came: gives up all channels, since
-  // others wait for it, and what this rank has on its streams for them.
+  // If a bucket could not be enqueued for any reason, aborts all channels: other ranks wait for it,
+  // and this rank's streams wait for them.
   Status abort_on_error(const Status& status);
-  Status begin_bucket(PlannedSum& sum);
-  Status sum_routes(PlannedSum& sum);
-  Status finish_bucket(PlannedSum& sum);
+  Status begin_bucket(BucketWork& work);
+  Status sum_routes(BucketWork& work);
+  Status finish_bucket(BucketWork& work);
 
   Expected<DeviceCollective*> find(ChannelState& channel, const std::string& route);
   Expected<StepReading*> begin_reading(const TrainingStep& step);
   Status end_reading();
-  Status sample(PlannedSum& sum, StepReading& reading);
-  // Whether the dense values of a bucket with low bits travel in its channel: the same on all
+  Status sample(BucketWork& work, StepReading& reading);
+  // Whether the channel sums the dense values of a bucket with low-bit routes. The same on all
   // ranks.
-  bool takes_dense(const PlannedSum& sum) const;
-  Status gather(PlannedSum& sum);
-  Status scatter(PlannedSum& sum);
-  Status sum_route(PlannedSum& sum, const RoutedSegments& routed);
-  Status sum_dense(PlannedSum& sum);
-  void take(const StepReading& reading, TrainingStep& step);
+  bool is_dense_in_channel(const BucketWork& work) const;
+  Status gather(BucketWork& work);
+  Status scatter(BucketWork& work);
+  Status sum_route(BucketWork& work, const RoutedSegments& routed);
+  Status sum_dense(BucketWork& work);
+  void add_measurements(const StepReading& reading, TrainingStep& step);
 
   // Constant after construction.
   const DeviceContext context_;
   DeviceAllocator& allocator_;
   const Binding& binding_;
   const Topology topology_;
-  const std::uint32_t group_;  // of kHierarchical
+  const std::uint32_t host_group_size_;
   const std::uint64_t seed_;
   int device_ = 0;
-  std::vector<std::uint64_t> keys_;  // by parameter
 
-  RouteErrors route_errors_;  // measured on the thread that ends steps
+  RouteErrors route_errors_;  // measure() on the thread of end_step()
 
-  // Of the thread that sums.
-  RouteMemories memories_;  // outlive the sums that use them
+  // Used by the thread of the hook.
+  RouteMemories memories_;  // outlive the collectives that use them
   BucketNorms norms_;
   std::vector<std::unique_ptr<ChannelState>> channels_;
-  ChannelState* channel_ = nullptr;  // of the bucket under way
-  std::vector<Gradient> gradients_;
-  StepReading* reading_ = nullptr;  // of the step under way
-  BucketEvents* events_ = nullptr;  // of the bucket under way
+  ChannelState* channel_ = nullptr;  // of the current bucket
+  RouteCalls calls_;
+  StepReading* reading_ = nullptr;  // of the current step
+  BucketEvents* events_ = nullptr;  // of the current bucket
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
@@ -118,8 +117,8 @@ class DevicePath final : public BucketPath {
   std::size_t held_bytes_ = 0;
 };
 
-// Fabric::create() for gradients on the current device. `control` moves what the runtime itself has
-// to say, between hosts.
+// Fabric::create() for gradients on the current device. `control` carries the messages of the
+// runtime itself.
 Expected<std::unique_ptr<Fabric>> create_fabric(Transport& control, const DeviceContext& context,
                                                 FabricOptions options);
 

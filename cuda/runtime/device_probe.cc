@@ -34,7 +34,7 @@ Status DeviceProbe::wait_for(cudaStream_t stream) {
   return wait(context_, 0, [stream] { return cudaStreamQuery(stream); });
 }
 
-Status DeviceProbe::pass_on(std::size_t bytes) {
+Status DeviceProbe::shift(std::size_t bytes) {
   NF_RETURN_IF_ERROR(sent_.reserve(bytes, context_.stream));
   NF_RETURN_IF_ERROR(received_.reserve(bytes, context_.stream));
   StreamTransport& transport = context_.channels.front().transport;

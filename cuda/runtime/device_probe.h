@@ -19,7 +19,7 @@ class DeviceProbe final : public Probe {
   // Lets the routes that it has summed along forget it.
   ~DeviceProbe() override;
 
-  Status pass_on(std::size_t bytes) override;
+  Status shift(std::size_t bytes) override;
   Status sum_dense(std::size_t bytes) override;
   Status sum_low_bit(const std::string& route, std::uint64_t step) override;
   ParameterShape shape() const override;

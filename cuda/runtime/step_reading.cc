@@ -4,26 +4,6 @@
 
 namespace nf::cuda {
 
-Event::~Event() {
-  if (event_ != nullptr) static_cast<void>(cudaEventDestroy(event_));
-}
-
-Status Event::record(cudaStream_t stream) {
-  if (event_ == nullptr) NF_RETURN_IF_ERROR(to_status(cudaEventCreate(&event_), "making an event"));
-  return to_status(cudaEventRecord(event_, stream), "recording an event");
-}
-
-Status Event::block(cudaStream_t stream) const {
-  if (event_ == nullptr) return {};
-  return to_status(cudaStreamWaitEvent(stream, event_), "waiting for an event");
-}
-
-double Event::seconds_since(const Event& earlier) const {
-  float milliseconds = 0;
-  if (cudaEventElapsedTime(&milliseconds, earlier.event_, event_) != cudaSuccess) return 0;
-  return milliseconds * 1e-3;
-}
-
 PinnedBuffer::~PinnedBuffer() {
   if (memory_ != nullptr) static_cast<void>(cudaFreeHost(memory_));
 }
@@ -44,7 +24,7 @@ Status StepReading::begin(std::uint32_t regions, std::size_t sample_bytes, cudaS
   sample_bytes_ = sample_bytes;
   samples_.clear();
   used_buckets_ = 0;
-  used_sums_ = 0;
+  used_collectives_ = 0;
   const std::size_t size = regions * sizeof(DeviceNorm);
   NF_RETURN_IF_ERROR(norms_.reserve(size, stream));
   NF_RETURN_IF_ERROR(pinned_norms_.reserve(size));
@@ -57,15 +37,15 @@ BucketEvents& StepReading::add_bucket() {
   return buckets_[used_buckets_++];
 }
 
-SumTimes& StepReading::add_sum() {
-  if (used_sums_ == sums_.size()) sums_.emplace_back();
-  sums_[used_sums_].shares.clear();
-  return sums_[used_sums_++];
+CollectiveTimes& StepReading::add_collective() {
+  if (used_collectives_ == collectives_.size()) collectives_.emplace_back();
+  collectives_[used_collectives_].shares.clear();
+  return collectives_[used_collectives_++];
 }
 
 Status StepReading::add_sample(std::uint32_t parameter, ConstValues values, cudaStream_t stream) {
   const std::size_t size = values.count * size_of(values.type);
-  if (size > sample_bytes_ || samples_.size() == regions_) return {};  // not of this step
+  if (size > sample_bytes_ || samples_.size() == regions_) return {};
   std::byte* to = pinned_samples_.data() + samples_.size() * sample_bytes_;
   samples_.push_back({parameter, ConstValues(to, values.count, values.type)});
   return to_status(cudaMemcpyAsync(to, values.data, size, cudaMemcpyDeviceToHost, stream),

@@ -1,5 +1,6 @@
-// What one step shows of itself on a device, on its way to the host: norms, samples and times. It
-// is asked for on the stream, bucket by bucket, and read once the stream has come to its end.
+// The measurements of one step on a device, on their way to the host: norms, samples and times.
+// They are enqueued on streams, bucket by bucket, and read when the streams have reached the end of
+// the step.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,33 +12,14 @@
 #include <vector>
 
 #include "cuda/base/device_memory.h"
+#include "cuda/base/event.h"
 #include "cuda/runtime/bucket_passes.h"
 #include "neuron_fabric/data_type.h"
+#include "runtime/route_call.h"
 
 namespace nf::cuda {
 
-// A CUDA event that is given back. It measures time.
-class Event {
- public:
-  Event() = default;
-  ~Event();
-  Event(Event&& other) noexcept : event_(other.event_) { other.event_ = nullptr; }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  Event& operator=(Event&&) = delete;
-
-  Status record(cudaStream_t stream);
-  // What comes on `stream` from now on waits for it. One that was never recorded holds up nothing.
-  Status block(cudaStream_t stream) const;
-  cudaEvent_t get() const { return event_; }
-  // Precondition: both have been recorded, and have come to pass.
-  double seconds_since(const Event& earlier) const;
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-// Host memory that a device can copy to without anybody waiting. Grows and never shrinks.
+// Pinned host memory: device copies to it are asynchronous. Grows and never shrinks.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -53,21 +35,17 @@ class PinnedBuffer {
   std::size_t size_ = 0;
 };
 
-// One piece of a parameter, as it was before the sum.
+// A sample of one parameter, from before the all-reduce.
 struct DeviceSample {
   std::uint32_t parameter = 0;
   ConstValues values;
 };
 
-// One of a bucket's low-bit collectives.
-struct SumTimes {
+// The times of one low-bit all-reduce.
+struct CollectiveTimes {
   Event begin;
   Event end;
-  struct Share {
-    std::uint32_t region = 0;
-    double part = 0;
-  };
-  std::vector<Share> shares;
+  std::vector<RegionShare> shares;
 };
 
 struct BucketEvents {
@@ -75,30 +53,32 @@ struct BucketEvents {
   Event done;
 };
 
-// Made once and used for step after step: begin() forgets the one before.
+// Reusable: begin() discards the previous step.
 class StepReading {
  public:
   explicit StepReading(DeviceAllocator& allocator) : norms_(allocator) {}
 
-  // For a step with so many regions and at most one sample of `sample_bytes` a region.
+  // At most one sample of `sample_bytes` per region.
   Status begin(std::uint32_t regions, std::size_t sample_bytes, cudaStream_t stream);
-  // The next bucket's events.
+  // The events of the next bucket.
   BucketEvents& add_bucket();
-  SumTimes& add_sum();
+  CollectiveTimes& add_collective();
   Status add_sample(std::uint32_t parameter, ConstValues values, cudaStream_t stream);
-  // Where kernels add the regions' norms.
+  // By region; kernels add to them.
   DeviceNorm* norms() const { return norms_.as<DeviceNorm>(); }
-  // Nothing more will be asked for.
+  // All measurements are on their streams.
   Status end(cudaStream_t stream);
 
-  // cudaErrorNotReady until the stream has come to the end.
-  cudaError_t ask() const { return cudaEventQuery(end_.get()); }
+  // cudaErrorNotReady until all measurements are complete.
+  cudaError_t query() const { return cudaEventQuery(end_.get()); }
 
-  // Precondition, for all of these: it has.
+  // Precondition of all of these: query() returned cudaSuccess.
   std::span<const DeviceNorm> read_norms() const;
   std::span<const DeviceSample> samples() const { return samples_; }
   std::span<const BucketEvents> buckets() const { return {buckets_.data(), used_buckets_}; }
-  std::span<const SumTimes> sums() const { return {sums_.data(), used_sums_}; }
+  std::span<const CollectiveTimes> collectives() const {
+    return {collectives_.data(), used_collectives_};
+  }
 
  private:
   std::uint32_t regions_ = 0;
@@ -109,8 +89,8 @@ class StepReading {
   std::vector<DeviceSample> samples_;
   std::vector<BucketEvents> buckets_;
   std::size_t used_buckets_ = 0;
-  std::vector<SumTimes> sums_;
-  std::size_t used_sums_ = 0;
+  std::vector<CollectiveTimes> collectives_;
+  std::size_t used_collectives_ = 0;
   Event end_;
 };
 

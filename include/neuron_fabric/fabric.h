@@ -1,12 +1,12 @@
-// The runtime of one model on one rank: averages its buckets over all ranks, each parameter along
-// the route that its binding and the admission of the moment give it, watches what comes out, and
-// decides what comes next, the same on every rank (docs/runtime.md).
+// The runtime of one model on one rank. It averages the buckets of a model over all ranks, each
+// parameter along its route, monitors the result, and decides the routes of the next steps
+// identically on every rank (docs/runtime.md).
 //
 //   auto fabric = Fabric::create(transport, engine, {.profile = profile, .parameters = model});
 //   for (const Bucket& bucket : buckets) status = (*fabric)->all_reduce(bucket);
 //
-// Every rank gives the same buckets in the same order. A step is the buckets from one with index 0
-// to one that is the last.
+// All ranks pass the same buckets in the same order. A step runs from the bucket with index 0 to
+// the bucket with is_last.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 
 namespace nf {
 
-// Where one parameter's gradient lies in a bucket.
+// The position of one parameter's gradient in a bucket.
 struct BucketSlot {
   std::uint32_t parameter = 0;  // index into the model's parameters
   std::size_t offset = 0;       // values
@@ -43,30 +43,30 @@ struct Bucket {
   std::vector<BucketSlot> slots = {};
 };
 
-// The engine that training runs on without us: its own all-reduce, at full precision.
+// The full-precision all-reduce that training uses without this library: a process group or MPI.
 class DenseEngine {
  public:
   virtual ~DenseEngine() = default;
-  // Adds up the values of all ranks in place, and waits for it.
+  // Sums the values of all ranks in place and waits for the result.
   virtual Status sum(Values values) = 0;
 };
 
 enum class Mode {
   kOn,
-  kShadow,  // everything dense; what low bits would have gained and lost is reported
+  kShadow,  // all routes dense; reports the predicted savings and the measured error of low bits
 };
 
 enum class Admit {
   kUseful,  // low-bit routes that are safe and predicted to shorten the step
-  kSafe,    // every safe low-bit route, whether it pays or not
+  kSafe,    // every safe low-bit route, even if it does not shorten the step
   kForced,  // the routes of the profile from the first step, without admission
 };
 
-// What measured times decide, from `from_step` until the next of these.
+// A decision based on measured times, valid from `from_step` until the next one.
 struct MeasuredDecision {
   std::uint64_t from_step = 0;
-  std::vector<std::string> useful = {};  // regions whose low bits shorten the step
-  bool is_over_capacity = false;         // more lines a second than the profile's reducer takes
+  std::vector<std::string> useful = {};  // regions whose low-bit routes shorten the step
+  bool is_over_capacity = false;         // more lines per second than the profile's reducer accepts
 };
 
 struct FabricOptions {
@@ -74,104 +74,98 @@ struct FabricOptions {
   std::vector<ModelParameter> parameters = {};
   Mode mode = Mode::kOn;
   Admit admit = Admit::kUseful;
-  std::optional<Topology> topology = {};  // otherwise by the numbers of ranks and groups
-  // Consecutive ranks that share a machine, and so a faster link than the others; 0 where that is
-  // not known. kHierarchical needs it.
+  std::optional<Topology> topology = {};  // default: chosen by the numbers of ranks and hosts
+  // The number of consecutive ranks that share a host, and so a faster link; 0 if unknown.
+  // kHierarchical requires it.
   std::uint32_t host_group_size = 0;
-  std::optional<double> link_gbps = {};  // prices another link than the one measured
-  // If given, these replace everything that measured times would decide, so that a run can be
+  std::optional<double> link_gbps = {};  // replaces the measured bandwidth of the link
+  // If given, these replace all decisions that measured times would make, so that a run can be
   // repeated (docs/runtime.md). In order of steps; before the first, all regions are useful.
   std::optional<std::vector<MeasuredDecision>> decisions = {};
   std::uint64_t seed = 0;
-  Duration timeout = std::chrono::seconds(1800);  // without any sign of life from a peer
+  Duration timeout = std::chrono::seconds(1800);  // without any message from a peer
   bool checksum = true;
-  // Where not empty, g_binary and g_ternary are summed by the memory-side reducer that the ranks,
-  // all of one machine, play in shared memory of this name (docs/cxl.md).
-  std::string shared_reducer = {};
-  // Where not empty, rank 0 writes the first lines of that reducer's gradients to this file.
-  std::string record_lines = {};
 };
 
-// One bucket on its way, between begin() and finish(). Borrows the bucket's values.
-class BucketSum {
- public:
-  virtual ~BucketSum() = default;
-  // What the engine has to sum: the whole bucket, or its dense segments one after the other; empty
-  // where there are none.
-  virtual Values dense() = 0;
-  virtual bool has_low_bit() const = 0;
-};
+class BucketWork;  // one bucket between begin() and finish(): runtime/bucket_work.h
+class FabricImpl;
 
-// all_reduce() does everything on the calling thread. Whoever overlaps calls the parts instead, for
-// every bucket in the same order:
-//   begin()        on the thread that makes the gradients
-//   sum_low_bit()  where has_low_bit(), on a thread of its own, while the engine sums dense()
+// all_reduce() does everything on the calling thread. To overlap the end of a step with the next
+// one, call reduce_bucket() for each bucket and end_step() after the last, on another thread.
+//
+// To overlap buckets, too, call the parts of reduce_bucket() for every bucket in the same order:
+//   begin()        on the thread that computes the gradients
+//   sum_low_bit()  if has_low_bit(), on a thread of its own, while the engine sums dense()
 //   finish()       when both are done
 //   end_step()     after finish() of the last bucket, on the thread of sum_low_bit()
-// Everything else may be called from any thread at any time. After a failure all calls fail alike.
+//
+// All other methods may be called from any thread at any time. After a failure all calls fail with
+// the same error.
 class Fabric {
  public:
-  // Borrows transport and engine. Measures link and codecs, in less than a second; all ranks call
-  // it at the same time. Fails with kBadConfig if the profile does not fit the model, or the
-  // recorded decisions do not fit the profile.
+  // Borrows transport and engine. All ranks call it at the same time. It measures the link and the
+  // codecs, which takes less than a second. Fails with kBadConfig if the profile does not match the
+  // model, or the recorded decisions do not match the profile.
   static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseEngine& engine,
                                                   FabricOptions options);
-  virtual ~Fabric() = default;
-  Fabric() = default;
+  explicit Fabric(std::unique_ptr<FabricImpl> impl);
+  ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // Replaces the values of the bucket by their mean over all ranks.
+  // Replaces the values of the bucket by their mean over all ranks. Ends the step if the bucket is
+  // the last one.
   Status all_reduce(const Bucket& bucket);
+  // The same without the end of the step.
+  Status reduce_bucket(const Bucket& bucket);
 
-  virtual Expected<std::unique_ptr<BucketSum>> begin(const Bucket& bucket) = 0;
-  virtual Status sum_low_bit(BucketSum& bucket) = 0;
-  virtual Status finish(BucketSum& bucket) = 0;
-  virtual Status end_step() = 0;
+  Expected<std::unique_ptr<BucketWork>> begin(const Bucket& bucket);
+  Status sum_low_bit(BucketWork& work);
+  Status finish(BucketWork& work);
+  Status end_step();
 
-  // This rank's loss of the step under way, or of the last one. The mean over ranks is watched.
-  virtual void observe_loss(double loss) = 0;
-  // What the gradients are multiplied by from the next step on; error feedback and the watched
-  // norms are free of it. Ranks that have set it for a step must have set the same. A rank that has
-  // not, as one without data under DDP's join(), takes that of the others; if no rank has, the last
-  // one stays. 1 at first.
-  virtual void set_loss_scale(float scale) = 0;
-  // A reducer outside the ranks has refused this rank's work.
-  virtual void report_capacity_breach() = 0;
-  // From the next step on everything is dense, for good.
-  virtual void detach() = 0;
+  // The loss of this rank in the current step, or in the last one. The monitor uses the mean over
+  // all ranks.
+  void observe_loss(double loss);
+  // The factor that gradients are multiplied by from the next step on. Error feedback and monitored
+  // norms are stored without it. All ranks that set it for a step must set the same value. A rank
+  // that does not, such as a rank without data under DDP's join(), uses the value of the others. If
+  // no rank sets it, it stays the same. Initially 1.
+  void set_loss_scale(float scale);
+  // A reducer outside the ranks has rejected data of this rank.
+  void report_capacity_breach();
+  // Makes all routes dense from the next step on, permanently.
+  void detach();
 
   // Whether the gradients of the last finished step are finite; the same on every rank. Waits for
-  // the device where they lie there. False after a failure. Nothing
-  // where it was not watched, since nothing travels at low bits: look at the gradients yourself,
-  // which are the same on every rank, too.
-  virtual std::optional<bool> should_step() const = 0;
-  virtual std::uint64_t step() const = 0;  // the one that begins next
-  virtual const Binding& binding() const = 0;
-  virtual Topology topology() const = 0;
-  // Device memory that the runtime holds beside the gradients; 0 where they lie in host memory.
-  virtual std::size_t held_bytes() const = 0;
+  // the device if they are on one. False after a failure. nullopt if the step was not monitored,
+  // which happens only if no low-bit route was in use: check the gradients, which are the same on
+  // every rank.
+  std::optional<bool> should_step() const;
+  std::uint64_t step() const;  // the next one to begin
+  const Binding& binding() const;
+  Topology topology() const;
+  // Device memory held in addition to the gradients; 0 if these are in host memory.
+  std::size_t held_bytes() const;
 
-  // What happened since the last call: JSON objects, as docs/telemetry.md has them. Keeps a bounded
-  // number; the oldest are lost first.
-  virtual std::vector<std::string> drain() = 0;
+  // The telemetry records since the last call, as JSON objects (docs/telemetry.md). The queue is
+  // bounded and drops the oldest records first.
+  std::vector<std::string> drain();
 
-  // To go on elsewhere. The text holds the decisions and running statistics, the same on every
-  // rank, and what this rank has observed for its next step; the memory is what this rank's error
-  // feedback keeps. Every rank loads its own. Both between two steps.
+  // Checkpoints, between two steps. The state contains the decisions and running statistics, which
+  // are the same on every rank, and this rank's observations for its next step. The memory is this
+  // rank's route memory. Every rank loads its own.
   struct Memory {
     std::string route;
-    Remembered remembered;
+    MemoryEntry entry;
   };
-  virtual std::string state() const = 0;
-  virtual Status load_state(std::string_view state) = 0;
-  virtual Expected<std::vector<Memory>> memory() const = 0;
-  virtual Status load_memory(std::span<const Memory> memory) = 0;
+  std::string state() const;
+  Status load_state(std::string_view state);
+  Expected<std::vector<Memory>> memory() const;
+  Status load_memory(std::span<const Memory> memory);
 
- protected:
-  virtual DenseEngine& engine() = 0;
-  // What all calls fail with from now on: `why`, or what failed before.
-  virtual Status remember_failure(Status why) = 0;
+ private:
+  const std::unique_ptr<FabricImpl> impl_;
 };
 
 }  // namespace nf

@@ -26,13 +26,13 @@ Status bench_all_reduce(const c10::intrusive_ptr<c10d::ProcessGroup>& training,
   C10dTransport transport(own);
   const auto engine = std::make_shared<ProcessGroupEngine>(training, kPatience);
   const auto make_engine = [&](const cli::AllReduceCase& subject) -> Expected<cli::BenchEngine> {
-    if (subject.topology) return cli::make_our_engine(subject, *bench, transport);
+    if (subject.topology) return cli::make_fabric_engine(subject, *bench, transport);
     return cli::BenchEngine{
         .type = subject.codec == cli::kC10dFp32 ? DataType::kFloat32 : DataType::kBfloat16,
         .is_exact = true,
         .run = [engine](std::uint64_t /*step*/, Values values) { return engine->sum(values); }};
   };
-  Status status = cli::show_all_reduce_bench(transport, *bench, make_engine);
+  Status status = cli::print_all_reduce_bench(transport, *bench, make_engine);
   if (!status.ok()) transport.abort(status);  // nobody need wait for this rank
   transport.close();
   return status;

@@ -1,4 +1,4 @@
-// neuron_fabric._C: what the Python package is built on. Its types are in _C.pyi.
+// neuron_fabric._C, the native part of the Python package. Its types are in _C.pyi.
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 namespace py = pybind11;
 
-// The only place where a Status becomes an exception, the futures of buckets aside.
+// The only place where a Status becomes an exception, except for the futures of buckets.
 void check(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
@@ -59,8 +59,6 @@ FabricOptions options_from(const py::dict& options) {
     result.topology = take(find_topology(topology));
   }
   result.host_group_size = options["group"].cast<std::uint32_t>();
-  result.shared_reducer = options["shared_reducer"].cast<std::string>();
-  result.record_lines = options["record_lines"].cast<std::string>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
   result.decisions = decisions_from(options["decisions"]);
   result.seed = options["seed"].cast<std::uint64_t>();
@@ -69,7 +67,12 @@ FabricOptions options_from(const py::dict& options) {
   return result;
 }
 
-// Its threads may be about to call into Python, for a hook that is written in it.
+MemorySideReducer reducer_from(const py::dict& options) {
+  return {.name = options["shared_reducer"].cast<std::string>(),
+          .record_lines = options["record_lines"].cast<std::string>()};
+}
+
+// Without the GIL: its threads may be about to call a hook that is written in Python.
 void end_runtime(Runtime* runtime) {
   std::optional<py::gil_scoped_release> no_gil;
   if (PyGILState_Check() != 0) no_gil.emplace();
@@ -84,15 +87,16 @@ std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
                                       const c10::intrusive_ptr<c10d::Store>& store,
                                       std::string prefix, const py::dict& options) {
   FabricOptions parsed = options_from(options);
+  MemorySideReducer reducer = reducer_from(options);
   const py::gil_scoped_release no_gil;
   return {new Runtime(Model(std::move(names), std::move(module_types), std::move(tensors)),
-                      JobContext{training, own, store, std::move(prefix)}, std::move(parsed)),
+                      JobContext{training, own, store, std::move(prefix)}, std::move(parsed),
+                      std::move(reducer)),
           end_runtime};
 }
 
-// What the reducer reduces, in the order of its buckets, each with whether it expects sparse
-// gradients: such a parameter has a bucket of its own, which has no buffer before the first
-// backward.
+// The parameters of the reducer in the order of its buckets, each with whether its gradients are
+// sparse: such a parameter has its own bucket, which has no buffer before the first backward.
 py::list reducer_parameters(const c10d::Reducer& reducer) {
   py::list result;
   for (const c10d::GradBucket& bucket : reducer.get_grad_buckets(/*return_zero_tensors=*/false)) {
@@ -115,7 +119,7 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> run_hook(const std::shared_ptr<
   return std::make_shared<torch::jit::PythonFutureWrapper>(runtime->run(bucket));
 }
 
-// (route, parameter, what, values): tensors of their own, not views.
+// (route, parameter, kind, rows, values). The tensors are copies.
 py::list memory_of(Runtime& runtime) {
   Expected<std::vector<Fabric::Memory>> memory = std::vector<Fabric::Memory>();
   {

@@ -1,4 +1,4 @@
-// Sums on CUDA devices over NCCL: channels with a communicator and a stream each, memory from
+// CUDA devices over NCCL: each channel has its own communicator and stream; memory comes from
 // torch's caching allocator.
 #include <ATen/ATen.h>
 #include <c10/core/Allocator.h>
@@ -29,8 +29,7 @@ cudaStream_t native(const c10::Stream& stream) {
   return static_cast<cudaStream_t>(stream.native_handle());
 }
 
-// Blocks of torch's caching allocator, for work on one stream: memory that torch has free is ours,
-// and the other way round.
+// Blocks of torch's caching allocator, for work on one stream. Both sides share the free memory.
 class CachingAllocator final : public cuda::DeviceAllocator {
  public:
   explicit CachingAllocator(c10::Stream stream) : stream_(stream) {}
@@ -60,24 +59,24 @@ class CachingAllocator final : public cuda::DeviceAllocator {
   std::unordered_map<void*, c10::DataPtr> blocks_;
 };
 
-constexpr std::size_t kLanes = 2;
-constexpr std::size_t kMostLanes = 8;
+constexpr std::size_t kDefaultChannels = 2;
+constexpr std::size_t kMaxChannels = 8;
 
-// NF_LANES of rank 0 where it is set: 1 holds half the memory, 2 keep the wire busy.
-std::size_t wanted_lanes() {
+// NF_LANES of rank 0 if it is set: 1 channel uses half the memory, 2 keep the link busy.
+std::size_t wanted_channels() {
   const char* text = std::getenv("NF_LANES");
-  if (text == nullptr) return kLanes;
+  if (text == nullptr) return kDefaultChannels;
   char* end = nullptr;
   const unsigned long channels = std::strtoul(text, &end, 10);
-  if (end == text || *end != '\0' || channels < 1 || channels > kMostLanes) {
+  if (end == text || *end != '\0' || channels < 1 || channels > kMaxChannels) {
     throw std::runtime_error(
-        c10::str("NF_LANES is '", text, "'; it is a number from 1 to ", kMostLanes));
+        c10::str("NF_LANES is '", text, "'; expected a number from 1 to ", kMaxChannels));
   }
   return channels;
 }
 
 std::vector<ncclUniqueId> make_identities() {
-  std::vector<ncclUniqueId> identities(wanted_lanes());
+  std::vector<ncclUniqueId> identities(wanted_channels());
   for (ncclUniqueId& identity : identities) {
     const Expected<ncclUniqueId> made = cuda::NcclTransport::make_identity();
     if (!made) throw std::runtime_error(made.status().message());
@@ -86,8 +85,8 @@ std::vector<ncclUniqueId> make_identities() {
   return identities;
 }
 
-// One a channel. Rank 0 makes them, and so says how many there are; the others find them in the
-// store, or there, under `why`, why there are none.
+// One per channel. Rank 0 creates them and so decides their number. The others read them from the
+// store, or from the key `why` the reason why there are none.
 std::vector<ncclUniqueId> agree_on_identities(const JobContext& context) {
   using Bytes = std::vector<std::uint8_t>;
   const std::string key = context.prefix + "/nccl";
@@ -100,26 +99,26 @@ std::vector<ncclUniqueId> agree_on_identities(const JobContext& context) {
       store.set(key, Bytes(bytes, bytes + identities.size() * sizeof(ncclUniqueId)));
       return identities;
     } catch (const std::exception& error) {
-      const std::string_view words = error.what();
-      store.set(why, Bytes(words.begin(), words.end()));
+      const std::string_view reason = error.what();
+      store.set(why, Bytes(reason.begin(), reason.end()));
       store.set(key, Bytes());
       throw;
     }
   }
   const Bytes bytes = store.get(key);
   if (bytes.empty()) {
-    const Bytes words = store.get(why);
-    throw std::runtime_error("rank 0: " + std::string(words.begin(), words.end()));
+    const Bytes reason = store.get(why);
+    throw std::runtime_error("rank 0: " + std::string(reason.begin(), reason.end()));
   }
   if (bytes.size() % sizeof(ncclUniqueId) != 0) {
-    throw std::runtime_error("rank 0 has another version of NCCL");
+    throw std::runtime_error("rank 0 uses another version of NCCL");
   }
   std::vector<ncclUniqueId> identities(bytes.size() / sizeof(ncclUniqueId));
   std::memcpy(identities.data(), bytes.data(), bytes.size());
   return identities;
 }
 
-// What a cuda::Channel borrows.
+// Owns the parts of a cuda::Channel.
 struct OwnChannel {
   OwnChannel(c10::Stream own, std::unique_ptr<cuda::NcclTransport> made)
       : stream(own), allocator(own), transport(std::move(made)) {}
@@ -159,7 +158,7 @@ class CudaBackend final : public DeviceBackend {
         streams_(device.type()),
         stream_(make_stream(device)),
         engine_stream_(make_stream(device)),
-        look_around_(std::move(check_peers)),
+        check_peers_(std::move(check_peers)),
         allocator_(stream_),
         engine_(context.training, options.timeout, engine_stream_),
         channels_(std::move(channels)) {}
@@ -180,11 +179,10 @@ class CudaBackend final : public DeviceBackend {
                                 .stream = native(stream_),
                                 .allocator = &allocator_,
                                 .producer = [this] { return native(streams_.getStream(device_)); },
-                                .check_peers = look_around_},
+                                .check_peers = check_peers_},
                                std::move(options));
   }
 
-  DenseEngine& engine() override { return engine_; }
   c10::Stream stream() const override { return stream_; }
   void hold(const at::Tensor& bucket) override {
     for (const auto& channel : channels_) bucket.record_stream(channel->stream);
@@ -192,9 +190,9 @@ class CudaBackend final : public DeviceBackend {
     bucket.record_stream(stream_);
   }
   void abort() override {
-    if (is_given_up_.exchange(true)) return;
+    if (is_aborted_.exchange(true)) return;
     for (const auto& channel : channels_) {
-      channel->transport->abort({ErrorCode::kAborted, "this rank has given up"});
+      channel->transport->abort({ErrorCode::kAborted, "this rank has aborted"});
     }
     engine_.abort();
   }
@@ -204,26 +202,30 @@ class CudaBackend final : public DeviceBackend {
   const c10::impl::VirtualGuardImpl streams_;
   const c10::Stream stream_;
   const c10::Stream engine_stream_;
-  const CheckPeers look_around_;
+  const CheckPeers check_peers_;
   CachingAllocator allocator_;
   ProcessGroupEngine engine_;
   const OwnChannels channels_;
-  std::atomic<bool> is_given_up_ = false;
+  std::atomic<bool> is_aborted_ = false;
 };
 
 }  // namespace
 
 const char* DeviceBackend::kind() { return "cuda"; }
 
-std::unique_ptr<DeviceBackend> DeviceBackend::create(const Model& model, const JobContext& context,
-                                                     const FabricOptions& options,
-                                                     CheckPeers check_peers, std::string& why_not) {
-  const c10::Device device = model.device();
+std::unique_ptr<DeviceBackend> DeviceBackend::create(Request request, std::string& why_not) {
+  const c10::Device device = request.model.device();
+  const FabricOptions& options = request.options;
   if (device.type() != c10::DeviceType::CUDA) {
-    why_not = c10::str("there are no sums on devices of type ", c10::DeviceTypeName(device.type()));
+    why_not =
+        c10::str("devices of type ", c10::DeviceTypeName(device.type()), " are not supported");
     return nullptr;
   }
-  const auto ranks = static_cast<std::uint32_t>(context.own->getSize());
+  if (request.has_reducer) {
+    why_not = "the memory-side reducer sums in host memory";
+    return nullptr;
+  }
+  const auto ranks = static_cast<std::uint32_t>(request.context.own->getSize());
   const Topology topology = topology_of(options, options.profile, ranks);
   if (const Status status = cuda::DevicePath::check(options, options.profile, topology, ranks);
       !status.ok()) {
@@ -231,9 +233,10 @@ std::unique_ptr<DeviceBackend> DeviceBackend::create(const Model& model, const J
     return nullptr;
   }
   const c10::DeviceGuard guard(device);
-  OwnChannels channels = make_channels(device, context, options.timeout, check_peers);
-  return std::make_unique<CudaBackend>(device, context, options, std::move(check_peers),
-                                       std::move(channels));
+  OwnChannels channels =
+      make_channels(device, request.context, options.timeout, request.check_peers);
+  return std::make_unique<CudaBackend>(device, request.context, options,
+                                       std::move(request.check_peers), std::move(channels));
 }
 
 }  // namespace nf::torch_front

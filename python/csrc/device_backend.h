@@ -1,5 +1,5 @@
-// Sums of gradients that lie on a device, without bringing them to the host: what
-// cuda/device_path.h needs of torch. In a build without CUDA there is none.
+// Sums gradients on their device: the streams, memory and communicators that cuda/runtime needs
+// from torch. A build without CUDA has no such backend.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "job_context.h"
 #include "model.h"
@@ -16,32 +17,35 @@ namespace nf::torch_front {
 
 class DeviceBackend {
  public:
-  // "cuda", or nothing: what this build can sum on.
+  // The type of devices that this build supports: "cuda" or "".
   static const char* kind();
 
   using CheckPeers = std::function<Status(std::uint64_t step, Duration waited)>;
-  // For a model on a device; all ranks call at the same time. Null, with why in `why_not`, where
-  // this build, a route or the topology has no device form. Throws std::runtime_error where the
-  // ranks cannot meet.
-  static std::unique_ptr<DeviceBackend> create(const Model& model, const JobContext& context,
-                                               const FabricOptions& options, CheckPeers check_peers,
-                                               std::string& why_not);
+  struct Request {
+    const Model& model;  // on a device
+    const JobContext& context;
+    const FabricOptions& options;
+    bool has_reducer = false;  // a memory-side one, which sums in host memory
+    CheckPeers check_peers;
+  };
+  // All ranks call it at the same time. Null, with the reason in `why_not`, if this build, a route,
+  // the topology or the reducer has no device form. Throws std::runtime_error if the rendezvous
+  // fails.
+  static std::unique_ptr<DeviceBackend> create(Request request, std::string& why_not);
   virtual ~DeviceBackend() = default;
   DeviceBackend() = default;
   DeviceBackend(const DeviceBackend&) = delete;
   DeviceBackend& operator=(const DeviceBackend&) = delete;
 
-  // Borrows `control`; this object outlives the fabric.
+  // Borrows `control`. This object outlives the fabric.
   virtual Expected<std::unique_ptr<Fabric>> make_fabric(Transport& control,
                                                         FabricOptions options) = 0;
-  // Adds up values of the device over all ranks, by the engine, on stream().
-  virtual DenseEngine& engine() = 0;
-  // Where sums happen.
+  // The stream on which buckets are finished.
   virtual c10::Stream stream() const = 0;
-  // Torch gives the memory to nobody else before what is on streams here by then is done with it,
-  // whatever becomes of the bucket's future.
+  // Torch does not reuse the memory before the work that is now on the streams here is done with
+  // it, even if the future of the bucket fails.
   virtual void hold(const at::Tensor& bucket) = 0;
-  // Nobody waits any longer for what is under way, here and by the engine. Any thread.
+  // Aborts all operations in progress, here and in the engine. Any thread.
   virtual void abort() = 0;
 };
 

@@ -4,9 +4,7 @@ namespace nf::torch_front {
 
 const char* DeviceBackend::kind() { return ""; }
 
-std::unique_ptr<DeviceBackend> DeviceBackend::create(const Model&, const JobContext&,
-                                                     const FabricOptions&, CheckPeers,
-                                                     std::string& why_not) {
+std::unique_ptr<DeviceBackend> DeviceBackend::create(Request, std::string& why_not) {
   why_not =
       "this build of neuron_fabric has no CUDA; build one in a checkout with scripts/build.sh "
       "release_cuda nf nf_python";

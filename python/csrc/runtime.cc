@@ -15,14 +15,15 @@
 #include <utility>
 
 #include "c10d_work.h"
+#include "runtime/bucket_work.h"
 
 namespace nf::torch_front {
 namespace {
 
-// How often a rank that waits for the engine asks whether its peers still live.
+// How often a rank that waits for the engine polls whether its peers are alive.
 constexpr std::chrono::milliseconds kPeerCheckInterval{200};
-// How long a rank whose device has lost a peer waits to hear which.
-constexpr std::chrono::milliseconds kNaming{2000};
+// How long a rank whose device has lost a peer waits for a report of which one.
+constexpr std::chrono::milliseconds kReportWait{2000};
 
 bool is_lost(const Status& status) {
   return status.code() == ErrorCode::kPeerLost || status.code() == ErrorCode::kAborted ||
@@ -49,48 +50,53 @@ struct Runtime::Job {
   std::size_t index = 0;
   bool is_last = false;
   c10::intrusive_ptr<c10::ivalue::Future> future;
-  std::unique_ptr<BucketSum> sum;
-  std::atomic<int> parts = 1;  // still to be summed: at low bits, by the engine
-  std::atomic<bool> is_settled = false;
+  std::unique_ptr<BucketWork> work;
+  std::atomic<int> parts = 1;            // not yet summed: low-bit routes, dense values
+  std::atomic<bool> has_result = false;  // the future has a value or an error
 };
 
-// How the engine's threads find the runtime. They must not own it: its end may be that of the
-// engine's group, which no thread of that group can wait for.
+// How engine threads reach the runtime. They must not own it: its destruction may be the end of the
+// engine's process group, which no thread of that group can wait for.
 struct Runtime::Link {
   std::shared_mutex mutex;
-  Runtime* runtime = nullptr;  // until it is gone
+  Runtime* runtime = nullptr;  // null after its destruction
 };
 
-Runtime::Runtime(Model model, JobContext context, FabricOptions options)
+Runtime::Runtime(Model model, JobContext context, FabricOptions options, MemorySideReducer reducer)
     : model_(std::move(model)),
       context_(std::move(context)),
       timeout_(options.timeout),
       transport_(context_.own),
       watch_(context_, transport_, timeout_),
       engine_(model_.device().is_cpu() ? context_.training : context_.own, timeout_),
-      fabric_(make_fabric(with_parameters(std::move(options), model_))),
+      fabric_(make_fabric(with_parameters(std::move(options), model_), std::move(reducer))),
       link_(std::make_shared<Link>()) {
   link_->runtime = this;
 }
 
-std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options) {
+std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options, MemorySideReducer reducer) {
   if (!model_.device().is_cpu()) {
     try {
       device_ = DeviceBackend::create(
-          model_, context_, options,
-          [this](std::uint64_t step, Duration waited) { return watch_.check_peers(step, waited); },
+          {.model = model_,
+           .context = context_,
+           .options = options,
+           .has_reducer = !reducer.name.empty(),
+           .check_peers = [this](std::uint64_t step,
+                                 Duration waited) { return watch_.check_peers(step, waited); }},
           why_on_host_);
     } catch (const std::exception& error) {
-      // Others wait to meet this rank.
+      // The other ranks wait for this one in the rendezvous.
       transport_.abort({ErrorCode::kUnsupported, error.what()});
       throw;
     }
   }
   Expected<std::unique_ptr<Fabric>> fabric =
       device_ != nullptr ? device_->make_fabric(transport_, std::move(options))
-                         : Fabric::create(transport_, engine_, std::move(options));
+                         : create_fabric(transport_, std::move(options),
+                                         host_path(transport_, engine_, std::move(reducer)));
   if (!fabric) {
-    // Others may be measuring, and wait for this rank.
+    // The other ranks may be measuring and wait for this one.
     transport_.abort(fabric.status());
     if (device_ != nullptr) device_->abort();
     throw std::runtime_error(fabric.status().message());
@@ -106,7 +112,7 @@ Runtime::~Runtime() {
 void Runtime::close() {
   if (is_closed_.exchange(true)) return;
   worker_.drain();
-  // Others may still be busy with the last step, in which this rank is through.
+  // Other ranks may still be working on the last step, which this rank has finished.
   if (!watch_.has_failed()) transport_.notify_shutdown(fabric_->step());
   transport_.close();
 }
@@ -128,7 +134,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
   job->future = make_future(job->buffer);
   {
     const std::lock_guard lock(mutex_);
-    under_way_.push_back(job);
+    jobs_.push_back(job);
   }
   if (is_closed_) {
     fail(*job, {ErrorCode::kInvalidArgument, "the fabric has been closed"});
@@ -144,45 +150,46 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
     } else {
       sum_through_host(job, bucket);
     }
-  } catch (const std::exception& error) {  // it is refused; the others need not wait for it
+  } catch (const std::exception& error) {  // the bucket is invalid; do not let other ranks wait
     fail(*job, {ErrorCode::kInvalidArgument, first_line(error.what())});
     if (device_ != nullptr) device_->abort();
   }
   if (job->is_last) {
     worker_.post([this, step = job->step] { end_step(step); },
-                 [this](const std::string& what) { give_up(what); });
+                 [this](const std::string& what) { abort(what); });
   }
   return job->future;
 }
 
-// The step cannot end: its peers must not wait for this rank, nor the next step for its statistics.
-void Runtime::give_up(const std::string& what) {
+// The step cannot end. Neither peers nor the next step may wait for it.
+void Runtime::abort(const std::string& what) {
   transport_.abort({ErrorCode::kUnsupported, first_line(what)});
   if (device_ != nullptr) device_->abort();
 }
 
-// A failure shows in the next step's first bucket, which needs what could not be had.
+// A failure is reported by the first bucket of the next step, which needs the statistics.
 void Runtime::end_step(std::uint64_t step) {
   wait_for_step(step);
   Status status = fabric_->end_step();
   if (status.ok()) watch_.step_ended(step);
   if (status.ok() || device_ == nullptr) return;
-  // Ranks that wait for each other name each other, unless one has looked around while it waited.
-  if (is_lost(status) && !watch_.has_signed(step))
+  // Ranks that wait for each other would report each other, unless one has polled its peers.
+  if (is_lost(status) && !watch_.has_signed(step)) {
     status = watch_.report_unresponsive_peers(step, status);
-  // Of buckets whose futures are complete nobody else tells.
+  }
+  // The futures of the buckets are complete and can no longer report it.
   static_cast<void>(watch_.describe(c10::str("step ", step), status));
   device_->abort();
 }
 
 void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
-  Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(model_.view(bucket, job->buffer));
-  // What failed may be the exchange at the end of the step before, where ranks wait for each other.
-  if (!sum) return fail(*job, watch_.report_unresponsive_peers(job->step, sum.status()));
-  job->sum = std::move(*sum);
-  // Once a part is under way, the job may be finished at any moment.
-  const Values dense = job->sum->dense();
-  const bool has_low_bit = job->sum->has_low_bit();
+  Expected<std::unique_ptr<BucketWork>> work = fabric_->begin(model_.view(bucket, job->buffer));
+  // The failure may come from the end of the previous step, in which ranks wait for each other.
+  if (!work) return fail(*job, watch_.report_unresponsive_peers(job->step, work.status()));
+  job->work = std::move(*work);
+  // Once a part has started, the job may be finished at any time.
+  const Values dense = job->work->dense();
+  const bool has_low_bit = job->work->has_low_bit();
   job->parts = (dense.count > 0 ? 1 : 0) + (has_low_bit ? 1 : 0);
   if (job->parts == 0) return finish(*job);
   if (dense.count > 0) {
@@ -204,11 +211,11 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
     }
   }
   if (has_low_bit) {
-    // With the thread's state, traces show what runs on the worker.
+    // With the state of this thread, profiler traces include the worker.
     const auto sum_low_bit = [this, job, state = at::ThreadLocalState()] {
       const at::ThreadLocalStateGuard as_caller(state);
       RECORD_FUNCTION("neuron_fabric::sum_low_bit", std::vector<c10::IValue>());
-      if (Status status = fabric_->sum_low_bit(*job->sum); !status.ok()) {
+      if (Status status = fabric_->sum_low_bit(*job->work); !status.ok()) {
         return fail(*job, watch_.report_unresponsive_peers(job->step, status));
       }
       finish_part(*job);
@@ -217,13 +224,14 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   }
 }
 
-// The engine sums the bucket as DDP does without a hook, to the bit. For the fabric it is empty.
+// The engine sums the bucket as DDP does without a hook, bit for bit. The fabric sees an empty
+// bucket.
 void Runtime::sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   const Bucket empty{.index = static_cast<std::uint32_t>(bucket.getIndex()),
                      .is_last = bucket.isLast(),
                      .values = {},
                      .slots = {}};
-  if (Status status = average(empty); !status.ok()) {
+  if (Status status = fabric_->reduce_bucket(empty); !status.ok()) {
     return fail(*job, watch_.report_unresponsive_peers(job->step, status));
   }
   const int ranks = context_.training->getSize();
@@ -242,32 +250,28 @@ void Runtime::sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bu
       return self->fail(*job, self->watch_.engine_failure(job->step, done.tryRetrieveErrorMessage(),
                                                           kPeerCheckInterval));
     }
-    // A sparse sum is a tensor of its own.
-    if (!job->is_settled.exchange(true)) {
-      job->future->markCompleted(done.value().toTensorVector().front());
-    }
-    self->settle(*job);
+    // The sum of sparse tensors is a new tensor.
+    self->complete(*job, done.value().toTensorVector().front());
   });
 }
 
-// Everything is put on the stream at once, and so is the end of the future.
+// Enqueues everything on streams, the completion of the future included.
 void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   device_->hold(job->buffer);
-  if (Status status = average(model_.view(bucket, job->buffer)); !status.ok()) {
-    // Once a failure is told, nobody need wait to hear which rank it was.
+  if (Status status = fabric_->reduce_bucket(model_.view(bucket, job->buffer)); !status.ok()) {
+    // If a failure has been reported, it names the rank already.
     if (is_lost(status) && !watch_.has_failed()) {
-      status = watch_.engine_failure(job->step, status.message(), kNaming);
+      status = watch_.engine_failure(job->step, status.message(), kReportWait);
     }
     fail(*job, status);
-    // Whatever failed, others wait for this bucket, and what is on the streams for theirs.
+    // The other ranks wait for this bucket, and the work on the streams for theirs.
     return device_->abort();
   }
   const c10::StreamGuard guard(device_->stream());
-  if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
-  settle(*job);
+  complete(*job, job->buffer);
 }
 
-// Through host memory, on a stream of its own, so that neither backward nor the host waits.
+// Stages the bucket through host memory, on a stream of its own, so that backward does not wait.
 void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
   const c10::Device device = job->buffer.device();
   const c10::impl::VirtualGuardImpl streams(device.type());
@@ -279,25 +283,13 @@ void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket
     ready->block(guard.current_stream());
     at::Tensor host = job->buffer.to(at::kCPU);
     view.values.data = host.data_ptr();
-    if (Status status = average(view); !status.ok()) {
+    if (Status status = fabric_->reduce_bucket(view); !status.ok()) {
       return fail(*job, watch_.report_unresponsive_peers(job->step, status));
     }
     job->buffer.copy_(host);
-    if (!job->is_settled.exchange(true)) job->future->markCompleted(job->buffer);
-    settle(*job);
+    complete(*job, job->buffer);
   };
   worker_.post(sum, fails(job));
-}
-
-// All of a bucket but the end of its step, which comes as a job of its own.
-Status Runtime::average(const Bucket& bucket) {
-  Expected<std::unique_ptr<BucketSum>> sum = fabric_->begin(bucket);
-  if (!sum) return sum.status();
-  if ((*sum)->has_low_bit()) NF_RETURN_IF_ERROR(fabric_->sum_low_bit(**sum));
-  if (const Values dense = (*sum)->dense(); dense.count > 0) {
-    NF_RETURN_IF_ERROR(device_ != nullptr ? device_->engine().sum(dense) : engine_.sum(dense));
-  }
-  return fabric_->finish(**sum);
 }
 
 Worker::Handler Runtime::fails(const std::shared_ptr<Job>& job) {
@@ -311,44 +303,47 @@ void Runtime::finish_part(Job& job) {
 }
 
 void Runtime::finish(Job& job) {
-  if (Status status = fabric_->finish(*job.sum); !status.ok()) return fail(job, status);
-  job.sum.reset();
-  if (!job.is_settled.exchange(true)) job.future->markCompleted(job.buffer);
-  settle(job);
+  if (Status status = fabric_->finish(*job.work); !status.ok()) return fail(job, status);
+  job.work.reset();
+  complete(job, job.buffer);
+}
+
+void Runtime::complete(Job& job, const at::Tensor& result) {
+  if (!job.has_result.exchange(true)) job.future->markCompleted(result);
+  remove(job);
 }
 
 void Runtime::fail(Job& job, const Status& why) {
-  if (!job.is_settled.exchange(true)) {
+  if (!job.has_result.exchange(true)) {
     const std::string where = c10::str("step ", job.step, ", bucket ", job.index);
     const std::string message = c10::str("neuron_fabric: ", watch_.describe(where, why));
     job.future->setError(std::make_exception_ptr(std::runtime_error(message)));
   }
-  settle(job);
+  remove(job);
 }
 
-void Runtime::settle(Job& job) {
+void Runtime::remove(Job& job) {
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(under_way_,
-                  [&](const std::shared_ptr<Job>& other) { return other.get() == &job; });
+    std::erase_if(jobs_, [&](const std::shared_ptr<Job>& other) { return other.get() == &job; });
   }
-  settled_.notify_all();
+  removed_.notify_all();
 }
 
-// The engine may wait for a dead rank until its own timeout, which is half an hour by default. Who
-// has lost a peer, or reads that another rank has, does not wait for it.
+// The engine may wait for a dead rank until its own timeout, by default half an hour. A rank that
+// has lost a peer, or reads that another rank has, does not wait that long.
 void Runtime::wait_for_step(std::uint64_t step) {
   const Duration begin = transport_.now();
   std::unique_lock lock(mutex_);
-  const auto is_over = [&] {  // the next one may have begun
-    return std::ranges::none_of(under_way_,
+  const auto is_over = [&] {  // the next step may have begun
+    return std::ranges::none_of(jobs_,
                                 [&](const std::shared_ptr<Job>& job) { return job->step <= step; });
   };
-  while (!settled_.wait_for(lock, kPeerCheckInterval, is_over)) {
-    const std::vector<std::shared_ptr<Job>> waiting = under_way_;
+  while (!removed_.wait_for(lock, kPeerCheckInterval, is_over)) {
+    const std::vector<std::shared_ptr<Job>> waiting = jobs_;
     lock.unlock();
-    if (Status trouble = watch_.check_peers(step, transport_.now() - begin); !trouble.ok()) {
-      for (const std::shared_ptr<Job>& job : waiting) fail(*job, trouble);
+    if (Status failure = watch_.check_peers(step, transport_.now() - begin); !failure.ok()) {
+      for (const std::shared_ptr<Job>& job : waiting) fail(*job, failure);
     }
     lock.lock();
   }

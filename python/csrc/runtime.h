@@ -1,4 +1,4 @@
-// One attached model: what stands between DDP's reducer and the core. Torch ends here.
+// One attached model: connects DDP's reducer to the core. The core does not depend on torch.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -19,32 +19,33 @@
 #include "neuron_fabric/fabric.h"
 #include "peer_watch.h"
 #include "process_group_engine.h"
+#include "runtime/host_path.h"
 #include "worker.h"
 
 namespace nf::torch_front {
 
 class Runtime {
  public:
-  // Throws std::runtime_error with what is wrong, as the core says it.
-  Runtime(Model model, JobContext context, FabricOptions options);
-  // Waits for the engine's threads where they are at work here.
+  // Throws std::runtime_error with the error message of the core.
+  Runtime(Model model, JobContext context, FabricOptions options, MemorySideReducer reducer);
+  // Waits for callbacks that engine threads are running here.
   ~Runtime();
 
-  // The hook. Returns at once; the future holds the bucket's buffer with the mean of all ranks in
-  // it, or the error that training has to stop with.
+  // The DDP hook. Returns immediately. The future holds the buffer of the bucket with the mean over
+  // all ranks, or the error with which training must stop.
   c10::intrusive_ptr<c10::ivalue::Future> run(c10d::GradBucket& bucket);
 
   Fabric& fabric() { return *fabric_; }
   const Model& model() const { return model_; }
-  // Where gradients are summed: "host", or "cuda". And why not on the device that they lie on,
-  // where they are brought to the host.
+  // Where gradients are summed: "host" or "cuda".
   const char* place() const { return device_ != nullptr ? DeviceBackend::kind() : "host"; }
+  // Why gradients on a device are staged through host memory; otherwise empty.
   const std::string& why_on_host() const { return why_on_host_; }
-  // Makes the model's device current for its lifetime; does nothing for a model on the host.
+  // Makes the model's device current while it lives. A no-op for a model on the host.
   c10::OptionalDeviceGuard device_guard() const;
-  // Until nothing is under way.
+  // Waits until no work is in progress.
   void drain() { worker_.drain(); }
-  // Ends the threads; the hook must not run again.
+  // Ends the threads. The hook must not run again.
   void close();
 
  private:
@@ -56,35 +57,35 @@ class Runtime {
   void sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
   void end_step(std::uint64_t step);
-  std::unique_ptr<Fabric> make_fabric(FabricOptions options);
+  std::unique_ptr<Fabric> make_fabric(FabricOptions options, MemorySideReducer reducer);
   void wait_for_step(std::uint64_t step);
-  Status average(const Bucket& bucket);
   void finish_part(Job& job);
   void finish(Job& job);
   void fail(Job& job, const Status& why);
-  void settle(Job& job);
-  // What the worker does when a part of this bucket throws.
+  void complete(Job& job, const at::Tensor& result);
+  void remove(Job& job);
+  // Fails the bucket if a part of it throws on the worker.
   Worker::Handler fails(const std::shared_ptr<Job>& job);
-  void give_up(const std::string& what);
+  void abort(const std::string& what);
 
   const Model model_;
   const JobContext context_;
   const Duration timeout_;
   C10dTransport transport_;
   PeerWatch watch_;
-  ProcessGroupEngine engine_;  // of what is summed on the host
+  ProcessGroupEngine engine_;  // sums on the host
   std::string why_on_host_;
-  std::unique_ptr<DeviceBackend> device_;  // null where gradients are summed on the host
+  std::unique_ptr<DeviceBackend> device_;  // null if gradients are summed on the host
   std::unique_ptr<Fabric> fabric_;
 
   // Guarded by mutex_.
   std::mutex mutex_;
-  std::condition_variable settled_;
-  std::vector<std::shared_ptr<Job>> under_way_;
+  std::condition_variable removed_;
+  std::vector<std::shared_ptr<Job>> jobs_;  // in progress
 
   std::atomic<bool> is_closed_ = false;
   const std::shared_ptr<Link> link_;
-  Worker worker_;  // the last, so that its jobs find everything else alive
+  Worker worker_;  // the last member: its jobs use all others
 };
 
 }  // namespace nf::torch_front

@@ -1,4 +1,4 @@
-// One bucket on its way through a Fabric: its plan, and what is learnt of it.
+// One bucket between Fabric::begin() and finish(): its plan and its measurements.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,29 @@
 
 namespace nf {
 
-class PlannedSum final : public BucketSum {
+// Borrows the values of the bucket.
+class BucketWork {
  public:
-  PlannedSum(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step);
+  BucketWork(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step);
 
-  Values dense() override { return plan_.is_dense() ? bucket_.values : gathered_; }
-  bool has_low_bit() const override { return !plan_.is_dense(); }
+  // The values for the engine: the whole bucket if nothing else is in it, otherwise the gathered
+  // dense values. Empty if there are none.
+  Values dense() const { return plan_.is_dense() ? bucket_.values : gathered_; }
+  bool has_low_bit() const { return !plan_.is_dense(); }
 
   const Bucket& bucket() const { return bucket_; }
   const Plan& plan() const { return plan_; }
   TrainingStep& step() { return *step_; }
-  // The values of a part of the bucket.
+  const TrainingStep& step() const { return *step_; }
+  // A part of the bucket's values.
   Values values(std::size_t offset, std::size_t count) const;
 
-  // The engine takes one array: the bucket itself where nothing else is in it, else the dense runs
-  // one after the other, in room that whoever gathers them gives for as long as this lives.
-  std::size_t gathered_count() const;  // values; 0 where there is nothing to gather
-  void set_gathered(Values gathered, std::shared_ptr<void> room);
-  // Calls copy(own, gathered, size) for every run: where it lies in the bucket and where among
-  // those gathered from `gathered` on, until one fails.
+  // The engine takes one array, so the dense runs of a mixed bucket are gathered into a staging
+  // buffer. The path that allocates the buffer may leave its ownership here.
+  std::size_t gathered_count() const;  // values; 0 if there is nothing to gather
+  void set_gathered(Values gathered, std::shared_ptr<void> buffer);
+  // Calls copy(own, gathered, size) for every dense run until one fails: `own` points into the
+  // bucket, `gathered` into the staging buffer.
   template <typename Copy>
   Status for_each_run(void* gathered, Copy copy) const {
     auto* at = static_cast<std::byte*>(gathered);
@@ -42,7 +46,7 @@ class PlannedSum final : public BucketSum {
     return {};
   }
 
-  // By region. finish() of the fabric adds them to the step.
+  // By region. Fabric::finish() adds them to the step.
   std::vector<RegionTraffic>& traffic() { return traffic_; }
   std::vector<GradientNorm>& norms() { return norms_; }
 
@@ -54,7 +58,7 @@ class PlannedSum final : public BucketSum {
   std::vector<RegionTraffic> traffic_;
   std::vector<GradientNorm> norms_;
   Values gathered_ = {};
-  std::shared_ptr<void> room_;
+  std::shared_ptr<void> buffer_;
 };
 
 }  // namespace nf

@@ -1,9 +1,7 @@
-// Gradients in host memory.
+// The path of gradients in host memory.
 #pragma once
 
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "runtime/bucket_path.h"
 #include "runtime/route_collectives.h"
@@ -13,32 +11,35 @@ namespace nf {
 
 class HostPath final : public BucketPath {
  public:
-  // Borrows everything.
-  HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request);
+  // Borrows all but the reducer.
+  HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request,
+           MemorySideReducer reducer);
 
-  Status begin(PlannedSum& sum) override;
-  Status sum_low_bit(PlannedSum& sum) override { return sums_.sum(sum); }
-  Status finish(PlannedSum& sum) override;
-  void undo(std::uint64_t step) override { sums_.undo(step); }
+  Status begin(BucketWork& work) override;
+  Status sum_low_bit(BucketWork& work) override { return collectives_.sum(work); }
+  Status finish(BucketWork& work) override;
+  void undo(std::uint64_t step) override { collectives_.undo(step); }
   std::unique_ptr<Probe> probe() override;
-  Expected<std::vector<Fabric::Memory>> memory(std::uint64_t step) const override {
-    return sums_.memory(step);
+  Expected<MemoryByRoute> memory(std::uint64_t step) const override {
+    return collectives_.memory(step);
   }
-  Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) override {
-    return sums_.load_memory(memory, step);
+  Status load_memory(const MemoryByRoute& memory, std::uint64_t step) override {
+    return collectives_.load_memory(memory, step);
   }
 
  private:
-  void sample(PlannedSum& sum);
+  void sample(BucketWork& work);
 
   // Constant after construction.
   Transport& transport_;
-  DenseEngine& engine_;
   const Binding& binding_;
   const Duration timeout_;
 
-  RouteCollectives sums_;     // of the thread that sums
-  RouteErrors route_errors_;  // of the thread that begins buckets
+  RouteCollectives collectives_;  // used by the thread of sum_low_bit()
+  RouteErrors route_errors_;      // used by the thread of begin()
 };
+
+// Borrows both. With a name, `reducer` sums the routes that it supports.
+MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer = {});
 
 }  // namespace nf

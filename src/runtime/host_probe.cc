@@ -25,7 +25,7 @@ HostProbe::~HostProbe() {
   for (AllReduce* sum : used_) sum->reset();
 }
 
-Status HostProbe::pass_on(std::size_t bytes) {
+Status HostProbe::shift(std::size_t bytes) {
   const std::uint32_t ranks = transport_.ranks();
   sent_.resize(bytes / sizeof(float));
   received_.resize(bytes / sizeof(float));

@@ -47,7 +47,7 @@ Expected<double> LinkProbe::least_time(Work work, int rounds) {
 Expected<LinkFigures> LinkProbe::measure_link() {
   LinkFigures link;
   const Expected<double> latency =
-      least_time([this] { return probe_.pass_on(sizeof(float)); }, kLatencyRounds);
+      least_time([this] { return probe_.shift(sizeof(float)); }, kLatencyRounds);
   if (!latency) return latency.status();
   link.latency = *latency;
   const Expected<double> dense_latency =
@@ -57,7 +57,7 @@ Expected<LinkFigures> LinkProbe::measure_link() {
 
   const double share = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
   for (std::size_t bytes = kLeastBytes;; bytes *= 4) {
-    const Expected<double> seconds = least_time([&] { return probe_.pass_on(bytes); }, kRounds);
+    const Expected<double> seconds = least_time([&] { return probe_.shift(bytes); }, kRounds);
     if (!seconds) return seconds.status();
     link.bytes_per_second = static_cast<double>(bytes) / std::max(*seconds, 1e-9);
     const Expected<double> dense = least_time([&] { return probe_.sum_dense(bytes); }, kRounds);

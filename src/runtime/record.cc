@@ -142,7 +142,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
                       {"predicted_exposed_seconds", finite(prediction.exposed_seconds)},
                       {"loss", statistics.losses > 0 ? finite(statistics.loss) : nullptr},
                       {"rank_loss", rank_loss(step.local)},
-                      {"should_step", step.is_monitored ? ordered_json(step.is_sound()) : nullptr},
+                      {"should_step", step.is_monitored ? ordered_json(step.is_finite()) : nullptr},
                       {"buckets", step.buckets.size()},
                       {"regions", regions}};
   if (shadow != nullptr) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "runtime/host_probe.h"
 #include "runtime/shared_all_reduce.h"
@@ -14,17 +15,13 @@ constexpr std::uint64_t kRecordedLines = 100'000;  // 20 MB as text
 }  // namespace
 
 RouteCollectives::RouteCollectives(Transport& transport, const Binding& binding,
-                                   const AllReduceOptions& options, std::string shared_reducer,
-                                   std::string record_lines)
+                                   const AllReduceOptions& options, MemorySideReducer reducer)
     : transport_(transport),
       binding_(binding),
       options_(options),
-      shared_name_(std::move(shared_reducer)),
-      to_record_(std::move(record_lines)) {
-  for (const ModelParameter& parameter : binding.parameters()) {
-    keys_.push_back(parameter_key(parameter.name));
-  }
-}
+      reducer_name_(std::move(reducer.name)),
+      record_lines_(std::move(reducer.record_lines)),
+      calls_(binding) {}
 
 Expected<RouteCollectives::Route*> RouteCollectives::route(const std::string& spelling) {
   const auto known = routes_.find(spelling);
@@ -39,7 +36,7 @@ Expected<RouteCollectives::Route*> RouteCollectives::route(const std::string& sp
 Expected<std::unique_ptr<AllReduce>> RouteCollectives::make(const std::string& spelling) {
   AllReduceOptions options = options_;
   options.codec = spelling;
-  if (shared_name_.empty() || !SharedAllReduce::takes(spelling)) {
+  if (reducer_name_.empty() || !SharedAllReduce::supports(spelling)) {
     return AllReduce::create(transport_, options);
   }
   const Expected<SharedReducer*> shared = shared_reducer();
@@ -52,7 +49,7 @@ Expected<SharedReducer*> RouteCollectives::shared_reducer() {
     std::vector<std::size_t> counts{HostProbe::kShape.count};
     for (const ModelParameter& parameter : binding_.parameters()) counts.push_back(parameter.count);
     Expected<std::unique_ptr<SharedReducer>> joined = SharedReducer::join(
-        {.name = shared_name_,
+        {.name = reducer_name_,
          .rank = transport_.rank(),
          .ranks = transport_.ranks(),
          .capacity = SharedAllReduce::capacity(counts, transport_.ranks()),
@@ -69,84 +66,59 @@ Expected<AllReduce*> RouteCollectives::find(const std::string& spelling) {
   return (*found)->all_reduce.get();
 }
 
-Status RouteCollectives::sum(PlannedSum& bucket) {
-  for (const RoutedSegments& routed : bucket.plan().low_bit) {
-    NF_RETURN_IF_ERROR(sum_route(bucket, routed));
+Status RouteCollectives::sum(BucketWork& work) {
+  for (const RoutedSegments& routed : work.plan().low_bit) {
+    NF_RETURN_IF_ERROR(sum_route(work, routed));
   }
   return {};
 }
 
-Status RouteCollectives::sum_route(PlannedSum& bucket, const RoutedSegments& routed) {
+Status RouteCollectives::sum_route(BucketWork& work, const RoutedSegments& routed) {
   const Expected<Route*> found = route(routed.route);
   if (!found) return found.status();
-  Route& route = **found;
-  const TrainingStep& step = bucket.step();
-  const std::uint64_t number = step.statistics.step;
-  gradients_.clear();
-  for (const Segment& segment : routed.segments) {
-    const BucketSlot& slot = segment.slot;
-    const std::uint64_t key = keys_[slot.parameter];
-    // What error feedback kept is of the step before, or of another life of the route.
-    std::uint64_t& last_step = route.last_step[key];
-    if (last_step + 1 != number) route.all_reduce->forget(key);
-    last_step = number;
-    gradients_.push_back({.parameter = key,
-                          .values = bucket.values(slot.offset, slot.count),
-                          .rows = binding_.parameters()[slot.parameter].rows});
+  AllReduce& all_reduce = *(*found)->all_reduce;
+  const AllReduceCall call = calls_.make(work, routed.segments);
+  for (const Gradient& gradient : call.gradients) {
+    if (!(*found)->steps.begin(gradient.parameter, call.step)) {
+      all_reduce.forget(gradient.parameter);
+    }
   }
-  // Only now: what a probe sums are no gradients.
-  if (shared_ != nullptr && !to_record_.empty()) {
-    NF_RETURN_IF_ERROR(shared_->record(std::exchange(to_record_, {}), kRecordedLines));
+  // Start here, not at create(): the values of a probe are no gradients.
+  if (shared_ != nullptr && !record_lines_.empty()) {
+    NF_RETURN_IF_ERROR(shared_->record(std::exchange(record_lines_, {}), kRecordedLines));
   }
-  const Traffic before = route.all_reduce->traffic();
+  const Traffic before = all_reduce.traffic();
   const Duration begin = transport_.now();
-  NF_RETURN_IF_ERROR(route.all_reduce->run({.step = number,
-                                            .epoch = step.epoch,
-                                            .gradients = gradients_,
-                                            .loss_scale = step.loss_scale.value,
-                                            .loss_scale_version = step.loss_scale.version}));
-  const Traffic after = route.all_reduce->traffic();
+  NF_RETURN_IF_ERROR(all_reduce.run(call));
   const std::chrono::duration<double> seconds = transport_.now() - begin;
-  const auto values = static_cast<double>(routed.values());
-  for (const Segment& segment : routed.segments) {
-    const double share = static_cast<double>(segment.slot.count) / values;
-    RegionTraffic& traffic = bucket.traffic()[segment.region];
-    traffic.add_low_bit(before, after, share);
-    traffic.seconds += seconds.count() * share;
-  }
+  const std::vector<RegionShare> shares = shares_of(routed);
+  add_traffic(work.traffic(), shares, before, all_reduce.traffic());
+  add_seconds(work.traffic(), shares, seconds.count());
   return {};
 }
 
 void RouteCollectives::undo(std::uint64_t step) {
   for (const auto& [spelling, route] : routes_) {
-    for (const auto& [key, last_step] : route.last_step) {
-      if (last_step == step) route.all_reduce->undo(key);
+    for (const std::uint64_t parameter : route.steps.parameters_of(step)) {
+      route.all_reduce->undo(parameter);
     }
   }
 }
 
-std::vector<Fabric::Memory> RouteCollectives::memory(std::uint64_t step) const {
-  std::vector<Fabric::Memory> memory;
+MemoryByRoute RouteCollectives::memory(std::uint64_t step) const {
+  MemoryByRoute memory;
   for (const auto& [spelling, route] : routes_) {
-    for (Remembered& remembered : route.all_reduce->remembered()) {
-      const auto last = route.last_step.find(remembered.parameter);
-      if (last == route.last_step.end() || last->second + 1 < step) continue;
-      memory.push_back({.route = spelling, .remembered = std::move(remembered)});
-    }
+    memory[spelling] = route.steps.current(route.all_reduce->save_memory(), step);
   }
   return memory;
 }
 
-Status RouteCollectives::load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step) {
-  std::map<std::string, std::vector<Remembered>> by_route;
-  for (const Fabric::Memory& item : memory) by_route[item.route].push_back(item.remembered);
-  for (auto& [spelling, remembered] : by_route) {
+Status RouteCollectives::load_memory(const MemoryByRoute& memory, std::uint64_t step) {
+  for (const auto& [spelling, entries] : memory) {
     const Expected<Route*> found = route(spelling);
     if (!found) return found.status();
-    NF_RETURN_IF_ERROR((*found)->all_reduce->remember(remembered));
-    for (const Remembered& item : remembered) {
-      (*found)->last_step[item.parameter] = step - 1;
-    }
+    NF_RETURN_IF_ERROR((*found)->all_reduce->load_memory(entries));
+    (*found)->steps.loaded(entries, step);
   }
   return {};
 }

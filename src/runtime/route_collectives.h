@@ -1,64 +1,68 @@
-// The all-reduces of a job's low-bit routes, made when a route is first used, and what they
-// remember. Belongs to the thread that sums.
+// The all-reduces of a job's low-bit routes in host memory, created on first use, and their route
+// memory. Belongs to the thread of sum_low_bit().
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
+#include "collective/route_memory.h"
 #include "neuron_fabric/all_reduce.h"
-#include "neuron_fabric/fabric.h"
 #include "neuron_fabric/shared_reducer.h"
 #include "runtime/bucket_work.h"
+#include "runtime/route_call.h"
 
 namespace nf {
 
+// The memory-side reducer that sums g_binary and g_ternary. All ranks are on one host and emulate
+// it in shared memory (docs/cxl.md).
+struct MemorySideReducer {
+  std::string name = {};          // of the shared memory; empty: no such reducer
+  std::string record_lines = {};  // if not empty, rank 0 writes the first gradient lines here
+};
+
 class RouteCollectives {
  public:
-  // Borrows transport and binding. `shared_reducer` and `record_lines` as FabricOptions has them.
+  // Borrows transport and binding.
   RouteCollectives(Transport& transport, const Binding& binding, const AllReduceOptions& options,
-                   std::string shared_reducer, std::string record_lines);
+                   MemorySideReducer reducer);
 
-  // The all-reduce of a route, for whoever measures it.
+  // The all-reduce of a route, for benchmarking.
   Expected<AllReduce*> find(const std::string& route);
 
-  // Sums the low-bit segments of a bucket in place, one collective a route. What it sent and how
-  // long it took is added to the bucket's traffic.
-  Status sum(PlannedSum& bucket);
+  // Sums the low-bit segments of a bucket in place, one all-reduce per route. Adds the bytes sent
+  // and the time taken to the bucket's traffic.
+  Status sum(BucketWork& work);
 
-  // What routes remember is as it was before `step`, the last one that was summed.
+  // Restores the route memory from before `step`, the last one that was summed.
   void undo(std::uint64_t step);
 
-  // Without what will be forgotten, as `step` is the next one.
-  std::vector<Fabric::Memory> memory(std::uint64_t step) const;
-  // As of the step before `step`. Fails, naming the parameter, where a size does not fit.
-  Status load_memory(std::span<const Fabric::Memory> memory, std::uint64_t step);
+  // Route memory that is not stale if `step` is the next one.
+  MemoryByRoute memory(std::uint64_t step) const;
+  // As of the step before `step`. If a size does not match, fails and names the parameter.
+  Status load_memory(const MemoryByRoute& memory, std::uint64_t step);
 
  private:
   struct Route {
     std::unique_ptr<AllReduce> all_reduce;
-    std::unordered_map<std::uint64_t, std::uint64_t> last_step;  // by parameter key
+    RouteSteps steps;
   };
 
   Expected<Route*> route(const std::string& spelling);
   Expected<std::unique_ptr<AllReduce>> make(const std::string& spelling);
-  // Meets the others at it, the first time.
+  // Joins it on the first call.
   Expected<SharedReducer*> shared_reducer();
-  Status sum_route(PlannedSum& bucket, const RoutedSegments& routed);
+  Status sum_route(BucketWork& work, const RoutedSegments& routed);
 
   Transport& transport_;
   const Binding& binding_;
   const AllReduceOptions options_;
-  const std::string shared_name_;
-  std::string to_record_;                  // empty once it is being written
+  const std::string reducer_name_;
+  std::string record_lines_;               // empty once recording has started
   std::unique_ptr<SharedReducer> shared_;  // outlives the routes that use it
-  std::vector<std::uint64_t> keys_;        // by parameter
+  RouteCalls calls_;
   std::map<std::string, Route> routes_;
-  std::vector<Gradient> gradients_;
 };
 
 }  // namespace nf

@@ -12,7 +12,7 @@ std::uint32_t pieces_of(std::size_t count) {
   if (count == 0) return 0;
   const std::size_t whole = count / Sampler::kStride;
   const std::size_t rest = count % Sampler::kStride;
-  const bool is_own = rest > Sampler::kMostValues - Sampler::kStride;
+  const bool is_own = rest > Sampler::kMaxValues - Sampler::kStride;
   return static_cast<std::uint32_t>(std::max<std::size_t>(whole + (is_own ? 1 : 0), 1));
 }
 

@@ -14,14 +14,14 @@ namespace nf {
 
 class Sampler {
  public:
-  static constexpr std::size_t kMostValues = 65'536;
+  static constexpr std::size_t kMaxValues = 65'536;
   // Pieces start at multiples of this: of 5120 and 8192, and so of every codec's granule.
   static constexpr std::size_t kStride = 40'960;
 
   // `counts` are the sizes of the region's parameters.
   explicit Sampler(std::span<const std::size_t> counts);
 
-  // The piece of a step, of at most kMostValues. Consecutive steps look at places far apart; each
+  // The piece of a step, of at most kMaxValues. Consecutive steps look at places far apart; each
   // of the pieces() comes again and again, also where only every n-th step looks. Empty where there
   // are no values.
   Piece at(std::uint64_t step) const;

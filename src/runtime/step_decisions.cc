@@ -1,4 +1,4 @@
-// What is decided before a step's first bucket, the same on every rank.
+// The decisions before the first bucket of a step, identical on every rank.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,17 +7,17 @@
 #include <utility>
 
 #include "base/checksum.h"
-#include "runtime/runtime_fabric.h"
+#include "runtime/fabric_impl.h"
 
 namespace nf {
 namespace {
 
-// Where nothing travels at low bits and nothing is about to, only every so manieth step is watched:
-// there is nothing to fall back from, and watching costs a pass over the gradients.
+// If no region uses low bits or is about to, only every kQuietInterval-th step is monitored: there
+// is nothing to fall back from, and monitoring costs a pass over the gradients.
 constexpr std::uint64_t kQuietInterval = 16;
 
-// Whether a region travels at low bits or is on its way there.
-bool needs_watching(const Decision& decision) {
+// Whether a region uses low bits or may use them soon.
+bool needs_monitoring(const Decision& decision) {
   switch (decision.reason) {
     case Reason::kAdmitted:
     case Reason::kNotUseful:
@@ -31,12 +31,12 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 }  // namespace
 
-Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
+Status FabricImpl::begin_step(std::unique_lock<std::mutex>& lock) {
   if (!std::exchange(has_compared_, true)) NF_RETURN_IF_ERROR(compare_states(lock));
   NF_RETURN_IF_ERROR(wait_for_statistics(lock));
   const Duration now = transport_.now();
-  under_way_ = std::make_shared<TrainingStep>();
-  TrainingStep& step = *under_way_;
+  current_ = std::make_shared<TrainingStep>();
+  TrainingStep& step = *current_;
   step.begin = now;
   if (std::exchange(is_scale_fresh_, false)) loss_scale_.version = step_ + 1;
   step.loss_scale = loss_scale_;
@@ -50,16 +50,16 @@ Status RuntimeFabric::begin_step(std::unique_lock<std::mutex>& lock) {
                 .samples = std::vector<RouteSample>(regions()),
                 .buckets = {}};
   last_begin_ = now;
-  to_end_.push_back(under_way_);
+  to_end_.push_back(current_);
   decide();
   return {};
 }
 
-// Some ranks may have loaded a state, and others not: they would wait for each other's sums.
-Status RuntimeFabric::compare_states(std::unique_lock<std::mutex>& lock) {
+// If only some ranks have loaded a state, they would run different all-reduces and hang.
+Status FabricImpl::compare_states(std::unique_lock<std::mutex>& lock) {
   if (transport_.ranks() == 1) return {};
   FabricState state = current_state();
-  state.pending = {};  // this rank's own
+  state.pending = {};  // differs between ranks
   lock.unlock();
   const std::string text = print(state);
   Status status = statistics_reducer_.compare(state.step, checksum(text));
@@ -67,12 +67,12 @@ Status RuntimeFabric::compare_states(std::unique_lock<std::mutex>& lock) {
   return status.ok() ? status : fail(std::move(status));
 }
 
-// Statistics of step t decide step t + 2; who has them sooner must not use them sooner.
-Status RuntimeFabric::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
-  const bool is_there = summed_.wait_for(
+// The statistics of step t decide step t + 2. A rank that has them sooner must not use them sooner.
+Status FabricImpl::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
+  const bool has_come = changed_.wait_for(
       lock, options_.timeout, [this] { return !failure_.ok() || summed_steps_ + 1 >= step_; });
   NF_RETURN_IF_ERROR(failure_);
-  if (!is_there) {
+  if (!has_come) {
     return fail({ErrorCode::kDeadlineExceeded,
                  fmt::format("step {}: the statistics of step {} did not come within {:.3g} s",
                              step_, summed_steps_, seconds(options_.timeout))});
@@ -85,10 +85,10 @@ Status RuntimeFabric::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
   return {};
 }
 
-void RuntimeFabric::observe(TrainingStep& step) {
+void FabricImpl::observe(TrainingStep& step) {
   StepStatistics& statistics = step.statistics;
   bool is_over_capacity = exceeds_rate(binding_.profile().reducer, statistics);
-  if (recorded_) {  // the length of this run's steps must not decide
+  if (recorded_) {  // ignore the step times of this run
     is_over_capacity = recorded_->at(step_).is_over_capacity;
     statistics.seconds = 0;
     if (is_over_capacity) ++statistics.capacity_breaches;
@@ -98,23 +98,23 @@ void RuntimeFabric::observe(TrainingStep& step) {
   usefulness_->observe(step);
 }
 
-void RuntimeFabric::decide() {
+void FabricImpl::decide() {
   if (options_.admit == Admit::kUseful && recorded_) {
     admission_.set_useful(recorded_->at(step_).useful);
   } else if (options_.admit == Admit::kUseful && usefulness_->has_observed()) {
-    // Before that, what admission has loaded stands.
+    // Until then the loaded decisions stay.
     std::vector<bool> in_use;
     for (const Decision& decision : admission_.decisions()) in_use.push_back(decision.is_low_bit);
     in_use.resize(regions(), false);
     admission_.set_useful(usefulness_->decide(step_, in_use));
   }
-  if (MeasuredInputs inputs{admission_.useful(), is_over_capacity_}; inputs != told_inputs_) {
+  if (MeasuredInputs inputs{admission_.useful(), is_over_capacity_}; inputs != recorded_inputs_) {
     records_.push(measured_record(binding_, step_, inputs));
-    told_inputs_ = std::move(inputs);
+    recorded_inputs_ = std::move(inputs);
   }
   const std::vector<Decision> before(admission_.decisions().begin(), admission_.decisions().end());
   const std::span<const Decision> now = admission_.decide(step_);
-  TrainingStep& step = *under_way_;
+  TrainingStep& step = *current_;
   step.epoch = admission_.epoch();
   step.decisions.assign(now.begin(), now.end());
   step.routes.assign(admission_.routes().begin(), admission_.routes().end());
@@ -126,7 +126,7 @@ void RuntimeFabric::decide() {
   }
   step.is_monitored =
       transport_.ranks() > 1 && !admission_.is_detached() &&
-      (step_ % kQuietInterval == 0 || std::ranges::any_of(step.decisions, needs_watching));
+      (step_ % kQuietInterval == 0 || std::ranges::any_of(step.decisions, needs_monitoring));
   for (std::uint32_t region = 0; region < before.size(); ++region) {
     if (before[region] != step.decisions[region]) {
       records_.push(decision_record(binding_, step, region, before[region]));

@@ -32,12 +32,6 @@ struct RegionTraffic {
   double engine_bytes = 0;
   double dense_bytes = 0;  // what the engine would have sent for all of its values
   double seconds = 0;      // that its low-bit collectives took here
-
-  // A share of what one low-bit collective has sent.
-  void add_low_bit(const Traffic& before, const Traffic& after, double share) {
-    low_bit_bytes += static_cast<double>(after.total() - before.total()) * share;
-    low_bit_up_bytes += static_cast<double>(after.up() - before.up()) * share;
-  }
 };
 
 struct TrainingStep {
@@ -75,8 +69,8 @@ struct TrainingStep {
     for (RegionStatistics& region : statistics.regions) region.energy *= unscale;
   }
   bool is_finished() const { return has_begun_all && finished_buckets == buckets.size(); }
-  // Whether all its values are finite. Precondition: it is watched, and all of it is known.
-  bool is_sound() const {
+  // Whether all gradients are finite. Precondition: is_monitored, and all norms have been added.
+  bool is_finite() const {
     return std::ranges::all_of(
         statistics.regions, [](const RegionStatistics& region) { return region.non_finite == 0; });
   }

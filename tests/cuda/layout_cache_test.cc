@@ -72,10 +72,10 @@ TEST(LayoutCache, StaysBoundedWhileLayoutsKeepChanging) {
 TEST(LayoutCache, StaysBoundedIfTheStepNeverChanges) {
   using Cache = LayoutCache<Layout>;
   Cache cache;
-  for (std::uint64_t key = 0; key < 2 * Cache::kMost; ++key) {
+  for (std::uint64_t key = 0; key < 2 * Cache::kMaxLayouts; ++key) {
     EXPECT_EQ(cache.add(7, std::make_unique<Layout>(Layout{key}))->key, key);
   }
-  EXPECT_EQ(cache.size(), Cache::kMost);
+  EXPECT_EQ(cache.size(), Cache::kMaxLayouts);
 }
 
 TEST(LayoutCache, WorksAfterTheStepGoesBack) {

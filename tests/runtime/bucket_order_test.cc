@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "runtime/bucket_work.h"
 #include "support/fabric_job.h"
 #include "support/generator.h"
 #include "support/ranks.h"
@@ -32,7 +33,7 @@ std::string statistics_of(Transport& transport, const std::vector<std::uint32_t>
   const auto fabric = Fabric::create(transport, engine, options());
   EXPECT_TRUE(fabric) << to_string(fabric.status());
   std::vector<std::vector<float>> values = kValues;
-  std::vector<std::unique_ptr<BucketSum>> sums;
+  std::vector<std::unique_ptr<BucketWork>> sums;
   for (std::uint32_t i = 0; i < kBuckets; ++i) {
     auto sum = (*fabric)->begin({.index = i,
                                  .is_last = i + 1 == kBuckets,

@@ -16,7 +16,7 @@ TEST(HostProbe, SendsWhatItsShapeSays) {
   for (const char* route : {"waterfill:4", "g_binary", "powersgd:2"}) {
     test::on_all_ranks(3, [&](Transport& transport) {
       const AllReduceOptions options{.topology = Topology::kRing};
-      RouteCollectives sums(transport, binding, options, "", "");
+      RouteCollectives sums(transport, binding, options, {});
       test::OwnDenseEngine engine(transport);
       HostProbe probe(transport, engine, sums, options.timeout);
       const Expected<AllReduce*> sum = sums.find(route);

@@ -45,7 +45,7 @@ class StalledProbe final : public Probe {
 
   StalledProbe(StoppedClock& clock, bool is_stalled) : clock_(clock), is_stalled_(is_stalled) {}
 
-  Status pass_on(std::size_t bytes) override {
+  Status shift(std::size_t bytes) override {
     return take(static_cast<double>(bytes) / kBytesPerSecond + kLatency);
   }
   Status sum_dense(std::size_t bytes) override {

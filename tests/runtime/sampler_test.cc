@@ -14,7 +14,7 @@ namespace {
 using Counts = std::vector<std::size_t>;
 
 constexpr std::size_t kStride = Sampler::kStride;
-constexpr std::size_t kMost = Sampler::kMostValues;
+constexpr std::size_t kMost = Sampler::kMaxValues;
 
 // Every piece that some step takes, by parameter and first value.
 std::map<std::pair<std::size_t, std::size_t>, std::size_t> pieces_of(const Sampler& sampler,

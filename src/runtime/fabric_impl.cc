@@ -1,6 +1,5 @@
-// How buckets travel. What is decided about them is in step_decisions.cc, what is observed, asked
-// and kept between steps in between_steps.cc.
-#include "runtime/runtime_fabric.h"
+// The path of a bucket through the fabric.
+#include "runtime/fabric_impl.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +13,7 @@
 namespace nf {
 namespace {
 
-constexpr double kLineBytes = 64;  // of a cache line, which a reducer's capacity is counted in
+constexpr double kLineBytes = 64;  // the capacity of a reducer is counted in cache lines
 
 AdmissionMode mode_of(Admit admit) {
   return admit == Admit::kForced ? AdmissionMode::kForced : AdmissionMode::kMonitored;
@@ -22,8 +21,8 @@ AdmissionMode mode_of(Admit admit) {
 
 bool has_feedback(const Profile& profile) {
   return std::ranges::any_of(profile.phases, [](const TrainingPhase& phase) {
-    return std::ranges::any_of(phase.routes, [](const auto& of_region) {
-      const auto codec = make_codec(of_region.second);
+    return std::ranges::any_of(phase.routes, [](const auto& entry) {
+      const auto codec = make_codec(entry.second);
       return codec && (*codec)->keeps_residual();
     });
   });
@@ -34,17 +33,17 @@ double seconds(Duration duration) { return std::chrono::duration<double>(duratio
 }  // namespace
 
 Topology topology_of(const FabricOptions& options, const Profile& profile, std::uint32_t ranks) {
-  constexpr std::uint32_t kMostDirectRanks = 32;
+  constexpr std::uint32_t kMaxDirectRanks = 32;
   if (options.topology) return *options.topology;
   const bool has_groups = options.host_group_size > 1 && options.host_group_size < ranks &&
                           ranks % options.host_group_size == 0;
   if (has_groups && !has_feedback(profile)) return Topology::kHierarchical;
-  return ranks <= kMostDirectRanks ? Topology::kDirect : Topology::kTree;
+  return ranks <= kMaxDirectRanks ? Topology::kDirect : Topology::kTree;
 }
 
-Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, DenseEngine& engine,
-                                                        FabricOptions options,
-                                                        const MakePath& make_path) {
+Expected<std::unique_ptr<FabricImpl>> FabricImpl::create(Transport& transport,
+                                                         FabricOptions options,
+                                                         const MakePath& make_path) {
   Expected<Binding> binding =
       Binding::make(std::move(options.profile), std::move(options.parameters));
   if (!binding) return binding.status();
@@ -59,33 +58,32 @@ Expected<std::unique_ptr<Fabric>> RuntimeFabric::create(Transport& transport, De
   Expected<StatisticsReducer> reducer =
       StatisticsReducer::create(transport, options.seed, options.timeout);
   if (!reducer) return reducer.status();
-  std::unique_ptr<RuntimeFabric> fabric(new RuntimeFabric(
-      transport, engine, std::move(options), std::move(*binding), std::move(*reducer)));
+  std::unique_ptr<FabricImpl> fabric(
+      new FabricImpl(transport, std::move(options), std::move(*binding), std::move(*reducer)));
   Expected<std::unique_ptr<BucketPath>> path = make_path(
       {.binding = fabric->binding_, .options = fabric->options_, .topology = fabric->topology_});
   if (!path) return path.status();
   fabric->path_ = std::move(*path);
   fabric->recorded_ = std::move(recorded);
   NF_RETURN_IF_ERROR(fabric->measure());
-  return std::unique_ptr<Fabric>(std::move(fabric));
+  return fabric;
 }
 
-RuntimeFabric::RuntimeFabric(Transport& transport, DenseEngine& engine, FabricOptions options,
-                             Binding binding, StatisticsReducer reducer)
+FabricImpl::FabricImpl(Transport& transport, FabricOptions options, Binding binding,
+                       StatisticsReducer reducer)
     : transport_(transport),
-      engine_(engine),
       options_(std::move(options)),
       binding_(std::move(binding)),
       topology_(topology_of(options_, binding_.profile(), transport.ranks())),
       statistics_reducer_(std::move(reducer)),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)),
-      told_inputs_{.useful = admission_.useful()} {}
+      recorded_inputs_{.useful = admission_.useful()} {}
 
-Status RuntimeFabric::measure() {
+Status FabricImpl::measure() {
   CostFigures figures;
   if (transport_.ranks() > 1) {
-    const std::unique_ptr<Probe> sums = path_->probe();
-    LinkProbe probe(transport_, *sums, statistics_reducer_);
+    const std::unique_ptr<Probe> transfers = path_->probe();
+    LinkProbe probe(transport_, *transfers, statistics_reducer_);
     Expected<LinkFigures> link = probe.measure_link();
     if (!link) return link.status();
     figures.link = *link;
@@ -113,14 +111,26 @@ Status RuntimeFabric::measure() {
   return {};
 }
 
-Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) {
+Status FabricImpl::reduce_bucket(const Bucket& bucket) {
+  Expected<std::unique_ptr<BucketWork>> work = begin(bucket);
+  if (!work) return work.status();
+  if ((*work)->has_low_bit()) NF_RETURN_IF_ERROR(sum_low_bit(**work));
+  if (const Values dense = (*work)->dense(); dense.count > 0) {
+    if (Status status = path_->engine().sum(dense); !status.ok()) {
+      return remember_failure(std::move(status));
+    }
+  }
+  return finish(**work);
+}
+
+Expected<std::unique_ptr<BucketWork>> FabricImpl::begin(const Bucket& bucket) {
   std::unique_lock lock(mutex_);
   NF_RETURN_IF_ERROR(failure_);
-  const bool is_first = under_way_ == nullptr || under_way_->has_begun_all;
-  const std::size_t next = is_first ? 0 : under_way_->buckets.size();
+  const bool is_first = current_ == nullptr || current_->has_begun_all;
+  const std::size_t next = is_first ? 0 : current_->buckets.size();
   if (bucket.index != next) {
     return fail({ErrorCode::kInvalidArgument,
-                 fmt::format("bucket {} of step {} came out of turn: bucket {} is next",
+                 fmt::format("bucket {} of step {} is out of order; expected bucket {}",
                              bucket.index, step_, next)});
   }
   if (Status status = check_slots(binding_, bucket); !status.ok()) {
@@ -128,7 +138,7 @@ Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) 
                  fmt::format("bucket {} of step {}: {}", bucket.index, step_, status.message())});
   }
   if (is_first) NF_RETURN_IF_ERROR(begin_step(lock));
-  const std::shared_ptr<TrainingStep> step = under_way_;
+  const std::shared_ptr<TrainingStep> step = current_;
   step->buckets.push_back({.slots = bucket.slots, .type = bucket.values.type});
   step->norms.emplace_back();
   step->local.buckets.push_back({.ready = seconds(transport_.now() - step->begin)});
@@ -138,42 +148,37 @@ Expected<std::unique_ptr<BucketSum>> RuntimeFabric::begin(const Bucket& bucket) 
   }
   lock.unlock();
 
-  auto sum =
-      std::make_unique<PlannedSum>(bucket, make_plan(binding_, bucket.slots, step->routes), step);
-  if (Status status = path_->begin(*sum); !status.ok()) {
-    lock.lock();
-    return fail(status);
-  }
-  return std::unique_ptr<BucketSum>(std::move(sum));
+  auto work =
+      std::make_unique<BucketWork>(bucket, make_plan(binding_, bucket.slots, step->routes), step);
+  if (Status status = path_->begin(*work); !status.ok()) return remember_failure(std::move(status));
+  return work;
 }
 
-Status RuntimeFabric::sum_low_bit(BucketSum& bucket) {
-  Status status = path_->sum_low_bit(static_cast<PlannedSum&>(bucket));
-  if (status.ok()) return status;
-  const std::lock_guard lock(mutex_);
-  return fail(status);
+Status FabricImpl::sum_low_bit(BucketWork& work) {
+  Status status = path_->sum_low_bit(work);
+  return status.ok() ? status : remember_failure(std::move(status));
 }
 
-Status RuntimeFabric::finish(BucketSum& bucket) {
-  auto& sum = static_cast<PlannedSum&>(bucket);
-  const Status status = path_->finish(sum);
-  TrainingStep& step = sum.step();
+Status FabricImpl::finish(BucketWork& work) {
+  const Status status = path_->finish(work);
+  TrainingStep& step = work.step();
+  // A ring sends 2 (R - 1) / R times the values.
   const double sent = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
 
   const std::lock_guard lock(mutex_);
   if (!status.ok()) return fail(status);
-  step.norms[sum.bucket().index] = std::move(sum.norms());
-  const double size = sent * static_cast<double>(size_of(sum.bucket().values.type));
-  for (const BucketSlot& slot : sum.bucket().slots) {
+  step.norms[work.bucket().index] = std::move(work.norms());
+  const double size = sent * static_cast<double>(size_of(work.bucket().values.type));
+  for (const BucketSlot& slot : work.bucket().slots) {
     step.traffic[binding_.region_of(slot.parameter)].dense_bytes +=
         size * static_cast<double>(slot.count);
   }
-  for (const Segment& segment : sum.plan().dense) {
+  for (const Segment& segment : work.plan().dense) {
     step.traffic[segment.region].engine_bytes += size * static_cast<double>(segment.slot.count);
   }
   double lines = 0;
   for (std::uint32_t region = 0; region < regions(); ++region) {
-    const RegionTraffic& traffic = sum.traffic()[region];
+    const RegionTraffic& traffic = work.traffic()[region];
     step.traffic[region].low_bit_bytes += traffic.low_bit_bytes;
     step.traffic[region].low_bit_up_bytes += traffic.low_bit_up_bytes;
     step.traffic[region].seconds += traffic.seconds;
@@ -182,45 +187,44 @@ Status RuntimeFabric::finish(BucketSum& bucket) {
   step.local.lines += lines;
   const auto queue = static_cast<double>(binding_.profile().reducer.queue_lines);
   if (queue > 0 && lines * transport_.ranks() > queue) capacity_breach_ = true;
-  step.local.buckets[sum.bucket().index].done = seconds(transport_.now() - step.begin);
+  step.local.buckets[work.bucket().index].done = seconds(transport_.now() - step.begin);
   ++step.finished_buckets;
   if (step.is_finished()) step.add_norms();
-  if (step.is_finished() && !path_->learns_late()) judge(step);
+  if (step.is_finished() && !path_->is_asynchronous()) set_is_finite(step);
   return failure_;
 }
 
-void RuntimeFabric::judge(const TrainingStep& step) {
-  is_sound_.reset();
-  if (step.is_monitored) is_sound_ = step.is_sound();
-  judged_steps_ = step.statistics.step + 1;
-  summed_.notify_all();
+void FabricImpl::set_is_finite(const TrainingStep& step) {
+  is_finite_.reset();
+  if (step.is_monitored) is_finite_ = step.is_finite();
+  checked_steps_ = step.statistics.step + 1;
+  changed_.notify_all();
 }
 
-Status RuntimeFabric::end_step() {
+Status FabricImpl::end_step() {
   std::shared_ptr<TrainingStep> step;
   {
     const std::lock_guard lock(mutex_);
     NF_RETURN_IF_ERROR(failure_);
-    // The next step may have begun.
+    // Not current_: the next step may have begun.
     if (!to_end_.empty()) step = to_end_.front();
     if (step == nullptr || !step->is_finished()) {
       return fail({ErrorCode::kInvalidArgument, "end_step() before all buckets are finished"});
     }
   }
-  if (path_->learns_late()) {
-    const Status status = path_->learn(*step);
+  if (path_->is_asynchronous()) {
+    const Status status = path_->collect(*step);
     const std::lock_guard lock(mutex_);
     if (!status.ok()) return fail(status);
-    judge(*step);
+    set_is_finite(*step);
   }
-  // Every step with low bits is watched.
-  if (step->is_monitored && !step->is_sound()) path_->undo(step->statistics.step);
+  // All steps with low-bit routes are monitored.
+  if (step->is_monitored && !step->is_finite()) path_->undo(step->statistics.step);
   if (step->is_monitored) {
     if (Status status =
             statistics_reducer_.sum(step->local, step->epoch, step->loss_scale, step->statistics);
         !status.ok()) {
-      const std::lock_guard lock(mutex_);
-      return fail(status);
+      return remember_failure(std::move(status));
     }
     step->unscale_norms();
   }
@@ -228,9 +232,9 @@ Status RuntimeFabric::end_step() {
   if (!is_scale_fresh_ && step->loss_scale.version > loss_scale_.version) {
     loss_scale_ = step->loss_scale;
   }
-  if (told_buckets_ != step->buckets || told_routes_ != step->wanted) {
-    told_buckets_ = step->buckets;
-    told_routes_ = step->wanted;
+  if (recorded_buckets_ != step->buckets || recorded_routes_ != step->wanted) {
+    recorded_buckets_ = step->buckets;
+    recorded_routes_ = step->wanted;
     records_.push(buckets_record(binding_, *step));
   }
   const Usefulness::Prediction prediction = usefulness_->predict(*step, step->routes);
@@ -247,17 +251,17 @@ Status RuntimeFabric::end_step() {
   to_end_.pop_front();
   to_observe_.push_back(std::move(step));
   ++summed_steps_;
-  summed_.notify_all();
+  changed_.notify_all();
   return {};
 }
 
-Status RuntimeFabric::fail(Status why) {
+Status FabricImpl::fail(Status why) {
   if (failure_.ok()) failure_ = std::move(why);
-  summed_.notify_all();
+  changed_.notify_all();
   return failure_;
 }
 
-Status RuntimeFabric::remember_failure(Status why) {
+Status FabricImpl::remember_failure(Status why) {
   const std::lock_guard lock(mutex_);
   return fail(std::move(why));
 }

@@ -1,59 +1,59 @@
-// What a training loop observes and asks between two steps, and what it takes to go on elsewhere.
+// The calls of a training loop between two steps: observations, queries and checkpoints.
 #include <memory>
 #include <utility>
 
+#include "runtime/fabric_impl.h"
 #include "runtime/fabric_state.h"
-#include "runtime/runtime_fabric.h"
 
 namespace nf {
 
-void RuntimeFabric::observe_loss(double loss) {
+void FabricImpl::observe_loss(double loss) {
   const std::lock_guard lock(mutex_);
   loss_ += loss;
   ++losses_;
 }
 
-void RuntimeFabric::set_loss_scale(float scale) {
+void FabricImpl::set_loss_scale(float scale) {
   const std::lock_guard lock(mutex_);
   loss_scale_.value = scale;
   is_scale_fresh_ = true;
 }
 
-void RuntimeFabric::report_capacity_breach() {
+void FabricImpl::report_capacity_breach() {
   const std::lock_guard lock(mutex_);
   capacity_breach_ = true;
 }
 
-void RuntimeFabric::detach() {
+void FabricImpl::detach() {
   const std::lock_guard lock(mutex_);
   admission_.detach();
 }
 
-std::optional<bool> RuntimeFabric::should_step() const {
+std::optional<bool> FabricImpl::should_step() const {
   std::unique_lock lock(mutex_);
-  if (path_->learns_late() && under_way_ != nullptr && under_way_->is_finished()) {
-    summed_.wait_for(lock, options_.timeout,
-                     [this] { return !failure_.ok() || judged_steps_ >= step_; });
+  if (path_->is_asynchronous() && current_ != nullptr && current_->is_finished()) {
+    changed_.wait_for(lock, options_.timeout,
+                      [this] { return !failure_.ok() || checked_steps_ >= step_; });
   }
-  return failure_.ok() ? is_sound_ : false;
+  return failure_.ok() ? is_finite_ : false;
 }
 
-std::uint64_t RuntimeFabric::step() const {
+std::uint64_t FabricImpl::step() const {
   const std::lock_guard lock(mutex_);
   return step_;
 }
 
-std::vector<std::string> RuntimeFabric::drain() {
+std::vector<std::string> FabricImpl::drain() {
   const std::lock_guard lock(mutex_);
   return records_.drain();
 }
 
-std::string RuntimeFabric::state() const {
+std::string FabricImpl::state() const {
   const std::lock_guard lock(mutex_);
   return print(current_state());
 }
 
-FabricState RuntimeFabric::current_state() const {
+FabricState FabricImpl::current_state() const {
   FabricState state{
       .step = step_,
       .admission = admission_.state(),
@@ -67,19 +67,19 @@ FabricState RuntimeFabric::current_state() const {
   return state;
 }
 
-Status RuntimeFabric::load_state(std::string_view text) {
+Status FabricImpl::load_state(std::string_view text) {
   const Expected<FabricState> state = parse_fabric_state(text, regions());
   if (!state) return state.status();
   const std::lock_guard lock(mutex_);
   NF_RETURN_IF_ERROR(admission_.load(state->admission));
-  // The job that saved it may have asked what is useful; this one never would again.
+  // The saved state may come from Admit::kUseful. This job would never update it.
   if (options_.admit != Admit::kUseful) admission_.set_useful(std::vector<bool>(regions(), true));
   usefulness_->load_corrections(state->dense_correction, state->low_bit_correction);
-  step_ = summed_steps_ = judged_steps_ = state->step;
+  step_ = summed_steps_ = checked_steps_ = state->step;
   loss_ = state->pending.loss;
   losses_ = state->pending.losses;
   capacity_breach_ = state->pending.capacity_breach;
-  loss_scale_.version = 0;  // those of steps after the loaded one would count as later
+  loss_scale_.version = 0;  // a version from after the loaded step would win over later ones
   to_observe_.clear();
   for (const StepStatistics& statistics : state->to_observe) {
     auto step = std::make_shared<TrainingStep>();
@@ -89,8 +89,20 @@ Status RuntimeFabric::load_state(std::string_view text) {
   return {};
 }
 
-Status RuntimeFabric::load_memory(std::span<const Memory> memory) {
-  return path_->load_memory(memory, step());
+Expected<std::vector<Fabric::Memory>> FabricImpl::memory() const {
+  Expected<MemoryByRoute> by_route = path_->memory(step());
+  if (!by_route) return by_route.status();
+  std::vector<Fabric::Memory> memory;
+  for (auto& [route, entries] : *by_route) {
+    for (MemoryEntry& entry : entries) memory.push_back({route, std::move(entry)});
+  }
+  return memory;
+}
+
+Status FabricImpl::load_memory(std::span<const Fabric::Memory> memory) {
+  MemoryByRoute by_route;
+  for (const Fabric::Memory& item : memory) by_route[item.route].push_back(item.entry);
+  return path_->load_memory(by_route, step());
 }
 
 }  // namespace nf

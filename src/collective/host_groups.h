@@ -1,0 +1,27 @@
+// The ranks that a rank works with in a hierarchical all-reduce. Ranks of one host are consecutive.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace nf {
+
+// The ranks of its own host group, in order.
+inline std::vector<std::uint32_t> host_group_of(std::uint32_t rank, std::uint32_t size) {
+  std::vector<std::uint32_t> members(size);
+  std::iota(members.begin(), members.end(), rank / size * size);
+  return members;
+}
+
+// The ranks with its position in all host groups, itself included, in order.
+inline std::vector<std::uint32_t> same_position(std::uint32_t rank, std::uint32_t size,
+                                                std::uint32_t ranks) {
+  std::vector<std::uint32_t> members;
+  for (std::uint32_t member = rank % size; member < ranks; member += size) {
+    members.push_back(member);
+  }
+  return members;
+}
+
+}  // namespace nf
