@@ -1,8 +1,8 @@
 #include "neuron_fabric/inproc_transport.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -91,7 +91,7 @@ void InprocTransport::move(Lock& lock, Transfer& transfer, Direction direction,
   const std::span<std::byte> to = sends ? other.bytes : transfer.bytes;
   other.state = PendingTransfer::State::kMoving;
   lock.unlock();
-  if (from.size() <= to.size()) std::ranges::copy(from, to.begin());
+  if (from.size() <= to.size() && !from.empty()) std::memcpy(to.data(), from.data(), from.size());
   lock.lock();
   // `other` may have moved in memory, but still exists: its rank waits for it.
   Shared::Rank& peer = shared_->ranks[transfer.peer];

@@ -7,6 +7,7 @@
 
 #include "base/float16.h"
 #include "neuron_fabric/all_reduce.h"
+#include "support/normal.h"
 #include "support/ranks.h"
 
 namespace nf {
@@ -17,7 +18,7 @@ using test::Parameters;
 
 std::vector<float> normal_values(std::uint32_t seed, std::size_t count, float quiet = 0.03f) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
+  test::Normal normal;
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
     // Some super-groups are small, so that a small budget drops them.

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "support/codec_cases.h"
+#include "support/normal.h"
 #include "support/ranks.h"
 
 namespace nf {
@@ -35,7 +36,7 @@ Parameters exact_values(std::uint32_t rank, const std::vector<std::size_t>& coun
 
 Parameters normal_values(std::uint32_t rank, const std::vector<std::size_t>& counts) {
   std::mt19937 random(rank + 100);
-  std::normal_distribution<float> normal;
+  test::Normal normal;
   Parameters parameters;
   for (const std::size_t count : counts) {
     std::vector<float>& values = parameters.emplace_back(count);

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "support/normal.h"
+
 namespace nf::test {
 
 OwnDenseEngine::OwnDenseEngine(Transport& transport) {
@@ -69,7 +71,7 @@ Status FabricRank::run_step(const std::function<void(Gradients&)>& modify) {
   for (std::size_t i = 0; i < model_.size(); ++i) {
     std::mt19937 random(
         static_cast<std::uint32_t>(fabric_->step() * 1000 + i * 100 + transport_.rank()));
-    std::normal_distribution<float> normal;
+    Normal normal;
     std::vector<float>& values = gradients_.emplace_back(model_[i].count);
     std::ranges::generate(values, [&] { return normal(random); });
   }
