@@ -1,4 +1,4 @@
-"""An attached model is used as any DDP model is: copied, saved, dropped, wrapped again."""
+"""An attached model can be copied, saved, dropped and wrapped again, as any DDP model."""
 
 import copy
 import gc
@@ -43,14 +43,14 @@ def saved_and_loaded(model: DistributedDataParallel) -> DistributedDataParallel:
 
 
 def copied(attach: Callable, make_copy: Callable) -> tuple[type, str, str, int]:
-    """The copy's class, its weights after plain training, those of plain DDP, and the steps that the
-    fabric has seen of both."""
+    """The class of the copy, its weights after training, those of plain DDP, and the steps that the
+    fabric counted while both models trained."""
     plain = train(wrap(make()), 2 * STEPS)
     model = wrap(make())
     with attach(model) as fabric:
         other = make_copy(model)
         with other.join(divide_by_initial_world_size=False):
-            pass  # a plain model takes it
+            pass  # allowed for a plain model
         trained = train(other, 2 * STEPS)
         train(model)
         return type(other), trained, plain, fabric.step
@@ -81,7 +81,7 @@ def dropped_without_a_collection(attach: Callable) -> list[bool]:
 
 
 @pytest.mark.parametrize("attach", [attach, attach_with_scaler])
-def test_a_model_is_freed_without_a_garbage_collection(attach):
+def test_a_model_is_freed_without_garbage_collection(attach):
     assert on_ranks(2, dropped_without_a_collection, attach) == 2 * [[False, False]]
 
 
@@ -130,7 +130,7 @@ def shown_and_closed() -> tuple[str, str]:
     return shown, str(caught.value)
 
 
-def test_a_fabric_shows_itself_and_closes_at_the_end_of_its_block():
+def test_a_fabric_has_a_repr_and_is_closed_by_its_with_block():
     for rank, (shown, after) in enumerate(on_ranks(2, shown_and_closed)):
         assert shown == (f"<neuron_fabric.Fabric: 8 parameters, rank {rank} of 2, step {STEPS}, direct on "
                          "host>")
@@ -146,6 +146,6 @@ def traced() -> set[str]:
         return {event.name for event in trace.events() if event.name.startswith("neuron_fabric")}
 
 
-def test_traces_show_what_runs():
+def test_profiler_traces_contain_the_ranges_of_the_hook():
     for names in on_ranks(2, traced):
         assert names == {"neuron_fabric::bucket", "neuron_fabric::sum_low_bit"}

@@ -1,4 +1,4 @@
-"""nf bench all_reduce --transport c10d: its rows, and how it ends when a rank dies."""
+"""nf bench all_reduce --transport c10d: its rows, and its exit if a rank dies."""
 
 import importlib.util
 import json
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is 
 
 
 def request(**more: object) -> str:
-    """As nf writes it."""
+    """A request in the format that nf writes."""
     return json.dumps({"transport": "c10d", "as_json": True, "begin": "4K", "end": "4K", "repeat": 2}
                       | more)
 
 
 @pytest.mark.skipif(not NF.exists(), reason=f"there is no {NF}")
-def test_ranks_are_started_and_measured():
+def test_nf_starts_the_ranks_and_prints_their_measurements():
     env = environment(NF_PYTHON=sys.executable)
     done = subprocess.run(
         [NF, "bench", "all_reduce", "--transport", "c10d", "--ranks", "2", "-b", "1K", "-e", "4K",
@@ -48,7 +48,7 @@ def test_ranks_are_started_and_measured():
         assert (row["wire_bytes"] is None) == row["codec"].startswith("c10d_")
 
 
-def test_ranks_of_a_job_measure_along_every_topology():
+def test_ranks_of_a_job_measure_every_topology():
     topologies = ["ring", "tree", "direct", "halving_doubling", "endpoint"]
     with Job(3, str(MODULE), request(codecs=["fp32", "g_ternary", "powersgd:2", "c10d_bf16"],
                                      topologies=topologies, dtype="bf16", tile="64K")) as job:
@@ -70,7 +70,7 @@ def test_ranks_of_a_job_measure_along_every_topology():
 def test_a_dead_rank_ends_the_others(codec):
     with Job(3, str(MODULE), request(codecs=[codec], end="4M", factor=1024, repeat=300)) as job:
         deadline = time.monotonic() + PATIENCE
-        while not job.events(0) and time.monotonic() < deadline:  # of the first size
+        while not job.events(0) and time.monotonic() < deadline:  # row of the first size
             time.sleep(0.01)
         job.signal(1, signal.SIGKILL)
         killed = time.monotonic()
@@ -83,7 +83,7 @@ def test_a_dead_rank_ends_the_others(codec):
     assert len(ends[0].events) == 1
 
 
-def test_what_is_no_request_is_told():
+def test_an_invalid_request_is_reported():
     with Job(1, str(MODULE), "fp32") as job:
         [end] = job.join()
     assert end.code == 1

@@ -1,4 +1,4 @@
-"""Results of benchmarks can be drawn."""
+"""The plot scripts draw benchmark results."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""nf calibrate: its options, its ends, and what it leaves behind."""
+"""nf calibrate: options, exit statuses, interruption and resumption."""
 
 import importlib.util
 import json
@@ -35,7 +35,7 @@ QUICK = ["digits", "--size", "tiny", "--ranks", "2", "--dense-steps", "6", "--st
     (["digits", "--batch", "0"], "0 is less than 1"),
     (["digits", "--steps", "few"], "invalid"),
     (["--update", "run"], "--update needs the profile")])
-def test_options_that_cannot_be_end_with_status_2(options, words, capsys):
+def test_invalid_options_exit_with_status_2(options, words, capsys):
     with pytest.raises(SystemExit) as end:
         calibrate.main(options)
     assert end.value.code == 2
@@ -57,7 +57,7 @@ def run(*options: object) -> tuple[int, str, str]:
 
 @needs_extension
 @pytest.mark.timeout(900)  # four jobs
-def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
+def test_an_interrupted_calibration_resumes_and_finishes(tmp_path):
     folder, path = tmp_path / "work", tmp_path / "profile.json"
     process = start("--out", folder, "--target", "100")
     wait_for(folder / "evidence.json", process)
@@ -67,18 +67,18 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
     assert "with --resume continues" in err
     code, out, err = run("--out", folder, "--resume", "--target", "100", "-o", path, "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["chosen"]["backbone"] == "g_binary"
-    assert told["profile"] == str(path)
+    result = json.loads(out)
+    assert result["chosen"]["backbone"] == "g_binary"
+    assert result["profile"] == str(path)
     profile = nf.Profile.load(path).to_dict()
     assert profile["provenance"]["chosen"] == {"backbone": "g_binary", "head": "g_binary"}
     assert "nf calibrate digits" in profile["provenance"]["command"]
-    # With the work that is there, another target needs few branches more, or none.
+    # Another target reuses the saved branches and needs few more, or none.
     code, out, err = run("--out", folder, "--resume", "--target", "1e-9", "-o", path)
     assert code == 3, err
     assert "only full precision stays within" in out
     assert set(nf.Profile.load(path).to_dict()["phases"][0]["routes"].values()) == {"fp32"}
-    # Evidence of other batches is none.
+    # Evidence for another batch size does not count.
     code, _, err = run("--out", folder, "--resume", "--batch", "3")
     assert code == 1
     assert "has a calibration with another training (digits, batches of" in err
@@ -89,19 +89,19 @@ def test_an_interrupted_calibration_goes_on_and_ends_as_another(tmp_path):
 @pytest.mark.parametrize(("options", "words"), [
     ([], "has the results so far; the same command with --resume continues"),
     (["--no-keep"], "interrupted; with --no-keep no results are saved")])
-def test_an_interrupt_says_what_is_left(options, words, tmp_path, monkeypatch, capsys):
+def test_an_interrupt_reports_what_is_saved(options, words, tmp_path, monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(calibrate.launch, "launch", interrupted)
     assert calibrate.main([*QUICK, "--out", str(tmp_path), *options]) == 130
-    told = capsys.readouterr().err
-    assert words in told
-    assert ("--resume" in told) != bool(options)
+    errors = capsys.readouterr().err
+    assert words in errors
+    assert ("--resume" in errors) != bool(options)
 
 
 @needs_extension
-def test_evidence_of_other_data_is_of_another_training(tmp_path):
+def test_other_data_are_another_training(tmp_path):
     from neuron_fabric_lab.calibration_job import Request, training_of
     from neuron_fabric_lab.workloads import WORKLOADS
 
@@ -114,7 +114,7 @@ def test_evidence_of_other_data_is_of_another_training(tmp_path):
     assert words("cifar10", "/one") != words("cifar10", "/other") != words("cifar10", None)
     assert words("cifar10", "/one").endswith(", data in /one")
     assert words("cifar10", "here") == words("cifar10", f"{Path.cwd()}/here")
-    assert words("digits", "/one") == words("digits", None)  # which has its own
+    assert words("digits", "/one") == words("digits", None)  # digits are built in
 
 
 def wait_for(path: Path, process: subprocess.Popen) -> None:
@@ -124,7 +124,7 @@ def wait_for(path: Path, process: subprocess.Popen) -> None:
 
 
 @needs_extension
-def test_work_that_is_damaged_ends_with_status_1(tmp_path):
+def test_a_damaged_out_folder_exits_with_status_1(tmp_path):
     (tmp_path / "evidence.json").write_text("{")
     code, _, err = run("--out", tmp_path, "--resume")
     assert code == 1

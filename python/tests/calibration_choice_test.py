@@ -1,4 +1,4 @@
-"""Which routes a calibration chooses, from evidence that is made up."""
+"""The routes that a calibration chooses, given synthetic evidence."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ def region(name: str, values: int, small_values: int = 0) -> RegionFacts:
                        bytes_up={route: int(values * bits / 8) for route, bits in BITS.items()})
 
 
-# A ResNet-18 with 100 classes: its head is half a percent of it, its norms are too small.
+# A ResNet-18 with 100 classes: the head has 0.5 % of the values, the norms are too small.
 RESNET = (region("norm", 0, 9_600), region("head", 51_200), region("backbone", 11_159_232))
 
 
@@ -30,13 +30,13 @@ def evidence_of(regions: tuple[RegionFacts, ...]) -> Evidence:
 
 
 class World:
-    """Answers questions: harms add up over regions, and every pair is off by some noise."""
+    """Answers questions. Harms add up over regions, and every pair has some noise."""
 
     def __init__(self, harms: dict[tuple[str, str], float], noise: float = 0.0,
                  first_step: dict[str, float] | None = None) -> None:
         self.harms = harms
         self.noise = noise
-        self.first_step = first_step or {}  # further harm there, by route
+        self.first_step = first_step or {}  # additional harm from the first step on, by route
         self.asked: list[Question] = []
 
     def answer(self, question: Question) -> Branches:
@@ -56,14 +56,14 @@ class World:
                   measurements: tuple[Measurement, ...] = ()) -> Choice:
         evidence = dataclasses.replace(evidence_of(regions), measurements=measurements)
         while (question := next_question(evidence, settings)) is not None:
-            assert question not in self.asked, "a question that was answered comes again"
+            assert question not in self.asked, "a question was asked twice"
             self.asked.append(question)
             assert len(self.asked) < 100
             evidence = evidence.with_branches(self.answer(question))
         return choose(evidence, settings)
 
 
-def test_a_small_head_that_hurts_is_left_dense_and_the_backbone_takes_what_it_bears():
+def test_a_sensitive_head_stays_dense_and_the_backbone_gets_the_lowest_bits_within_the_target():
     world = World({("head", "g_binary"): 0.1, ("head", "g_ternary"): 0.05,
                    ("backbone", "g_binary"): 0.04, ("backbone", "g_ternary"): 0.004})
     choice = world.calibrate()
@@ -72,25 +72,25 @@ def test_a_small_head_that_hurts_is_left_dense_and_the_backbone_takes_what_it_be
     assert evidence_of(RESNET).bytes_up_ratio(choice.assignment) == pytest.approx(0.0553, abs=2e-4)
 
 
-def test_the_sensitive_region_is_found_by_what_it_does_not_by_its_name():
+def test_the_sensitive_region_is_found_by_its_harm_not_by_its_name():
     regions = (region("head", 11_159_232), region("backbone", 51_200))
     world = World({("backbone", "g_binary"): 0.1, ("backbone", "g_ternary"): 0.05,
                    ("head", "g_binary"): 0.04, ("head", "g_ternary"): 0.004})
     assert dict(world.calibrate(regions).assignment.routes) == {"head": "g_ternary"}
 
 
-def test_low_bits_that_do_no_harm_are_used_everywhere():
+def test_harmless_low_bits_are_used_in_every_region():
     assert dict(World({}).calibrate().assignment.routes) == {
         "backbone": "g_binary", "head": "g_binary"}
 
 
-def test_a_region_of_few_bytes_must_be_shown_to_do_no_harm_at_all():
-    # Together they are within the target, and the head has most of the harm.
+def test_a_small_region_is_low_bit_only_if_it_does_no_harm():
+    # Together they are within the target, but the head causes most of the harm.
     world = World({("head", "g_binary"): 0.01, ("backbone", "g_binary"): 0.004})
     assert dict(world.calibrate().assignment.routes) == {"backbone": "g_binary"}
 
 
-def test_a_large_region_that_went_dense_takes_a_better_route():
+def test_a_large_sensitive_region_gets_a_more_accurate_route():
     regions = (region("embedding", 10_000_000), region("backbone", 10_000_000))
     world = World({("embedding", "g_binary"): 0.5, ("embedding", "g_ternary"): 0.1})
     assert dict(world.calibrate(regions).assignment.routes) == {
@@ -102,7 +102,7 @@ def test_a_branch_that_diverges_is_never_chosen():
     assert dict(world.calibrate().assignment.routes)["backbone"] == "waterfill:4"
 
 
-def test_a_route_whose_sums_are_not_finite_is_neither_chosen_nor_tried():
+def test_a_route_with_non_finite_sums_is_neither_chosen_nor_tried():
     world = World({})
     choice = world.calibrate(measurements=(
         Measurement(9, "backbone", "g_binary", None, None, None),
@@ -111,14 +111,14 @@ def test_a_route_whose_sums_are_not_finite_is_neither_chosen_nor_tried():
     assert "g_binary" not in [question.assignment.route("backbone") for question in world.asked]
 
 
-def test_a_target_that_nothing_meets_leaves_everything_dense():
+def test_an_unreachable_target_leaves_every_region_dense():
     harms = {(name, route): 0.5 for name in ("head", "backbone") for route in BITS}
     choice = World(harms).calibrate()
     assert choice.assignment == Assignment()
     assert not choice.meets_target
 
 
-def test_what_costs_more_than_allowed_is_not_even_tried():
+def test_assignments_above_the_byte_limit_are_not_tried():
     settings = CalibrationSettings(
         target=Target(0.02), candidates=SETTINGS.candidates, repeats=2, most_bytes=0.06)
     world = World({("backbone", "g_binary"): 0.5, ("backbone", "g_ternary"): 0.5})
@@ -127,17 +127,17 @@ def test_what_costs_more_than_allowed_is_not_even_tried():
     assert everywhere not in [question.assignment for question in world.asked]
 
 
-def test_what_is_too_close_to_call_is_tried_again():
+def test_inconclusive_branches_are_repeated():
     world = World({("backbone", "g_binary"): 0.019}, noise=0.01)
     world.calibrate()
     assert max(question.repeats for question in world.asked) > SETTINGS.repeats
 
 
-def test_noise_above_the_target_is_no_evidence_for_low_bits():
+def test_noise_above_the_target_rules_out_low_bits():
     assert not World({}, noise=0.2).calibrate().meets_target
 
 
-def test_low_bits_from_the_first_step_are_judged_on_their_own():
+def test_low_bits_from_the_first_step_are_judged_separately():
     everywhere = Assignment.of({"backbone": "g_binary", "head": "g_binary"})
     assert World({}).calibrate().at_first == everywhere
     assert World({}, first_step={"g_binary": 0.5}).calibrate().at_first == Assignment.of(
@@ -148,16 +148,16 @@ def test_low_bits_from_the_first_step_are_judged_on_their_own():
     assert choice.assignment == everywhere
 
 
-def test_a_target_may_be_a_share_of_the_loss():
+def test_a_target_can_be_a_percentage_of_the_loss():
     harms = {("backbone", "g_binary"): 0.03, ("head", "g_binary"): 0.5}
-    for text, expected in (("1%", "g_ternary"), ("2%", "g_binary")):  # of about 2.05
+    for text, expected in (("1%", "g_ternary"), ("2%", "g_binary")):  # of a loss of about 2.05
         settings = CalibrationSettings(
             target=Target.parse(text), candidates=SETTINGS.candidates, repeats=2)
         assert World(harms).calibrate(settings=settings).assignment.route("backbone") == expected
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan", "inf", "%"])
-def test_targets_that_are_none_are_refused(text):
+def test_invalid_targets_are_rejected(text):
     with pytest.raises(ValueError, match="a target must be an increase of the loss"):
         Target.parse(text)
 
@@ -174,7 +174,7 @@ def test_harm_is_the_mean_of_pairs_and_its_error_is_pooled():
     assert harm.standard_error == pytest.approx(math.sqrt(0.0125 / 2))
 
 
-def test_evidence_reads_back_as_it_was():
+def test_evidence_survives_a_round_trip():
     evidence = Evidence(
         ranks=4, regions=RESNET, candidates=SETTINGS.candidates, dense_losses=(2.5, 2.25),
         measurements=(Measurement(9, "head", "g_binary", 0.5, 0.75, 0.9),),
@@ -184,7 +184,7 @@ def test_evidence_reads_back_as_it_was():
     assert Evidence.from_dict(evidence.to_dict()) == evidence
 
 
-def test_text_that_is_no_evidence_is_refused():
+def test_invalid_evidence_is_rejected():
     good = evidence_of(RESNET).to_dict()
     for broken in ({}, good | {"regions": [{"name": "head"}]}, good | {"branches": [1]},
                    good | {"dense_losses": ["low"]}):
@@ -200,6 +200,6 @@ def test_text_that_is_no_evidence_is_refused():
     ({"most_bytes": 2.0}, "most_bytes"),
     ({"repeats": 1}, "repeats"),
     ({"branch_steps": 0}, "branch_steps")])
-def test_settings_that_cannot_be_are_refused(options, words):
+def test_invalid_settings_are_rejected(options, words):
     with pytest.raises(ValueError, match=words):
         CalibrationSettings(**options)

@@ -1,4 +1,4 @@
-"""What a calibration keeps to go on from, when, and with what else it goes on."""
+"""The files that a calibration saves to resume from, and the checks when it resumes."""
 
 import json
 import time
@@ -9,7 +9,7 @@ import pytest
 import torch.distributed as dist
 from neuron_fabric.calibration.store import EVIDENCE, Store
 from ranks import on_ranks
-from small_calibration import OPTIONS, interrupted, make_calibrator, refused
+from small_calibration import OPTIONS, interrupted, make_calibrator, rejected
 
 
 PARTS = ["checkpoint.rank0.pt.71.part", "checkpoint.rank1.pt.72.part", "checkpoint.rank11.pt.73.part",
@@ -18,7 +18,7 @@ PARTS = ["checkpoint.rank0.pt.71.part", "checkpoint.rank1.pt.72.part", "checkpoi
 
 @pytest.mark.parametrize(("rank", "left"), [(0, PARTS[1:3] + PARTS[4:]), (1, [PARTS[0], *PARTS[2:]])])
 @pytest.mark.parametrize("clean", [Store.clear, Store.sweep])
-def test_parts_of_files_that_a_killed_rank_has_left_are_removed(tmp_path, rank, left, clean):
+def test_partial_files_of_a_killed_rank_are_removed(tmp_path, rank, left, clean):
     for name in PARTS:
         (tmp_path / name).touch()
     clean(Store(tmp_path, rank))
@@ -26,7 +26,7 @@ def test_parts_of_files_that_a_killed_rank_has_left_are_removed(tmp_path, rank, 
 
 
 def killed_in_a_save(folder: str) -> list[bool]:
-    """Whether a part is still there when a job has taken up the work, or begun anew."""
+    """Whether a partial file still exists after a job resumed, and after it started anew."""
     interrupted(folder, OPTIONS["dense_steps"] + 1)
     found = []
     for resume in (True, False):
@@ -37,28 +37,29 @@ def killed_in_a_save(folder: str) -> list[bool]:
     return found
 
 
-def test_taking_up_the_work_removes_them(tmp_path):
+def test_resuming_removes_partial_files(tmp_path):
     assert on_ranks(2, killed_in_a_save, str(tmp_path)) == [[False, False]] * 2
 
 
 def with_a_slow_disk(folder: str) -> list[bool]:
-    """Whether rank 1 had its checkpoint whenever rank 0 kept evidence."""
+    """Whether rank 1 had its checkpoint each time rank 0 saved evidence."""
     save, save_checkpoint, there = Store.save, Store.save_checkpoint, []
 
-    def noted(store, *args):
+    def recorded_save(store, *args):
         there.append((Path(folder) / "checkpoint.rank1.pt").exists())
         save(store, *args)
 
-    def slow(store, *args):
+    def slow_save(store, *args):
         time.sleep(0.3 * dist.get_rank())
         save_checkpoint(store, *args)
 
-    with mock.patch.object(Store, "save", noted), mock.patch.object(Store, "save_checkpoint", slow):
+    with mock.patch.object(Store, "save", recorded_save), \
+            mock.patch.object(Store, "save_checkpoint", slow_save):
         interrupted(folder, OPTIONS["dense_steps"] + 1)
     return there
 
 
-def test_evidence_is_kept_once_all_ranks_have_their_checkpoints(tmp_path):
+def test_evidence_is_saved_after_the_checkpoints_of_all_ranks(tmp_path):
     assert on_ranks(2, with_a_slow_disk, str(tmp_path))[0] == [True]
 
 
@@ -72,16 +73,16 @@ def with_a_full_disk(folder: str) -> str:
     return str(error.value)
 
 
-def test_a_rank_that_cannot_keep_its_checkpoint_ends_all(tmp_path):
-    for told in on_ranks(2, with_a_full_disk, str(tmp_path)):
-        assert "no space left" in told
+def test_if_one_rank_cannot_save_its_checkpoint_all_ranks_raise(tmp_path):
+    for message in on_ranks(2, with_a_full_disk, str(tmp_path)):
+        assert "no space left" in message
 
 
-@pytest.mark.parametrize(("fact", "told"), [
+@pytest.mark.parametrize(("fact", "words"), [
     ("device", "another device (cuda, now cpu)"), ("torch", "another torch (cuda, now ")])
-def test_work_of_another_device_or_version_is_refused(tmp_path, fact, told):
+def test_evidence_of_another_device_or_version_is_rejected(tmp_path, fact, words):
     on_ranks(2, interrupted, str(tmp_path), OPTIONS["dense_steps"] + 1)
     kept = json.loads((tmp_path / EVIDENCE).read_text())
     kept["job"][fact] = "cuda"
     (tmp_path / EVIDENCE).write_text(json.dumps(kept))
-    assert told in on_ranks(2, refused, str(tmp_path))[0]
+    assert words in on_ranks(2, rejected, str(tmp_path))[0]

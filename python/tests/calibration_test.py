@@ -1,4 +1,4 @@
-"""nf.Calibrator around a training loop of one's own, on real ranks."""
+"""nf.Calibrator around a custom training loop, on real ranks."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from neuron_fabric.calibration.evidence import Evidence
 from neuron_fabric.calibration.store import EVIDENCE, CalibrationError
 from neuron_fabric.calibration.watch import Watch
 from ranks import on_ranks
-from small_calibration import OPTIONS, interrupted, make_calibrator, profile_of, refused, resumed
+from small_calibration import OPTIONS, interrupted, make_calibrator, profile_of, rejected, resumed
 
 
 def calibrate(**options: object) -> dict:
@@ -26,7 +26,7 @@ def profile() -> dict:
     return first
 
 
-def test_a_loop_of_ones_own_gets_a_profile_with_the_evidence(profile):
+def test_a_custom_loop_gets_a_profile_with_its_evidence(profile):
     routes = profile["phases"][0]["routes"]
     assert set(routes) == {"norm", "bias", "head", "backbone"}
     assert routes["backbone"] == "g_binary"  # the target is loose
@@ -40,14 +40,14 @@ def test_a_loop_of_ones_own_gets_a_profile_with_the_evidence(profile):
     assert 0 < better.error < low.error < 1
     assert better.slope == pytest.approx(1, abs=0.1)
     assert 0.5 < low.agreement <= 1
-    # What was seen in branches is within the limits.
+    # The errors measured in branches are within the limits.
     budgets = {region["name"]: region["error_budget"] for region in profile["regions"]}
     seen = [row for row in evidence.branches if "backbone" in row.health]
     assert max(row.health["backbone"].error for row in seen) < budgets["backbone"] < 2
 
 
 def admitted(profile: dict) -> dict:
-    """What a run with the profile did after some steps."""
+    """The routes in use after some steps with the profile."""
     model = small_job.wrap(small_job.make())
     fabric = nf.attach(model, profile=profile, admit="safe")
     optimizer = small_job.sgd(model)
@@ -60,13 +60,13 @@ def admitted(profile: dict) -> dict:
     return {region["name"]: region["route_now"] for region in summary["regions"]}
 
 
-def test_the_profile_is_admitted_by_the_runtime(profile):
+def test_the_runtime_admits_the_profile(profile):
     routes = on_ranks(2, admitted, profile)[0]
     assert routes["backbone"] == profile["phases"][0]["routes"]["backbone"] != "fp32"
 
 
-def leave_alone(**options: object) -> str:
-    """Bits of the model after dense steps under the calibrator's hook, and under none."""
+def train_with_and_without_calibrator(**options: object) -> str:
+    """The bits of the model after dense steps with the calibrator's hook and without a hook."""
     digests = []
     for calibrated in (True, False):
         model = small_job.wrap(small_job.make())
@@ -81,20 +81,20 @@ def leave_alone(**options: object) -> str:
     return digests
 
 
-def test_dense_steps_have_the_bits_of_plain_ddp():
-    for own, plain in on_ranks(2, leave_alone):
+def test_dense_steps_are_bit_identical_to_plain_ddp():
+    for own, plain in on_ranks(2, train_with_and_without_calibrator):
         assert own == plain
 
 
 @pytest.mark.parametrize("die_after", [3, 8 + 2 * 6, 8 + 4 * 6 + 1])
-def test_one_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, profile, die_after):
-    """In dense training, between two questions, and within one."""
+def test_an_interrupted_calibration_gives_the_same_profile(tmp_path, profile, die_after):
+    """Interrupted in dense training, between two questions, and within one."""
     on_ranks(2, interrupted, str(tmp_path), die_after)
     assert on_ranks(2, resumed, str(tmp_path))[0] == profile
 
 
 def own(folder: str) -> str:
-    return f"{folder}/machine{dist.get_rank()}"
+    return f"{folder}/host{dist.get_rank()}"
 
 
 def interrupted_in_own_folder(folder: str, die_after: int) -> None:
@@ -105,26 +105,26 @@ def resumed_in_own_folder(folder: str) -> dict:
     return resumed(own(folder))
 
 
-def refused_in_own_folder(folder: str) -> str:
-    return refused(own(folder))
+def rejected_in_own_folder(folder: str) -> str:
+    return rejected(own(folder))
 
 
-def test_work_goes_on_where_every_machine_has_its_own_folder(tmp_path, profile):
-    """Rank 0 alone has the evidence."""
+def test_a_calibration_resumes_if_every_host_has_its_own_folder(tmp_path, profile):
+    """Only rank 0 has the evidence."""
     on_ranks(2, interrupted_in_own_folder, str(tmp_path), 8 + 2 * 6)
-    checkpoints = sorted((tmp_path / "machine1").iterdir())
+    checkpoints = sorted((tmp_path / "host1").iterdir())
     assert [path.name for path in checkpoints] == ["checkpoint.rank1.pt", "first step.rank1.pt"]
     kept = checkpoints[0].read_bytes()
     checkpoints[0].unlink()
-    for told in on_ranks(2, refused_in_own_folder, str(tmp_path)):
-        assert "machine1/checkpoint.rank1.pt is missing or damaged" in told
+    for message in on_ranks(2, rejected_in_own_folder, str(tmp_path)):
+        assert "host1/checkpoint.rank1.pt is missing or damaged" in message
     assert checkpoints[1].exists()
     checkpoints[0].write_bytes(kept)
     assert on_ranks(2, resumed_in_own_folder, str(tmp_path))[0] == profile
 
 
 def resumed_with(folder: str, **options: object) -> tuple[dict, int]:
-    """The profile, and how many steps it took."""
+    """The profile, and the number of steps that it took."""
     steps = 0
 
     class Counter(Watch):
@@ -136,7 +136,7 @@ def resumed_with(folder: str, **options: object) -> tuple[dict, int]:
     return profile_of(calibrator), steps
 
 
-def test_another_target_needs_only_what_is_missing(tmp_path):
+def test_another_target_runs_only_the_missing_branches(tmp_path):
     on_ranks(2, resumed, str(tmp_path))
     (profile, steps), _ = on_ranks(2, resumed_with, str(tmp_path), target="0.6")
     assert steps == 0
@@ -146,33 +146,33 @@ def test_another_target_needs_only_what_is_missing(tmp_path):
     assert not profile["provenance"]["meets_target"]
 
 
-def calibrate_by_a_route_that_remembers() -> Evidence:
-    # g_ternary draws nothing: two branches differ in what they start from alone.
+def calibrate_with_error_feedback() -> Evidence:
+    # g_ternary draws no random numbers: two branches can differ only in their initial state.
     return make_calibrator(candidates=("g_ternary+ef",), is_same_order=True).run().evidence
 
 
-def test_what_error_feedback_keeps_does_not_reach_the_next_branch():
-    evidence, _ = on_ranks(2, calibrate_by_a_route_that_remembers)
+def test_residuals_do_not_leak_into_the_next_branch():
+    evidence, _ = on_ranks(2, calibrate_with_error_feedback)
     low_bit = [branches for branches in evidence.branches if branches.assignment.routes]
     assert low_bit
     for branches in low_bit:
         first, *others = branches.losses
         assert others and set(others) == {first}
-    assert not evidence.measurements  # one sum alone would tell nothing
+    assert not evidence.measurements  # a single sum is not representative
 
 
-def test_work_that_is_damaged_or_of_another_job_is_refused(tmp_path):
+def test_damaged_folders_and_those_of_another_job_are_rejected(tmp_path):
     folder = str(tmp_path)
     on_ranks(2, interrupted, folder, 8 + 2 * 6)
-    assert "another branch_steps" in on_ranks(2, refused, folder, branch_steps=7)[0]
+    assert "another branch_steps" in on_ranks(2, rejected, folder, branch_steps=7)[0]
     (tmp_path / "checkpoint.rank1.pt").write_bytes(b"no checkpoint")
-    for told in on_ranks(2, refused, folder):
-        assert "checkpoint.rank1.pt is missing or damaged" in told
+    for message in on_ranks(2, rejected, folder):
+        assert "checkpoint.rank1.pt is missing or damaged" in message
     text = (tmp_path / EVIDENCE).read_text()
     for broken in (text[:100], json.dumps({"format": "something"}),
                    text.replace('"losses"', '"loses"')):
         (tmp_path / EVIDENCE).write_text(broken)
-        assert "is missing or damaged" in on_ranks(2, refused, folder)[0]
+        assert "is missing or damaged" in on_ranks(2, rejected, folder)[0]
 
 
 def diverging() -> str:
@@ -181,7 +181,7 @@ def diverging() -> str:
     return str(error.value)
 
 
-def test_training_that_diverges_at_full_precision_is_told():
+def test_divergence_at_full_precision_is_reported():
     assert "diverges at full precision" in on_ranks(2, diverging)[0]
 
 
@@ -190,7 +190,7 @@ def unmeetable() -> tuple[bool, dict]:
     return outcome.meets_target, outcome.profile().to_dict()
 
 
-def test_a_target_that_nothing_meets_gives_a_dense_profile():
+def test_an_unreachable_target_gives_a_dense_profile():
     meets, profile = on_ranks(2, unmeetable)[0]
     assert not meets
     assert set(profile["phases"][0]["routes"].values()) == {"fp32"}
@@ -199,11 +199,11 @@ def test_a_target_that_nothing_meets_gives_a_dense_profile():
 
 def beyond_fp16(folder: str) -> dict:
     outcome = make_calibrator(scale=1e8, target="100%", candidates=("fp16",), out=folder).run()
-    return outcome.profile().to_dict() | {"told": str(outcome)}
+    return outcome.profile().to_dict() | {"text": str(outcome)}
 
 
-def test_a_route_that_makes_infinities_of_numbers_is_refused(tmp_path):
-    """On all ranks alike, and what was found is kept; branches would come back as dense ones."""
+def test_a_route_that_overflows_is_not_chosen(tmp_path):
+    """The result is the same on all ranks and is saved; no branch tries the route."""
     first, second = on_ranks(2, beyond_fp16, str(tmp_path))
     assert first == second
     assert set(first["phases"][0]["routes"].values()) == {"fp32"}
@@ -217,7 +217,7 @@ def calibrate_in_parts() -> list[str]:
     return [region["name"] for region in calibrate(depth=2)["regions"]]
 
 
-def test_the_backbone_can_be_cut_by_depth():
+def test_the_backbone_can_be_split_by_depth():
     assert on_ranks(2, calibrate_in_parts)[0] == ["norm", "bias", "head", "backbone1", "backbone2"]
 
 
@@ -230,11 +230,11 @@ def not_attachable() -> str:
     return str(error.value)
 
 
-def test_a_model_with_a_hook_is_refused():
+def test_a_model_with_a_hook_is_rejected():
     assert "already has a communication hook" in on_ranks(2, not_attachable)[0]
 
 
-def test_saving_replaces_the_file_as_a_whole(tmp_path):
+def test_saving_replaces_the_file_atomically(tmp_path):
     path = tmp_path / "profile.json"
     on_ranks(2, save, str(path))
     assert nf.Profile.load(path).to_dict()["name"] == "mine"

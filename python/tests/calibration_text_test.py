@@ -1,4 +1,4 @@
-"""What a calibration says to people, while it works and at the end."""
+"""The text that a calibration prints, while it runs and at the end."""
 
 from neuron_fabric.calibration import text
 from neuron_fabric.calibration.evidence import Assignment, Branches, Evidence, RegionFacts
@@ -30,7 +30,7 @@ routes            from         bytes              harm  pairs
 body=waterfill:4  checkpoint  12.5 %  +0.0123 ± 0.0040      2  within the target, chosen"""
 
 
-def test_the_conclusion_says_when_low_bits_begin():
+def test_the_conclusion_contains_the_first_low_bit_step():
     assert text.conclusion(OUTCOME) == (
         "body=waterfill:4, the rest dense, from the first step on:\n12.5 % of the dense bytes up, at "
         "+0.0123 ± 0.0040 of loss; the limit is 0.02 of loss (target 1%)")
@@ -39,7 +39,7 @@ def test_the_conclusion_says_when_low_bits_begin():
     assert text.conclusion(OUTCOME | {"meets_target": False}).startswith("only full precision")
 
 
-def test_a_pipe_gets_a_line_a_piece_of_work(capsys):
+def test_a_pipe_gets_one_line_per_task(capsys):
     console = CalibrationConsole()
     console.begin("dense training", 2)
     console.step()
@@ -52,7 +52,7 @@ def test_a_pipe_gets_a_line_a_piece_of_work(capsys):
     assert line.endswith("about 12 s left")
 
 
-def test_the_time_left_shrinks_with_every_answer():
+def test_the_time_left_decreases_with_every_answer():
     facts = tuple(RegionFacts(name, 1, 1, 0, {}) for name in ("body", "head"))
     evidence = Evidence(ranks=2, regions=facts, candidates=("g_binary",))
     left = TimeLeft()

@@ -1,4 +1,4 @@
-"""What the branches of one question come to, without a training below them."""
+"""The result of the branches of one question, without actual training."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from neuron_fabric.calibration.choice import Question
 from neuron_fabric.calibration.evidence import CHECKPOINT, Assignment, Evidence, RegionHealth
 from neuron_fabric.calibration.watch import Watch
 
-NORMS = [10 * 0.85**number for number in range(60)]  # as of training that goes well
+NORMS = [10 * 0.85**number for number in range(60)]  # as in healthy training
 BODY = Assignment.of({"body": "waterfill:5"})
 
 
@@ -30,18 +30,18 @@ def bench(monkeypatch):
     return SimpleNamespace(watch=Watch(), settings=SimpleNamespace(branch_steps=len(NORMS)))
 
 
-def test_norms_of_a_branch_are_beside_its_own_alone(bench):
+def test_norms_are_compared_within_one_branch(bench):
     evidence = Evidence(ranks=2, regions=(), candidates=("waterfill:5",))
     once = trials.answer(bench, Question(CHECKPOINT, BODY, 1), evidence)
     assert once.health["body"].norm_ratio < 0.4
     twice = trials.answer(bench, Question(CHECKPOINT, BODY, 2), evidence)
     assert twice.losses == (1.0, 1.0)
     assert twice.health == {"body": RegionHealth(0.2, once.health["body"].norm_ratio)}
-    # As when the second branch comes later.
+    # The result is the same if the second branch runs later.
     assert trials.answer(bench, Question(CHECKPOINT, BODY, 2), evidence.with_branches(once)) == twice
 
 
-def test_a_branch_that_was_mostly_dense_has_no_loss(bench, monkeypatch):
+def test_a_mostly_dense_branch_has_no_loss(bench, monkeypatch):
     @contextmanager
     def fallen_back(_bench, _assignment, order, reader):
         for number in range(10):

@@ -1,4 +1,4 @@
-"""nf calibrate --update: what records of a run do to a profile."""
+"""nf calibrate --update: a profile is updated from the records of a run."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from neuron_fabric_lab import calibrate
 
 
 def profile_of_the_run() -> dict:
-    """With what a calibration would have said of `mlp`, which the run locks out."""
+    """With the calibration results of `mlp`, which the run locks out."""
     rows = [{"region": "mlp", "route": route, "bytes_up": size}
             for route, size in (("waterfill:5", 50), ("g_binary", 10), ("waterfill:4", 40),
                                 ("bf16", 160))]
@@ -29,26 +29,26 @@ def run(tmp_path) -> Path:
     return folder
 
 
-def test_regions_that_were_locked_out_take_the_next_better_route(run):
+def test_locked_out_regions_get_the_next_better_route(run):
     refined = update(profile_of_the_run(), read_records(run), "run")
     routes = refined["phases"][0]["routes"]
     assert routes["mlp"] == "waterfill:5"
-    assert routes["attention"] == "waterfill:5"  # fell back twice, which is allowed
+    assert routes["attention"] == "waterfill:5"  # fell back twice, which is within the limit
 
 
-def test_without_a_better_route_they_go_dense(run):
+def test_locked_out_regions_without_a_better_route_become_dense(run):
     profile = profile_of_the_run()
     del profile["provenance"]
     assert update(profile, read_records(run), "run")["phases"][0]["routes"]["mlp"] == "fp32"
 
 
-def test_error_budgets_stand_above_what_was_seen(run):
+def test_error_budgets_exceed_the_measured_errors(run):
     seen = read_records(run)
     seen["attention"].max_error = 0.3
     refined = update(profile_of_the_run(), seen, "run")
     budgets = {region["name"]: region.get("error_budget") for region in refined["regions"]}
     assert budgets["attention"] == 0.45
-    assert budgets["head"] == 0.1  # where it was always above what was seen
+    assert budgets["head"] == 0.1  # it already exceeded the measured errors
     assert budgets["embedding"] is None  # always dense
 
 
@@ -60,7 +60,7 @@ def step_at(number: int, error: float, reason: str = "admitted") -> dict:
 
 
 def job(route: str, budget: float, *records: dict) -> list[dict]:
-    """Of one region, `body`."""
+    """The records of a job with one region, `body`."""
     region = ATTACH["regions"][0] | {"route": route, "error_budget": budget}
     return [ATTACH | {"regions": [region]}, *records]
 
@@ -81,7 +81,7 @@ def test_an_error_above_the_budget_does_not_raise_it(tmp_path):
     records = job("waterfill:5", 0.7, *usual, step_at(20, 0.9), fallback, step_at(21, 0.8),
                   step_at(22, 0.9, "error_budget"), step_at(23, 0.6, "probation"))
     refined = refined_by(tmp_path, profile_of("waterfill:5"), *records)
-    assert refined["regions"][0]["error_budget"] == 0.9  # above 0.6, that of probation
+    assert refined["regions"][0]["error_budget"] == 0.9  # above 0.6, the error during probation
     row = refined["provenance"]["updates"][0]["regions"][0]
     assert row["most_error"] == 0.6
     assert row["fallbacks"] == {"error_budget": 1}
@@ -90,19 +90,19 @@ def test_an_error_above_the_budget_does_not_raise_it(tmp_path):
 LOCK_OUT = FALLBACK | {"step": 9, "from": "error_budget", "to": "locked_out"}
 
 
-def test_a_lock_out_from_before_an_update_does_not_count_again(tmp_path):
+def test_a_lock_out_before_an_update_is_not_counted_again(tmp_path):
     first = job("waterfill:4", 0.7, LOCK_OUT)
     later = job("waterfill:5", 0.7, step_at(10, 0.2))
     refined = refined_by(tmp_path, profile_of("waterfill:5"), *first, *later)
     assert refined["phases"][0]["routes"]["body"] == "waterfill:5"
     assert refined["regions"][0]["error_budget"] == 0.3
-    # A job that is resumed has the routes of before.
+    # A resumed job has the old routes.
     again = job("waterfill:5", 0.7, LOCK_OUT) + later
     refined = refined_by(tmp_path, profile_of("waterfill:5"), *again)
     assert refined["phases"][0]["routes"]["body"] == "fp32"
 
 
-def test_what_is_done_again_from_a_checkpoint_counts_once(tmp_path):
+def test_steps_repeated_from_a_checkpoint_count_once(tmp_path):
     fallback = FALLBACK | {"step": 7, "to": "norm_spike"}
     first = job("waterfill:5", 0.7, *(step_at(number, 0.2) for number in range(8)), fallback,
                 LOCK_OUT, step_at(9, 0.2, "locked_out"))
@@ -112,7 +112,7 @@ def test_what_is_done_again_from_a_checkpoint_counts_once(tmp_path):
     row = refined["provenance"]["updates"][0]["regions"][0]
     assert row["low_bit_steps"] == 10
     assert row["fallbacks"] == {"norm_spike": 1}
-    assert not row["locked_out"]  # which was undone
+    assert not row["locked_out"]  # the lock-out was undone
     assert refined["phases"][0]["routes"]["body"] == "waterfill:5"
 
 
@@ -120,9 +120,9 @@ def test_what_is_done_again_from_a_checkpoint_counts_once(tmp_path):
     ({"harm": 0.1, "standard_error": 0.01, "pairs": 2}, "waterfill:6"),
     ({"harm": None, "standard_error": None, "pairs": 0}, "waterfill:6"),  # not tried alone
     ({"harm": None, "standard_error": 0.01, "pairs": 2}, "bf16"),  # diverged
-    ({"harm": None, "standard_error": 0.0, "pairs": 0}, "bf16"),  # refused: not finite
-    ({"bytes_up": 320}, "bf16")])  # above dense
-def test_routes_that_a_calibration_found_bad_are_not_the_next_better(tmp_path, better, route):
+    ({"harm": None, "standard_error": 0.0, "pairs": 0}, "bf16"),  # rejected: non-finite
+    ({"bytes_up": 320}, "bf16")])  # more bytes than dense
+def test_routes_rejected_by_the_calibration_are_skipped(tmp_path, better, route):
     row = {"region": "body", "dense_bytes": 320}
     rows = [row | {"route": "waterfill:5", "bytes_up": 50},
             row | {"route": "waterfill:6", "bytes_up": 60} | better,
@@ -142,17 +142,17 @@ def test_a_second_update_from_the_same_records_changes_nothing(run):
     assert [name for name, row in rows.items() if row["outdated"]] == ["mlp"]
 
 
-def test_every_update_is_told_in_the_profile(run):
+def test_every_update_is_recorded_in_the_profile(run):
     once = update(profile_of_the_run(), read_records(run), "first")
     twice = update(once, read_records(run), "second")
-    assert [told["run"] for told in twice["provenance"]["updates"]] == ["first", "second"]
+    assert [entry["run"] for entry in twice["provenance"]["updates"]] == ["first", "second"]
     row = next(row for row in twice["provenance"]["updates"][0]["regions"]
                if row["region"] == "mlp")
     assert row["locked_out"]
     assert row["changes"] == ["waterfill:4 to waterfill:5 from step 0"]
 
 
-def test_runs_that_do_not_fit_are_refused(run, tmp_path):
+def test_unsuitable_runs_are_rejected(run, tmp_path):
     profile = profile_of_the_run()
     profile["regions"].pop()
     with pytest.raises(UpdateError, match="belongs to another profile: it has regions head"):

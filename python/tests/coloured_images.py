@@ -1,4 +1,4 @@
-"""Images that are easy to tell apart, as folders of CIFAR: every class has its colour."""
+"""Synthetic images in folders in the format of CIFAR: every class has its own colour."""
 
 from pathlib import Path
 

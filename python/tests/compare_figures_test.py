@@ -1,4 +1,4 @@
-"""What nf compare makes of several runs: figures, tables, sentences, pictures and pages."""
+"""The output of nf compare for several runs: figures, tables, sentences, pictures and pages."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is 
                                 reason="the extension neuron_fabric._C is not built")
 
 
-def test_differences_are_paired_and_have_students_interval():
+def test_differences_are_paired_and_have_a_t_interval():
     difference = intervals.paired({1: 3.0, 2: 5.0, 3: 7.0, 9: 0.0}, {1: 1.0, 2: 2.0, 3: 3.0})
     assert difference.mean == pytest.approx(3)
     assert difference.high == pytest.approx(3 + 2.920 / 3**0.5)
@@ -26,7 +26,7 @@ def test_differences_are_paired_and_have_students_interval():
 
 @pytest.mark.parametrize(("freedom", "t"), [(1, 6.314), (2, 2.920), (5, 2.015), (10, 1.812), (20, 1.725),
                                             (21, 1.721), (30, 1.697), (100, 1.660), (10**6, 1.645)])
-def test_intervals_are_students_at_every_number_of_pairs(freedom, t):
+def test_t_values_are_correct_for_any_number_of_pairs(freedom, t):
     assert intervals.t95(freedom) == pytest.approx(t, abs=5e-4)
 
 
@@ -34,7 +34,7 @@ def test_the_figures_of_a_route():
     compared = compare(RUNS)
     assert compared.baseline == "fp32"
     assert compared.pace.route == "bf16"
-    assert compared.target == Target("accuracy", pytest.approx(0.895)), "all runs of the pace get there"
+    assert compared.target == Target("accuracy", pytest.approx(0.895)), "all runs of the fastest baseline reach it"
     rows = {row.route: row for row in compared.rows}
     assert list(rows) == ["fp32", "bf16", "g_binary", "waterfill:4", "default"]
     assert rows["fp32"].difference is None
@@ -44,7 +44,7 @@ def test_the_figures_of_a_route():
     assert (arrival.seconds, arrival.steps, arrival.bytes) == (5, 10, 20)
 
 
-def test_one_slow_run_lets_nothing_be_exposed_beyond_its_step():
+def test_one_slow_run_does_not_change_the_step_and_exposed_time():
     slow = run("fp32", 3, 0.91, step_seconds=2.0, exposed_seconds=1.9)
     row = compare([*RUNS[:2], slow]).rows[0]
     assert (row.step_seconds, row.exposed_seconds) == (0.1, 0.05)
@@ -52,7 +52,7 @@ def test_one_slow_run_lets_nothing_be_exposed_beyond_its_step():
     assert compare([*RUNS[:2], unknown]).rows[0].exposed_seconds is None
 
 
-def test_a_named_baseline_is_all_that_counts():
+def test_a_named_baseline_replaces_the_default_ones():
     compared = compare(RUNS, "waterfill:4")
     assert (compared.baseline, compared.pace.route) == ("waterfill:4", "waterfill:4")
     assert compared.target.value == pytest.approx(0.9)
@@ -77,12 +77,12 @@ def test_the_tables():
     assert (row["seconds_to_target"], row["steps_to_target"], row["bytes_to_target"]) == (6, 10, 20)
 
 
-def test_markdown_quotes_the_route_alone():
+def test_markdown_quotes_only_the_route():
     compared = compare([*RUNS, run("thc", 1, 0.1, diverged=True)])
     assert "| `thc` | 1 (1 diverged) |" in words.markdown(words.route_rows(compared))
 
 
-def test_routes_that_do_not_pay_are_named_and_those_sooner_than_the_best_profile():
+def test_routes_that_do_not_pay_off_and_routes_faster_than_the_best_profile_are_named():
     compared = compare([*RUNS, run("profile:a.json", 1, 0.91, 11.0)], target=Target("accuracy", 0.9))
     assert race.sentences(compared) == [
         "fp32 does not pay off: it takes as long as bf16 to reach the target",
@@ -93,7 +93,7 @@ def test_routes_that_do_not_pay_are_named_and_those_sooner_than_the_best_profile
         "the fastest profile is default: it reaches the target after 6 s; faster: waterfill:4 (5 s)"]
 
 
-def test_a_profile_is_first_or_never_there():
+def test_the_fastest_profile_is_named_or_none():
     first = compare([run("bf16", 1, 0.9), run("default", 1, 0.9, 8.0)])
     assert race.sentences(first)[-1] == (
         "the fastest profile is default: it reaches the target after 8 s; no other route is faster")
@@ -107,7 +107,7 @@ def test_a_profile_is_first_or_never_there():
         "no profile reaches the target in every run"]
 
 
-def test_a_target_may_be_a_loss(tmp_path):
+def test_a_target_can_be_a_loss(tmp_path):
     worse = [run("g_binary", seed, 0.8, loss=2.5 - seed / 10) for seed in (1, 2)]
     for result in worse:
         result["curve"][-1]["loss"] = result["loss"]
@@ -123,13 +123,13 @@ def test_a_target_may_be_a_loss(tmp_path):
     assert "<!-- digits, 2 ranks, 2 seeds -->" in drawn
 
 
-def test_fallbacks_are_told():
+def test_fallbacks_are_reported():
     fallen = run("default", 1, 0.9, fallbacks=[{"step": 7, "reason": "norm_spike"}])
     assert words.fallbacks(compare([*RUNS[:-2], fallen, run("default", 2, 0.9)])) == [
         "default fell back in 1 of 2 runs, first at step 7: norm_spike"]
 
 
-def test_runs_of_several_commits_are_told(tmp_path):
+def test_runs_of_several_commits_are_reported(tmp_path):
     resumed = run("default", 2, 0.92, 6.0, commit="abc, def+changes")
     assert words.several_commits(compare(RUNS)) == ""
     compared = compare([*RUNS[:-1], resumed])
@@ -137,7 +137,7 @@ def test_runs_of_several_commits_are_told(tmp_path):
     assert "Commit: abc, def+changes. Command" in page.origin(compared.results)
 
 
-def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
+def test_a_page_has_tables_pictures_and_their_origin(tmp_path):
     folder = tmp_path / "results" / "small"
     folder.mkdir(parents=True)
     for number, result in enumerate(RUNS):
@@ -162,7 +162,7 @@ def test_a_page_has_tables_pictures_and_where_they_come_from(tmp_path):
         page.make_page(folders, made, tmp_path / "img")
 
 
-def test_a_page_leaves_out_the_times_of_runs_that_shared_their_machine(tmp_path):
+def test_a_page_omits_the_times_of_runs_on_a_shared_machine(tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
     for number, result in enumerate(RUNS):
@@ -181,7 +181,7 @@ def test_a_page_leaves_out_the_times_of_runs_that_shared_their_machine(tmp_path)
         assert word not in shared
 
 
-def test_runs_that_say_that_they_shared_their_machine_have_no_times(tmp_path):
+def test_runs_marked_as_sharing_their_machine_have_no_times(tmp_path):
     results = [*RUNS[:-1], run("default", 2, 0.92, 6.0, shared_machine=True)]
     for number, result in enumerate(results):
         (tmp_path / f"{number}.json").write_text(json.dumps(result))
@@ -194,6 +194,6 @@ def test_runs_that_say_that_they_shared_their_machine_have_no_times(tmp_path):
     assert rows[-1]["seconds_to_target"] is None
     assert rows[-1]["steps_to_target"] == 10
     target = Target("loss", 1.0)
-    told = summary_of(own_times(results[-1] | to_target(target, results[-1]["curve"])), target)
-    assert told.splitlines()[2:] == ["the run shared the machine with other runs: its times are omitted",
+    text = summary_of(own_times(results[-1] | to_target(target, results[-1]["curve"])), target)
+    assert text.splitlines()[2:] == ["the run shared the machine with other runs: its times are omitted",
                                      "a loss of 1 after 10 steps, 20 B sent"]

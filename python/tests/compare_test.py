@@ -1,4 +1,4 @@
-"""nf compare: which runs it makes, that it keeps what is done, and what it says of trouble."""
+"""nf compare: the runs that it makes, reuse of finished runs, and error messages."""
 
 import importlib.util
 import json
@@ -24,14 +24,14 @@ WORDS = ["hostile", "--ranks", "1", "--steps", "10", "--eval-every", "5", "--rou
          "--seeds", "1"]
 
 
-def test_baselines_join_unless_one_is_named():
+def test_default_baselines_are_added_unless_one_is_named():
     assert chosen_routes(Namespace(routes="g_binary,g_binary", baseline=None)) == [
         "fp32", "bf16", "g_binary"]
     assert chosen_routes(Namespace(routes="plain,plain_bf16", baseline=None)) == ["plain", "plain_bf16"]
     assert chosen_routes(Namespace(routes="default", baseline="plain_bf16")) == ["plain_bf16", "default"]
 
 
-def test_runs_of_a_seed_differ_in_their_route_alone(tmp_path):
+def test_runs_of_one_seed_differ_only_in_their_route(tmp_path):
     made = make_jobs(tmp_path, ["fp32", "waterfill:4"], 2, ["digits", "--ranks", "2"])
     assert [(job.route, job.seed) for job in made] == [
         ("fp32", 1), ("waterfill:4", 1), ("fp32", 2), ("waterfill:4", 2)]
@@ -42,9 +42,9 @@ def test_runs_of_a_seed_differ_in_their_route_alone(tmp_path):
 
 def test_runs_are_made_once_and_compared(tmp_path, capsys):
     assert main([*WORDS, "--out", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert "plain_bf16" in told
-    assert "exposed" in told
+    output = capsys.readouterr().out
+    assert "plain_bf16" in output
+    assert "exposed" in output
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
     before = (tmp_path / "plain-seed1" / "result.json").stat().st_mtime_ns
     assert main([*WORDS, "--out", str(tmp_path), "--json"]) == 0
@@ -57,7 +57,7 @@ def test_runs_are_made_once_and_compared(tmp_path, capsys):
     assert "hostile diverges on the baseline plain (seed 1" in capsys.readouterr().err
 
 
-def test_runs_that_shared_the_machine_have_no_times_whoever_asks(tmp_path, capsys):
+def test_runs_on_a_shared_machine_have_no_times_in_any_output(tmp_path, capsys):
     words = [*WORDS, "--target-loss", "100", "--out", str(tmp_path)]
     assert main([*words, "--side-by-side", "2"]) == 0
     assert main([*words, "--table"]) == 0
@@ -72,7 +72,7 @@ def test_runs_that_shared_the_machine_have_no_times_whoever_asks(tmp_path, capsy
         assert row["steps_to_target"] == 5
         assert [row[key] for key in ("step_seconds", "exposed_seconds", "seconds_to_target")] == [None] * 3
 
-    # An earlier version did not say it.
+    # Results of earlier versions do not contain it.
     for file in tmp_path.glob("*/result.json"):
         result = json.loads(file.read_text())
         assert result.pop("shared_machine")
@@ -95,7 +95,7 @@ def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path):
     assert result["command"].startswith(f"{launcher} nf train hostile ")
 
 
-def test_runs_that_another_launcher_has_started_are_refused(tmp_path, capsys):
+def test_runs_of_another_launcher_are_rejected(tmp_path, capsys):
     words = [*WORDS, "--baseline", "plain", "--routes", "plain", "--out", str(tmp_path)]
     job, = make_jobs(tmp_path, ["plain"], 1, WORDS[:7])
     job.out.mkdir()
@@ -103,9 +103,9 @@ def test_runs_that_another_launcher_has_started_are_refused(tmp_path, capsys):
     for file, more in (("state.json", {"step": 3}), ("result.json", {"finished": True})):
         (job.out / file).write_text(json.dumps(kept | more))
         assert main(words) == 1
-        told = capsys.readouterr().err
-        assert """has a run that was started by "slow --rate '1 gbit' --", not""" in told
-        assert "not without a --launcher; use another --out" in told
+        errors = capsys.readouterr().err
+        assert """has a run that was started by "slow --rate '1 gbit' --", not""" in errors
+        assert "not without a --launcher; use another --out" in errors
         replace(job, launcher=("slow", "--rate", "1 gbit", "--")).check_kept()
         (job.out / file).write_text(json.dumps(kept | more | {"command": "nf train hostile"}))
         job.check_kept()
@@ -114,7 +114,7 @@ def test_runs_that_another_launcher_has_started_are_refused(tmp_path, capsys):
         (job.out / file).unlink()
 
 
-def test_bad_input_is_told(tmp_path, capsys):
+def test_invalid_input_is_reported(tmp_path, capsys):
     out = ["--out", str(tmp_path / "out")]
     assert main(["hostile", "--routes", "fp32,waterfal:4", *out]) == 2
     assert "waterfal" in capsys.readouterr().err
@@ -129,17 +129,17 @@ def test_bad_input_is_told(tmp_path, capsys):
     assert "no finished run" in capsys.readouterr().err
 
 
-def test_options_of_the_job_are_passed_on():
+def test_job_options_are_passed_to_nf_train():
     options = Namespace(workload="sst2", size="tiny", data="a b", ranks=2, steps=None, epochs=1.5, batch=None,
                         device="cpu", admit="safe", eval_every=5)
     assert train_arguments(options) == ["sst2", "--size", "tiny", "--data", "a b", "--ranks", "2", "--epochs",
-                                  "1.5", "--device", "cpu", "--admit", "safe", "--eval-every", "5"]
+                                        "1.5", "--device", "cpu", "--admit", "safe", "--eval-every", "5"]
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """Processes in place of runs, of which each does what is asked when it starts. They ignore interrupts,
-    as do those that a script has started in the background."""
+    """Replaces runs by sleeping processes; calls `then` as each one starts. They ignore SIGINT, as
+    background processes of a script do."""
     processes = []
 
     def replace(then):
@@ -159,7 +159,7 @@ def started(monkeypatch):
 
 @pytest.fixture
 def handled(number):
-    """What is done about a signal before, whether or not these tests run where it is ignored."""
+    """Installs a handler for the signal first, since the parent process may ignore the signal."""
     def handler(*_):
         pass
 
@@ -169,12 +169,12 @@ def handled(number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_all_runs_and_says_how_to_go_on(tmp_path, capsys, started, handled, number):
+def test_a_signal_ends_all_runs_and_prints_how_to_resume(tmp_path, capsys, started, handled, number):
     runs = started(lambda job: job.route == "plain_bf16" and os.kill(os.getpid(), number))
     assert main([*WORDS, "--side-by-side", "2", "--out", str(tmp_path)]) == 128 + number
     assert [run.returncode for run in runs] == [-signal.SIGTERM, -signal.SIGTERM]
-    told = capsys.readouterr().err
-    assert f"ended by {number.name}; finished runs are kept in {tmp_path}; the same command" in told
+    errors = capsys.readouterr().err
+    assert f"ended by {number.name}; finished runs are kept in {tmp_path}; the same command" in errors
     assert signal.getsignal(number) is handled
 
 

@@ -1,4 +1,4 @@
-"""Results of few runs, as nf train leaves them."""
+"""Results of a few runs, in the format of nf train."""
 
 
 def run(route, seed, accuracy, seconds=10.0, **changes):

@@ -1,4 +1,4 @@
-"""Where everything travels dense, training is what plain DDP's is, to the last bit."""
+"""If everything is dense, training is bit-identical to plain DDP."""
 
 import copy
 import os
@@ -35,12 +35,12 @@ def test_fp32_trains_as_plain_ddp(ranks, mode):
     for _, ours in compare(ranks, mode, route="fp32"):
         assert ours.steps == STEPS
         assert ours.bytes_ratio == 1.0
-        # join() ends with a digest more, and an overflow is a step less.
-        assert len(set(ours.digests)) >= len(ours.digests) - 1, "it does not train"
+        # join() adds one digest, and an overflow skips one step.
+        assert len(set(ours.digests)) >= len(ours.digests) - 1, "the model does not train"
 
 
 @pytest.mark.parametrize("route", ["fp32", "waterfill:4"])
-def test_an_overflow_on_one_rank_makes_all_skip_the_step(route):
+def test_after_an_overflow_on_one_rank_all_ranks_skip_the_step(route):
     runs = [ours for _, ours in on_ranks(2, both_ways, "grad_scaler", {}, route=route)]
     assert runs[0].facts == runs[1].facts
     assert runs[0].digests == runs[1].digests
@@ -72,7 +72,7 @@ def shadow_figures() -> tuple[Run, Run, dict]:
         return plainly(lambda _: None), ours, summary
 
 
-def test_shadow_is_plain_ddp_and_says_what_low_bits_would_have_gained():
+def test_shadow_is_plain_ddp_and_reports_the_predicted_gain():
     for plain, ours, summary in on_ranks(2, shadow_figures):
         assert ours.digests == plain.digests
         assert summary["mode"] == "shadow"
@@ -84,8 +84,8 @@ def test_shadow_is_plain_ddp_and_says_what_low_bits_would_have_gained():
 
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("link_gbps", [100, 1e6], ids=["fast link", "free link"])
-def test_low_bits_that_do_not_pay_leave_plain_ddp(ranks, link_gbps):
-    # The link is given: what a loaded machine measures may be slow enough for them to pay.
+def test_if_low_bits_do_not_pay_off_training_is_plain_ddp(ranks, link_gbps):
+    # The link is set: on a loaded machine, the measured link may be so slow that low bits pay off.
     for _, ours in compare(ranks, "plain", link_gbps=link_gbps):
         assert ours.bytes_ratio == 1.0
 
@@ -107,7 +107,7 @@ def mixed_gradients() -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]
     return gradients(lambda _: None), gradients(lambda ddp: nf.attach(ddp, MIXED, admit="safe"))
 
 
-def test_of_a_mixed_bucket_the_dense_gradients_are_plain_ddps():
+def test_dense_gradients_of_a_mixed_bucket_are_those_of_plain_ddp():
     for plain, ours in on_ranks(2, mixed_gradients):
         differing = [name for name in plain if not torch.equal(plain[name], ours[name])]
         assert differing == ["second.weight"]
@@ -115,8 +115,8 @@ def test_of_a_mixed_bucket_the_dense_gradients_are_plain_ddps():
         assert error < 0.3 * plain["second.weight"].norm()
 
 
-def train_the_dense_ones(attach: Attach) -> Run:
-    """What travels at low bits does not learn, so that it cannot change the others."""
+def train_dense_parameters(attach: Attach) -> Run:
+    """Low-bit parameters are not updated, so that they cannot affect the others."""
     model = make()
     ddp = wrap(model)
     run, fabric = Run(), attach(ddp)
@@ -131,18 +131,18 @@ def train_the_dense_ones(attach: Attach) -> Run:
 
 
 def mixed_training() -> tuple[Run, Run]:
-    return (train_the_dense_ones(lambda _: None),
-            train_the_dense_ones(lambda ddp: nf.attach(ddp, MIXED, admit="safe")))
+    return (train_dense_parameters(lambda _: None),
+            train_dense_parameters(lambda ddp: nf.attach(ddp, MIXED, admit="safe")))
 
 
-def test_beside_low_bits_the_dense_parameters_train_as_plain_ddps():
+def test_dense_parameters_next_to_low_bit_ones_train_as_under_plain_ddp():
     for plain, ours in on_ranks(2, mixed_training):
         assert ours.digests == plain.digests
         assert ours.bytes_ratio < 0.7
 
 
 def detached() -> tuple[list[str], list[str], list[str]]:
-    """Digests of plain DDP and of a fabric after detach(), from the same weights on; the routes."""
+    """Digests of plain DDP and of a fabric after detach(), from the same weights; the routes."""
     model = make()
     ddp = wrap(model)
     fabric = nf.attach(ddp, route="waterfill:4")
@@ -165,7 +165,7 @@ def detached() -> tuple[list[str], list[str], list[str]]:
     return *digests, routes
 
 
-def test_after_detach_it_is_plain_ddp():
+def test_after_detach_training_is_plain_ddp():
     for plain, ours, routes in on_ranks(2, detached):
         assert ours == plain
         assert routes == ["waterfill:4"] * 5 + ["fp32"] * 10
@@ -182,6 +182,6 @@ def closed() -> str:
     return str(caught.value)
 
 
-def test_after_close_a_backward_pass_says_why_it_fails():
-    for told in on_ranks(2, closed, fresh=True):
-        assert "the fabric has been closed" in told
+def test_after_close_backward_raises_an_error_with_the_reason():
+    for message in on_ranks(2, closed, fresh=True):
+        assert "the fabric has been closed" in message

@@ -1,4 +1,4 @@
-"""Trouble on one rank: all of them fall back at the same step, for the same reason, and recover."""
+"""After a fault on one rank, all ranks fall back at the same step, for the same reason, and recover."""
 
 import neuron_fabric as nf
 import pytest
@@ -10,13 +10,13 @@ from small_job import ROUTES, Records, batches, digest, loss_of, make, profile, 
 
 WARM_UP, COOL_DOWN, PROBATION = 12, 6, 5
 DIGITS_STEPS = 200
-FAULTS = (20, 40)  # steps; the second is one too many
+FAULTS = (20, 40)  # steps; the second one exceeds most_fallbacks
 HEALTH = {"warm_up_steps": WARM_UP, "cool_down_steps": COOL_DOWN, "probation_steps": PROBATION,
           "most_fallbacks": 1, "lock_out_window_steps": 1000}
 
 
 class Fault:
-    """Makes something go wrong on rank 1 in given steps."""
+    """Injects a fault on rank 1 in the given steps."""
 
     def __init__(self, kind: str, steps: tuple[int, ...] = FAULTS) -> None:
         self.kind, self.steps, self.step = kind, steps, -1
@@ -25,12 +25,12 @@ class Fault:
     def is_now(self) -> bool:
         return self.step in self.steps and dist.get_rank() == 1
 
-    def spoil_gradient(self, gradient: torch.Tensor) -> torch.Tensor:
+    def corrupt_gradient(self, gradient: torch.Tensor) -> torch.Tensor:
         if self.is_now and self.kind in ("nan", "inf"):
             gradient = gradient.clone()
             gradient[3, 5] = float(self.kind)
         if self.is_now and self.kind == "spikes":
-            # All of its energy in one value of many: signs and one scale say nothing of it.
+            # All energy is in one of many values, which signs and one scale cannot represent.
             spiky = 1e-6 * gradient
             spiky[3, 5] = 3 * gradient.norm()
             gradient = spiky
@@ -41,8 +41,8 @@ class Fault:
         return loss * factors.get(self.kind, 1.0) if self.is_now else loss
 
 
-# The fault, its reason, the route that it hits, and after how many steps it shows: an observed loss
-# travels with the gradients of the step after it.
+# The fault, its reason, the route, and the delay in steps: an observed loss is sent with the
+# gradients of the next step.
 KINDS = [("nan", "non_finite", "waterfill:5", 2), ("inf", "non_finite", "waterfill:5", 2),
          ("loss", "loss_spike", "waterfill:5", 3), ("nan_loss", "loss_spike", "waterfill:5", 3),
          ("spikes", "error_budget", "g_binary", 2), ("capacity", "capacity", "waterfill:5", 2)]
@@ -56,7 +56,7 @@ def faulty(kind: str, route: str, steps: int = 50) -> tuple[list[dict], list[dic
     """Decisions, steps and digests of this rank."""
     fault = Fault(kind)
     model = make()
-    model.second.weight.register_hook(fault.spoil_gradient)
+    model.second.weight.register_hook(fault.corrupt_gradient)
     ddp = wrap(model)
     rules = profile({"second": route, "rest": "fp32"}, health=HEALTH | {"error_budget": 0.6})
     fabric = nf.attach(ddp, rules, admit="safe")
@@ -77,7 +77,7 @@ def faulty(kind: str, route: str, steps: int = 50) -> tuple[list[dict], list[dic
 
 
 @pytest.mark.parametrize(("kind", "reason", "route", "delay"), KINDS)
-def test_a_fault_on_one_rank_makes_all_fall_back_recover_and_lock_out(kind, reason, route, delay):
+def test_after_a_fault_on_one_rank_all_ranks_fall_back_recover_and_lock_out(kind, reason, route, delay):
     ranks = on_ranks(3, faulty, kind, route)
     first, last = (step + delay for step in FAULTS)
     probation = first + COOL_DOWN
@@ -91,8 +91,8 @@ def test_a_fault_on_one_rank_makes_all_fall_back_recover_and_lock_out(kind, reas
         (last + 1, reason, "locked_out", "fp32"),
     ]
     for decisions, steps, digests in ranks:
-        told = [(d["step"], d["from"], d["to"], d["route"]) for d in decisions]
-        assert told == expected
+        actual = [(d["step"], d["from"], d["to"], d["route"]) for d in decisions]
+        assert actual == expected
         assert [s["step"] for s in steps if s["should_step"] is False] == (
             list(FAULTS) if kind in ("nan", "inf") else [])
         assert digests == ranks[0][2]
@@ -100,10 +100,10 @@ def test_a_fault_on_one_rank_makes_all_fall_back_recover_and_lock_out(kind, reas
 
 
 def sound_steps(route: str, kind: str) -> list[bool]:
-    """Whether each step was sound; one value of rank 1 is spoilt in the third and the fifth."""
+    """Whether each step was sound; one value of rank 1 is non-finite in the third and the fifth."""
     fault = Fault(kind, (2, 4))
     model = make()
-    model.second.weight.register_hook(fault.spoil_gradient)
+    model.second.weight.register_hook(fault.corrupt_gradient)
     ddp = wrap(model)
     fabric = nf.attach(ddp, route=route)
     optimizer, sound = sgd(model), []
@@ -111,7 +111,7 @@ def sound_steps(route: str, kind: str) -> list[bool]:
         optimizer.zero_grad()
         loss_of(ddp, batch).backward()
         sound.append(fabric.should_step())
-        # What all hold must say the same.
+        # The reduced gradients must agree.
         assert sound[-1] == all(p.grad.isfinite().all() for p in model.parameters())
         if sound[-1]:
             optimizer.step()
@@ -121,7 +121,7 @@ def sound_steps(route: str, kind: str) -> list[bool]:
 
 @pytest.mark.parametrize("kind", ["nan", "inf"])
 @pytest.mark.parametrize("route", ["fp32", "waterfill:4", *ROUTES])
-def test_one_bad_value_on_one_rank_is_seen_by_all_on_every_route(route, kind):
+def test_a_non_finite_value_on_one_rank_reaches_all_ranks_on_every_route(route, kind):
     for sound in on_ranks(3, sound_steps, route, kind):
         assert sound == [True, True, False, True, False, True, True]
 
@@ -142,16 +142,16 @@ def over_capacity(lines_per_second: float) -> list[tuple[int, str]]:
     return decisions
 
 
-def test_a_reducer_that_is_too_slow_ends_low_bits():
+def test_a_slow_reducer_disables_low_bits():
     first = WARM_UP + 2
-    probation = first + 1 + COOL_DOWN  # the step that was already under way breached it again
+    probation = first + 1 + COOL_DOWN  # the step in flight exceeded the capacity again
     for decisions in on_ranks(2, over_capacity, 1.0):
         assert decisions == [
             (WARM_UP, "admitted"), (first, "capacity"), (first + 1, "cool_down"),
             (probation, "probation"), (probation + 2, "capacity"), (probation + 3, "locked_out")]
 
 
-def test_a_reducer_that_is_fast_enough_does_not():
+def test_a_fast_reducer_does_not_disable_low_bits():
     for decisions in on_ranks(2, over_capacity, 1e12):
         assert decisions == [(WARM_UP, "admitted")]
 
@@ -175,20 +175,20 @@ def through_phases() -> tuple[list[str], list[tuple[int, str]]]:
     return routes, epochs
 
 
-def test_a_new_phase_begins_at_its_step_on_all_ranks():
+def test_a_training_phase_begins_at_its_step_on_all_ranks():
     for routes, epochs in on_ranks(4, through_phases):
         assert routes == [("waterfill:5", "fp32")] * 17 + [("g_binary", "waterfill:3+ef")] * 13
         assert epochs == [0] * 17 + [1] * 13
 
 
-def with_another_scale(is_told: bool) -> list[tuple[int, str]]:
-    """The loss scale is suddenly a thousand times as large."""
+def with_another_scale(is_known: bool) -> list[tuple[int, str]]:
+    """The loss scale suddenly grows by a factor of 1024."""
     model = make()
     ddp = wrap(model)
     scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
     rules = profile({"second": "waterfill:3+ef", "rest": "fp32"},
                     health=HEALTH | {"error_budget": 1.0})
-    fabric = nf.attach(ddp, rules, admit="safe", scaler=scaler if is_told else None)
+    fabric = nf.attach(ddp, rules, admit="safe", scaler=scaler if is_known else None)
     records, optimizer = Records(fabric), sgd(model, rate=0.01)
     for step, batch in zip(range(30), batches()):
         optimizer.zero_grad()
@@ -202,7 +202,7 @@ def with_another_scale(is_told: bool) -> list[tuple[int, str]]:
     return decisions
 
 
-def test_a_change_of_the_loss_scale_is_no_trouble_where_it_is_known():
+def test_a_change_of_the_loss_scale_is_no_norm_spike_if_attach_has_the_scaler():
     for decisions in on_ranks(2, with_another_scale, True):
         assert decisions == [(WARM_UP, "admitted")]
     for decisions in on_ranks(2, with_another_scale, False):
@@ -210,13 +210,13 @@ def test_a_change_of_the_loss_scale_is_no_trouble_where_it_is_known():
 
 
 def learn_digits(faults: dict[str, tuple[int, ...]], guard: str) -> tuple[float, int]:
-    """Accuracy, and how often it fell back. `guard` keeps bad gradients from the parameters."""
+    """Accuracy and number of fallbacks. `guard` keeps non-finite gradients from the parameters."""
     workload = make_workload("digits", "tiny")
     model = workload.make_model(0)
     ddp = wrap(model)
     injected = [Fault(kind, steps) for kind, steps in faults.items()]
     for fault in injected:
-        model.hidden.weight.register_hook(fault.spoil_gradient)
+        model.hidden.weight.register_hook(fault.corrupt_gradient)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0) if guard == "scaler" else None
     fabric = nf.attach(ddp, {
         "format": "neuron_fabric.profile", "version": 1, "name": "digits",
@@ -245,7 +245,7 @@ def learn_digits(faults: dict[str, tuple[int, ...]], guard: str) -> tuple[float,
 
 
 @pytest.mark.parametrize("guard", ["should_step", "scaler"])
-def test_training_gets_as_far_as_without_the_faults(guard):
+def test_training_with_faults_reaches_the_same_accuracy(guard):
     faults = {"nan": (30, 31, 80), "inf": (55,)}
     sound = on_ranks(2, learn_digits, {}, guard)
     faulty = on_ranks(2, learn_digits, faults, guard)
@@ -255,6 +255,6 @@ def test_training_gets_as_far_as_without_the_faults(guard):
     assert abs(faulty[0][0] - sound[0][0]) < 0.02
 
 
-def test_the_faults_would_have_ended_training_without_a_guard():
+def test_without_a_guard_the_faults_ruin_training():
     for accuracy, fallbacks in on_ranks(2, learn_digits, {"nan": (30,)}, "none"):
         assert accuracy < 0.2 and fallbacks > 0

@@ -1,4 +1,4 @@
-"""At low bits, every rank holds the same parameters after every step, and they learn."""
+"""At low bits, all ranks have the same parameters after every step, and the loss decreases."""
 
 import neuron_fabric as nf
 import pytest
@@ -6,6 +6,7 @@ import torch
 from ranks import on_ranks
 from small_job import ROUTES, batches, digest, loss_of, make, sgd, wrap
 from training_modes import MODES, OVERFLOW_STEP, Run
+
 
 def follow(steps: int, dtype: torch.dtype = torch.float32,
            **options: object) -> tuple[list[str], list[float], dict]:
@@ -29,7 +30,7 @@ def follow(steps: int, dtype: torch.dtype = torch.float32,
 
 def check(results: list[tuple[list[str], list[float], dict]], steps: int) -> None:
     reference = results[0][0]
-    assert len(set(reference)) == steps, "it does not train"
+    assert len(set(reference)) == steps, "the model does not train"
     for rank, (digests, losses, summary) in enumerate(results):
         differing = [step for step in range(steps) if digests[step] != reference[step]]
         assert not differing, f"rank {rank} first differs from rank 0 after step {differing[0]}"
@@ -55,7 +56,7 @@ def test_replicas_are_equal_over_every_topology(topology):
 
 
 @pytest.mark.parametrize("route", ["waterfill:4", "waterfill:3+ef", "powersgd:2"])
-def test_replicas_are_equal_where_machines_have_groups_of_ranks(route):
+def test_replicas_are_equal_in_hierarchical_sums(route):
     options = {"route": route, "topology": "hierarchical", "group_size": 2}
     check(on_ranks(4, follow, 40, **options), 40)
 
@@ -65,8 +66,8 @@ def test_replicas_of_a_bfloat16_model_are_equal(route):
     check(on_ranks(3, follow, 60, dtype=torch.bfloat16, route=route), 60)
 
 
-def test_replicas_are_equal_where_regions_come_and_go():
-    """From warm-up to admission, and from one phase to the next."""
+def test_replicas_are_equal_while_routes_change():
+    """From warm-up to admission, and from one training phase to the next."""
     profile = {
         "format": "neuron_fabric.profile", "version": 1, "name": "phases",
         "regions": [{"name": "first", "names": ["first.*"]}, {"name": "rest"}],
@@ -83,9 +84,9 @@ def in_mode(mode: str) -> Run:
 
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "plain"])
-def test_replicas_are_equal_in_every_mode_of_training(mode):
+def test_replicas_are_equal_in_every_training_mode(mode):
     runs = on_ranks(3, in_mode, mode)
-    if mode == "join":  # ranks stop at different steps, and get the last one's parameters
+    if mode == "join":  # ranks stop at different steps, and get the parameters of the last rank
         assert len({run.digests[-1] for run in runs}) == 1
         runs = [Run(digests=run.digests[:40], facts=run.facts) for run in runs]
     assert all(run.digests == runs[0].digests for run in runs)

@@ -1,6 +1,6 @@
-"""A run that goes on elsewhere is the run that attached again where it was: both have a new DDP,
-whose buckets hold other parameters in its first step. With one bucket they hold the same, in another
-order, and the run is the one that was never interrupted."""
+"""A resumed run has the bits of a run that attached again in the same process: both have a new DDP,
+whose buckets contain other parameters in the first step. With one bucket, only the order differs, and
+the resumed run has the bits of an uninterrupted one."""
 
 import itertools
 import time
@@ -15,11 +15,11 @@ from ranks import on_ranks
 from small_job import BUCKET_MB, Records, batches, digest, loss_of, make, profile, sgd, wrap
 
 STOP, END = 20, 40
-NAN_STEP = 15  # so that the run stops in the middle of a cool-down
+NAN_STEP = 15  # the run stops in the middle of the cool-down
 
 FORCED = {"route": "waterfill:3+ef"}
 LOW_RANK = {"route": "powersgd:2"}
-# At step 20: `second` in its cool-down, `rest` at low bits and with what it has kept.
+# At step 20, `second` is in its cool-down, and `rest` is low-bit and has residuals.
 ADMITTED = {
     "profile": profile({"second": "waterfill:3+ef", "rest": "waterfill:4+ef"},
                        health={"warm_up_steps": 12, "cool_down_steps": 6, "probation_steps": 5,
@@ -29,21 +29,21 @@ ADMITTED = {
 
 
 class Job:
-    """One rank's model and all that its checkpoint holds."""
+    """One rank's model and the contents of its checkpoint."""
 
     def __init__(self, *, bucket_mb: float = BUCKET_MB, **options: object) -> None:
         self.options, self.bucket_mb = options, bucket_mb
         self.model = make()
         self.optimizer = sgd(self.model)
         self.step = 0
-        self.model.second.weight.register_hook(self._spoil)
+        self.model.second.weight.register_hook(self._corrupt)
         self._attach()
 
     def _attach(self) -> None:
         self.ddp = wrap(self.model, bucket_cap_mb=self.bucket_mb)
         self.fabric = nf.attach(self.ddp, **self.options)
 
-    def _spoil(self, gradient: torch.Tensor) -> torch.Tensor:
+    def _corrupt(self, gradient: torch.Tensor) -> torch.Tensor:
         is_bad = self.step == NAN_STEP and dist.get_rank() == 1
         return gradient * float("nan") if is_bad else gradient
 
@@ -100,7 +100,7 @@ def run_and_stop(options: dict, folder: Path) -> list[str]:
     return digests
 
 
-def go_on(options: dict, folder: Path, with_fabric: bool = True) -> list[str]:
+def resume(options: dict, folder: Path, with_fabric: bool = True) -> list[str]:
     job = Job(**options)
     job.load(folder, with_fabric=with_fabric)
     assert job.fabric.step == (STOP if with_fabric else 0)
@@ -111,10 +111,10 @@ def go_on(options: dict, folder: Path, with_fabric: bool = True) -> list[str]:
 
 @pytest.mark.parametrize("options", [FORCED, LOW_RANK, ADMITTED],
                          ids=["forced", "low_rank", "admitted"])
-def test_a_resumed_run_has_the_bits_of_one_that_attached_again(tmp_path, options):
+def test_a_resumed_run_has_the_bits_of_a_run_that_attached_again(tmp_path, options):
     through = on_ranks(2, run_through, options)
     before = on_ranks(2, run_and_stop, options, tmp_path, fresh=True)
-    after = on_ranks(2, go_on, options, tmp_path, fresh=True)
+    after = on_ranks(2, resume, options, tmp_path, fresh=True)
     for rank in range(2):
         assert before[rank] + after[rank] == through[rank]
     assert through[0] == through[1]
@@ -122,26 +122,26 @@ def test_a_resumed_run_has_the_bits_of_one_that_attached_again(tmp_path, options
 
 @pytest.mark.parametrize("options", [FORCED, LOW_RANK, ADMITTED],
                          ids=["forced", "low_rank", "admitted"])
-def test_a_resumed_run_with_one_bucket_has_the_bits_of_one_never_interrupted(tmp_path, options):
+def test_a_resumed_run_with_one_bucket_has_the_bits_of_an_uninterrupted_run(tmp_path, options):
     options = options | {"bucket_mb": 25}
     through = on_ranks(3, run_through, options, attach_again=False)
     before = on_ranks(3, run_and_stop, options, tmp_path)
-    after = on_ranks(3, go_on, options, tmp_path, fresh=True)
+    after = on_ranks(3, resume, options, tmp_path, fresh=True)
     for rank in range(3):
         assert before[rank] + after[rank] == through[rank]
     assert through[0] == through[1]
 
 
 @pytest.mark.parametrize("options", [FORCED, ADMITTED], ids=["forced", "admitted"])
-def test_without_its_state_the_run_would_be_another(tmp_path, options):
+def test_without_its_state_a_resumed_run_differs(tmp_path, options):
     on_ranks(2, run_and_stop, options, tmp_path)
-    with_state = on_ranks(2, go_on, options, tmp_path)
-    without = on_ranks(2, go_on, options, tmp_path, with_fabric=False)
+    with_state = on_ranks(2, resume, options, tmp_path)
+    without = on_ranks(2, resume, options, tmp_path, with_fabric=False)
     assert with_state[0][-1] != without[0][-1]
 
 
-def go_on_with_other_ranks(folder: Path) -> tuple[list[str], str, list[str], int, list[float]]:
-    """Warnings, the notice, digests, how many tensors of memory loading left, losses."""
+def resume_with_other_ranks(folder: Path) -> tuple[list[str], str, list[str], int, list[float]]:
+    """Warnings, the notice, digests, the number of residuals after loading, losses."""
     job = Job(**FORCED)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -156,26 +156,26 @@ def go_on_with_other_ranks(folder: Path) -> tuple[list[str], str, list[str], int
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_a_job_of_another_size_goes_on_and_says_what_it_lost(tmp_path, ranks):
+def test_a_job_of_another_size_resumes_with_a_warning_about_lost_state(tmp_path, ranks):
     on_ranks(3, run_and_stop, FORCED, tmp_path)
-    results = on_ranks(ranks, go_on_with_other_ranks, tmp_path)
-    for told, notice, digests, memory, losses in results:
-        assert len(told) == 1
-        assert f"the state is from 3 ranks and this job has {ranks}" in told[0]
-        assert "error feedback" in told[0] and "is reset" in told[0]
-        assert notice and notice in told[0]
+    results = on_ranks(ranks, resume_with_other_ranks, tmp_path)
+    for messages, notice, digests, memory, losses in results:
+        assert len(messages) == 1
+        assert f"the state is from 3 ranks and this job has {ranks}" in messages[0]
+        assert "error feedback" in messages[0] and "is reset" in messages[0]
+        assert notice and notice in messages[0]
         assert memory == 0
         assert digests == results[0][2]
         assert sum(losses[-10:]) < 0.8 * sum(losses[1:11])
 
 
-def spoilt(kind: str, state: dict) -> object:
+def corrupted(kind: str, state: dict) -> object:
     memory = state["memory"][0]
     match kind:
         case "rank":
-            everyone = [None] * dist.get_world_size()
-            dist.all_gather_object(everyone, state)
-            return everyone[dist.get_rank() - 1]
+            states = [None] * dist.get_world_size()
+            dist.all_gather_object(states, state)
+            return states[dist.get_rank() - 1]
         case "profile":
             state["profile"] = state["profile"].replace("waterfill:3+ef", "waterfill:4+ef")
         case "version":
@@ -196,10 +196,10 @@ def spoilt(kind: str, state: dict) -> object:
 
 
 def try_to_load(kind: str) -> str:
-    """What it says."""
+    """The message of the exception."""
     job = Job(**FORCED)
     job.train(3)
-    state = spoilt(kind, job.fabric.state_dict())
+    state = corrupted(kind, job.fabric.state_dict())
     if kind != "late":
         job.fabric.close()
         job = Job(**FORCED)
@@ -219,19 +219,19 @@ def try_to_load(kind: str) -> str:
     ("version", "the state has version 99, this build reads version 1"),
     ("nonsense", "not a Fabric state_dict"),
     ("no memory", "the state has no memory"),
-    ("cut", "no state of a fabric: "),
+    ("cut", "not a Fabric state: "),
     ("parameter", "the state is from another model: it contains no.such.weight"),
     ("size", "the state is from another model: it contains 5 values of "),
     ("no values", "the memory of the state has no values"),
     ("late", "the fabric has already run 3 steps; load the state into a new one"),
 ])
-def test_a_state_that_does_not_fit_is_refused(kind, words):
-    for rank, told in enumerate(on_ranks(2, try_to_load, kind)):
-        assert words.format(rank=rank, other=1 - rank) in told
+def test_an_unsuitable_state_is_rejected(kind, words):
+    for rank, message in enumerate(on_ranks(2, try_to_load, kind)):
+        assert words.format(rank=rank, other=1 - rank) in message
 
 
 def load_on_some_ranks(which: str) -> tuple[str, float]:
-    """What the first backward raises, and after how many seconds."""
+    """The message of the exception that the first backward raises, and the seconds until then."""
     model = wrap(make())
     with nf.attach(model, profile=profile({"second": "waterfill:4", "rest": "fp32"})) as fabric:
         for _, batch in zip(range(3), batches()):
@@ -255,7 +255,7 @@ def load_on_some_ranks(which: str) -> tuple[str, float]:
     ("some", "rank 0 has step 3, rank 1 has 0: load the states of one checkpoint on all ranks"),
     ("other", "rank 0 has step 3, rank 1 has 4: load the states of one checkpoint on all ranks"),
 ])
-def test_a_state_that_only_some_ranks_load_is_named_at_once(which, words):
-    for told, waited in on_ranks(2, load_on_some_ranks, which, fresh=True):
-        assert words in told
+def test_if_only_some_ranks_load_a_state_the_first_backward_raises(which, words):
+    for message, waited in on_ranks(2, load_on_some_ranks, which, fresh=True):
+        assert words in message
         assert waited < 15

@@ -1,4 +1,4 @@
-"""nf demo: what it prints, and how it ends when a rank fails."""
+"""nf demo: its output, and its exit if a rank fails."""
 
 import importlib.util
 import json
@@ -26,7 +26,7 @@ RESULTS = [result(variant, *figures) for variant, figures in
                strict=True)]
 
 
-def test_the_table_has_one_aligned_row_a_run():
+def test_the_table_has_one_aligned_row_per_run():
     assert demo.table(RESULTS) == """\
 run               accuracy    loss  sent per step  of plain    step   total
 plain DDP          43.75 %  2.2500           4 MB     100 %  125 ms  61.2 s
@@ -52,7 +52,7 @@ def test_progress_in_a_pipe_is_a_few_lines(capsys):
     (["--steps", "0"], "'0' is not a whole number above 0"),
     (["--seed", "-1"], "'-1' is not a whole number of at least 0"),
     (["--ranks", "1"], "a single rank sends nothing; use 2 or more")])
-def test_options_that_cannot_be_are_told(capsys, options, words):
+def test_invalid_demo_options_are_reported(capsys, options, words):
     with pytest.raises(SystemExit) as end:
         demo.main(options)
     assert end.value.code == 2
@@ -68,7 +68,7 @@ def run_demo(out, *options, **environment):
 
 
 @needs_extension
-def test_three_runs_and_a_report(tmp_path):
+def test_the_demo_makes_three_runs_and_a_report(tmp_path):
     done = run_demo(tmp_path, "--steps", "30", "--json")
     assert done.returncode == 0, done.stderr
     plain, static, safe = map(json.loads, done.stdout.splitlines())
@@ -81,7 +81,7 @@ def test_three_runs_and_a_report(tmp_path):
 
 
 @needs_extension
-def test_ranks_that_fail_end_the_demo_with_their_message(tmp_path):
+def test_the_demo_fails_with_the_message_of_a_failed_rank(tmp_path):
     done = run_demo(tmp_path, "--steps", "2", NF_MODE="sometimes")
     assert done.returncode == 1
     assert re.search("nf demo: rank [01]: .*NF_MODE must be one of .* not 'sometimes'", done.stderr)

@@ -1,4 +1,4 @@
-"""Runs whose loss is not finite: the commands tell of them, and what they print is JSON."""
+"""Runs with a non-finite loss: the commands report them and print valid JSON."""
 
 import importlib.util
 import json
@@ -29,30 +29,30 @@ def diverged(route, seed, loss=math.nan, **changes):
 
 
 def strict(text):
-    """As readers of other languages have it."""
+    """Strict JSON, as parsers of other languages require."""
     return json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
-def test_numbers_that_are_not_finite_are_shown_as_they_are():
+def test_non_finite_numbers_are_printed_as_nan_and_inf():
     assert [units.number(value) for value in (math.nan, math.inf, -math.inf)] == ["nan", "inf", "-inf"]
     assert strict(json_text.dumps({"a": [1.5, math.inf], "b": ({"c": math.nan}, "NaN", True, 7)})) == {
         "a": [1.5, None], "b": [{"c": None}, "NaN", True, 7]}
 
 
 @pytest.mark.parametrize("loss", NOT_FINITE)
-def test_nf_train_tells_a_run_that_diverges(capsys, loss):
+def test_nf_train_reports_a_diverging_run(capsys, loss):
     options = ["digits", "--route", "thc"]
     assert show(parse(options, ["digits"]), diverged("thc", 1, loss)) == 1
-    told = capsys.readouterr()
-    assert f"accuracy 10.00 %, loss {loss} after 10 steps" in told.out
-    assert "the loss is NaN or Inf at step 10: training diverges on thc" in told.err
+    printed = capsys.readouterr()
+    assert f"accuracy 10.00 %, loss {loss} after 10 steps" in printed.out
+    assert "the loss is NaN or Inf at step 10: training diverges on thc" in printed.err
     assert show(parse([*options, "--json"], ["digits"]), diverged("thc", 1, loss)) == 1
     printed = strict(capsys.readouterr().out)
     assert printed["loss"] is None
     assert printed["losses"] == [1.0, None]
 
 
-def test_a_result_is_json_and_is_read_as_it_was(tmp_path):
+def test_a_result_is_strict_json_and_survives_a_round_trip(tmp_path):
     write_result(tmp_path, diverged("thc", 1))
     assert strict((tmp_path / "result.json").read_text())["loss"] is None
     again = read_result(tmp_path)
@@ -62,7 +62,7 @@ def test_a_result_is_json_and_is_read_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("loss", NOT_FINITE)
-def test_a_comparison_by_loss_has_no_spread_and_no_interval_of_it(tmp_path, loss):
+def test_a_diverged_comparison_by_loss_has_no_spread_and_no_interval(tmp_path, loss):
     bad = [diverged("thc", 1, loss), run("thc", 2, 0.9)]
     compared = compare([*RUNS, *bad], target=Target("loss", 1.5))
     cells = words.route_rows(compared)[-1]
@@ -80,7 +80,7 @@ def test_pairs_without_a_finite_mean_have_no_interval():
     assert (difference.low, difference.high) == (None, None)
 
 
-def test_nf_compare_keeps_its_table(tmp_path, capsys):
+def test_nf_compare_prints_a_table_with_diverged_runs(tmp_path, capsys):
     options = ["digits", "--ranks", "2"]
     routes = ["fp32", "thc"]
     for job in make_jobs(tmp_path, routes, 2, options):
@@ -95,7 +95,7 @@ def test_nf_compare_keeps_its_table(tmp_path, capsys):
         strict(line)
 
 
-def test_a_page_has_runs_that_diverged(tmp_path):
+def test_a_page_contains_diverged_runs(tmp_path):
     folder = tmp_path / "small"
     for number, result in enumerate([*RUNS, diverged("thc", 1), diverged("thc", 2)]):
         (folder / str(number)).mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_page_has_runs_that_diverged(tmp_path):
     assert "| `thc` | 2 (2 diverged) | 10.00 % | nan |" in (tmp_path / "page.md").read_text()
 
 
-def test_the_demo_shows_a_run_that_diverged(tmp_path, monkeypatch, capsys):
+def test_the_demo_prints_a_diverged_run(tmp_path, monkeypatch, capsys):
     results = [diverged(variant.route, 1, title=variant.title, dense_bytes=4.0) for variant in demo.VARIANTS]
     (tmp_path / demo.RESULTS).write_text(json_text.dumps(results))
     monkeypatch.setattr(demo.report, "make_page", lambda folder: "")

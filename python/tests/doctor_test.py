@@ -1,4 +1,4 @@
-"""nf doctor: what it finds here, and what it says where something is broken."""
+"""nf doctor: its findings on this machine, and its messages if something is broken."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ needs_extension = pytest.mark.skipif(
 
 
 def run_doctor(*options: str, first: Path | None = None, **variables: str):
-    """With the folder `first` before all others; in an environment that nobody has touched."""
+    """With the folder `first` ahead of all others in the path, and without variables of NF, NCCL and Gloo."""
     clean = {name: value for name, value in os.environ.items()
              if not name.startswith(("NF_", "NCCL_", "GLOO_"))}
     path = os.pathsep.join(filter(None, [str(first) if first else "", *sys.path]))
@@ -43,7 +43,7 @@ def by_check(done) -> dict[str, dict]:
 
 
 @needs_extension
-def test_this_installation_can_do_its_job():
+def test_this_installation_passes():
     done = run_doctor("--json")
     found = by_check(done)
     assert done.returncode == 0, done.stdout
@@ -59,7 +59,7 @@ def test_this_installation_can_do_its_job():
     assert 12 < float(re.search(r"([\d.]+) % of FP32's", last["finding"])[1]) < 20
 
 
-def test_a_broken_extension_is_told_and_no_job_started(tmp_path):
+def test_a_broken_extension_is_reported_and_no_job_is_started(tmp_path):
     package = tmp_path / "neuron_fabric"
     package.mkdir()
     for path in PACKAGE.iterdir():
@@ -102,14 +102,14 @@ def test_quick_starts_no_job(monkeypatch, capsys):
     assert "two ranks" not in checks
 
 
-def test_unknown_options_are_told(capsys):
+def test_unknown_options_are_reported(capsys):
     with pytest.raises(SystemExit) as end:
         doctor.main(["--fast"])
     assert end.value.code == 2
     assert "unrecognized arguments: --fast" in capsys.readouterr().err
 
 
-def test_a_job_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+def test_a_job_that_takes_too_long_is_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     found = job.check_job(seconds=0.01)
     assert found.state == FAILED
@@ -130,20 +130,20 @@ def test_a_job_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     ("NCCL_DEBUG", "INFO", OK, "INFO"),
     ("GLOO_SOCKET_IFNAME", "lo", OK, "lo"),
     ("GLOO_SOCKET_IFNAME", "nosuch", FAILED, "no interface 'nosuch'")])
-def test_variables_that_are_set_are_judged(name, value, state, words):
+def test_environment_variables_are_checked(name, value, state, words):
     [found] = environment.check_environment({name: value, "HOME": "/root", "NF_PYTHON": "python3"})
     assert (found.check, found.state) == (name, state)
     assert words in found.finding
     assert bool(found.advice) == (state != OK)
 
 
-def test_an_unknown_variable_is_told_with_the_nearest():
+def test_an_unknown_variable_is_reported_with_the_nearest_known_one():
     [found] = environment.check_environment({"NF_RUNDIR": "runs"})
     assert found.advice == "Did you mean NF_RUN_DIR?"
 
 
 @pytest.mark.skipif(not (CHECKOUT / "src").exists(), reason="this is no checkout")
-def test_every_variable_that_is_read_is_known():
+def test_every_variable_that_the_code_reads_is_known():
     files = [path for folder in ("src", "cuda", "tools", "python/csrc", "python/neuron_fabric",
                                      "python/neuron_fabric_lab", "tests")
              for path in (CHECKOUT / folder).rglob("*") if path.suffix in (".cc", ".py")]
@@ -158,7 +158,7 @@ def test_every_variable_that_is_read_is_known():
     ([{"name": "B200", "capability": [10, 0]}], "cuda", OK, "PTX of sm_90"),
     ([{"name": "V100", "capability": [7, 0]}], "cuda", WARNING, "V100 has capability 7.0"),
     ([HOPPER], "", WARNING, "gradients go through host memory")])
-def test_cards_are_held_against_what_is_compiled(cards, devices, state, words):
+def test_gpus_are_compared_with_the_compiled_architectures(cards, devices, state, words):
     found = device.check_cards(cards, EXTENSION | {"devices": devices})
     assert found.state == state
     assert words in found.finding
@@ -168,13 +168,13 @@ def test_cards_are_held_against_what_is_compiled(cards, devices, state, words):
 @pytest.mark.parametrize(("cuda", "cards", "driver", "state"), [
     ("13.0", [HOPPER], "580.65.06", OK), ("13.0", [], None, OK), (None, [], None, OK),
     ("13.0", [], "470.1", WARNING), (None, [], "580.65.06", WARNING)])
-def test_a_driver_without_a_card_is_worth_a_look(cuda, cards, driver, state):
+def test_a_driver_without_a_gpu_is_a_warning(cuda, cards, driver, state):
     found = device.check_cuda(TORCH | {"cuda": cuda}, {"cards": cards}, driver)
     assert found.state == state
     assert "None" not in found.finding
 
 
-def test_what_does_not_fit_together_is_told():
+def test_incompatible_versions_are_reported():
     assert software.check_torch({"version": "2.10.1", "cuda": None}).state == FAILED
     assert software.check_torch({"version": "2.12.0", "cuda": None}).state == OK
     assert software.check_python((3, 10, 1)).state == FAILED
@@ -188,13 +188,13 @@ def test_what_does_not_fit_together_is_told():
     assert broken.state == FAILED
 
 
-def test_narrow_limits_are_warned_of(tmp_path):
+def test_low_system_limits_are_warnings(tmp_path):
     assert machine.check_shared_memory(str(tmp_path / "none")).state == WARNING
     assert "--shm-size" in machine.check_shared_memory(minimum=1 << 60).advice
     assert "ulimit -n" in machine.check_open_files(minimum=1 << 60).advice
 
 
-def test_what_to_do_stands_below_its_finding():
+def test_advice_is_printed_below_its_finding():
     assert to_table([ok("nf", "0.1.0"), failed("PyTorch", "none", "Install it.")]) == """\
 check             finding
 nf       ok       0.1.0

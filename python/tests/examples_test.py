@@ -1,4 +1,4 @@
-"""The examples run as their first lines say, and a job that loses a rank goes on where it was."""
+"""The examples run with the commands in their docstrings, and a job that loses a rank resumes."""
 
 import os
 import re
@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
 
 
 def torchrun(*arguments: object, **environment: str) -> str:
-    """What four ranks print."""
+    """The output of all ranks."""
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", *map(str, arguments)],
         env=os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -27,13 +27,13 @@ def losses(output: str) -> dict[int, float]:
 
 
 def bits(checkpoint: Path) -> list[bytes]:
-    """Of the weights and of what error feedback keeps."""
+    """The bits of the weights and of the residuals."""
     held = torch.load(checkpoint)
     tensors = [*held["model"].values(), *(item["values"] for item in held["fabric"]["memory"])]
     return [tensor.numpy().tobytes() for tensor in tensors]
 
 
-def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path: Path) -> None:
+def test_a_job_restarted_by_torchrun_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
     ranks = ["--nproc-per-node", 3, "--max-restarts", 1, EXAMPLES / "resume.py"]
     undisturbed = torchrun(*ranks, tmp_path / "a")
     restarted = torchrun(*ranks, tmp_path / "b", FAIL_AT="30")
@@ -46,14 +46,14 @@ def test_a_job_that_torchrun_restarts_ends_as_one_that_was_never_killed(tmp_path
         assert bits(tmp_path / "b" / file) == bits(tmp_path / "a" / file)
 
 
-def test_the_two_lines_are_all_it_takes() -> None:
+def test_the_two_line_example_runs() -> None:
     assert "waterfill" in torchrun("--nproc-per-node", 2, EXAMPLES / "train_ddp.py", STEPS="40")
 
 
 def test_a_model_is_calibrated_and_trained_with_its_profile(tmp_path: Path) -> None:
     command = ["--nproc-per-node", 2, EXAMPLES / "calibrate.py", tmp_path / "profile.json"]
-    told = torchrun(*command, STEPS="64")
-    chosen = re.search(r"backbone=([^,\s]+), .*the rest dense", told)
-    assert chosen, told
+    output = torchrun(*command, STEPS="64")
+    chosen = re.search(r"backbone=([^,\s]+), .*the rest dense", output)
+    assert chosen, output
     trained = torchrun(*command, "--train", STEPS="40")
     assert re.search(rf"^backbone +\S+ +{re.escape(chosen[1])} +admitted ", trained, re.M), trained

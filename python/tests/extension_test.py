@@ -1,4 +1,4 @@
-"""The extension as a module: how it loads, and whether its types are the written ones."""
+"""The extension as a module: it loads, and its types match the stub."""
 
 import ast
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch  # noqa: F401  before the extension
+import torch  # noqa: F401  must be loaded before the extension
 
 import neuron_fabric
 from neuron_fabric import _C
@@ -22,7 +22,7 @@ def written_names(body: list[ast.stmt]) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-def test_written_types_name_what_the_extension_has() -> None:
+def test_the_stub_lists_the_names_of_the_extension() -> None:
     types = ast.parse((Path(neuron_fabric.__file__).parent / "_C.pyi").read_text())
     assert written_names(types.body) == public_names(_C)
     for node in types.body:
@@ -30,9 +30,9 @@ def test_written_types_name_what_the_extension_has() -> None:
             assert written_names(node.body) == public_names(getattr(_C, node.name)), node.name
 
 
-# Users need not import torch before they name something of the package.
+# Users need not import torch before they use a name of the package.
 @pytest.mark.parametrize("name", ["__version__", "Profile"])
-def test_package_loads_by_itself(name: str) -> None:
+def test_the_package_can_be_imported_alone(name: str) -> None:
     done = subprocess.run([sys.executable, "-c", f"import neuron_fabric; neuron_fabric.{name}"],
                           check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -43,7 +43,7 @@ def test_torch_is_not_loaded_until_it_is_needed() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_routes_that_remember_say_so():
+def test_routes_with_memory_are_marked():
     for route in ("powersgd:2", "waterfill:2+ef", "g_binary+ef", "marsit+ef"):
         assert _C.remembers(route), route
     for route in ("fp32", "waterfill:4", "g_binary", "marsit"):

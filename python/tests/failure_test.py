@@ -1,4 +1,4 @@
-"""What the other ranks see when one dies, stops or fails: an error that names it, and soon."""
+"""If a rank dies, stops or fails, the other ranks soon raise an error that names it."""
 
 import json
 import random
@@ -9,16 +9,16 @@ import time
 import pytest
 from workers.job import End, Job
 
-# Some matrices travel at low bits, the others and the biases dense, in one bucket.
+# Low-bit matrices and dense biases in one bucket.
 MIXED = json.dumps({
     "format": "neuron_fabric.profile", "version": 1, "name": "mixed", "smallest_parameter": 0,
     "regions": [{"name": "weights", "names": ["*.weight"]}, {"name": "rest"}],
     "phases": [{"from_step": 0, "routes": {"weights": "waterfill:4", "rest": "fp32"}}],
     "health": {"warm_up_steps": 0}})
 
-TIMEOUT = "7"  # of a step; ranks meet and attach within it, too, on a loaded machine
+TIMEOUT = "7"  # seconds per step; also enough for the rendezvous and attach() on a loaded machine
 
-PHASES = {
+CONFIGS = {
     "dense": ["--route", "fp32"],
     "warm_up": [],
     "low_bit": ["--route", "waterfill:4"],
@@ -31,7 +31,7 @@ ERROR = re.compile(r"neuron_fabric: step (?P<step>\d+), bucket (?P<bucket>\d+), 
 
 
 def error_of(end: End) -> re.Match:
-    """Of a rank that had to give up."""
+    """The error of a rank that aborted."""
     end.check_clean()
     assert end.code == 1, f"rank {end.rank}: exit code {end.code}\n{end.errors}"
     raised = end.event("raised")
@@ -42,48 +42,48 @@ def error_of(end: End) -> re.Match:
     return error
 
 
-def check_story(ends: list[End], victim: int) -> None:
-    """All tell of the victim, and of who saw it first."""
+def check_errors(ends: list[End], victim: int) -> None:
+    """All errors name the victim and the rank that detected its failure first."""
     errors = [error_of(end) for end in ends]
-    first_words = {error["first"] or error.group().removeprefix("neuron_fabric: ")
-                   for error in errors}
-    if victim != 0:  # which has the store
-        assert len(first_words) == 1, first_words
+    first_errors = {error["first"] or error.group().removeprefix("neuron_fabric: ")
+                    for error in errors}
+    if victim != 0:  # rank 0 has the store
+        assert len(first_errors) == 1, first_errors
         for error in errors:
             assert f"rank {victim} is gone" in (error["first"] or error["reason"]), error.group()
     else:
-        assert any(f"rank {victim} is gone" in error["reason"] for error in errors), first_words
+        assert any(f"rank {victim} is gone" in error["reason"] for error in errors), first_errors
 
 
-@pytest.mark.parametrize(("ranks", "victim", "phase"), [
-    *((3, 1, phase) for phase in PHASES), (3, 0, "dense"), (3, 0, "low_bit"), (4, 3, "mixed")])
-def test_a_killed_rank_is_named_on_all_others(ranks, victim, phase):
-    moments = random.Random(f"{ranks} {victim} {phase}")
+@pytest.mark.parametrize(("ranks", "victim", "config"), [
+    *((3, 1, config) for config in CONFIGS), (3, 0, "dense"), (3, 0, "low_bit"), (4, 3, "mixed")])
+def test_a_killed_rank_is_named_on_all_others(ranks, victim, config):
+    moments = random.Random(f"{ranks} {victim} {config}")
     others = [rank for rank in range(ranks) if rank != victim]
-    with Job(ranks, "train.py", *PHASES[phase]) as job:
+    with Job(ranks, "train.py", *CONFIGS[config]) as job:
         job.wait_for("ready")
-        time.sleep(moments.uniform(0, 0.3))  # somewhere in a step
+        time.sleep(moments.uniform(0, 0.3))  # at a random point of a step
         killed = time.time()
         job.signal(victim, signal.SIGKILL)
         ends = job.join(others)
-    check_story(ends, victim)
+    check_errors(ends, victim)
     for end in ends:
         print(f"rank {end.rank}: {end.event('raised')['time'] - killed:.2f} s")
 
 
-@pytest.mark.parametrize(("victim", "phase"), [
+@pytest.mark.parametrize(("victim", "config"), [
     (1, "dense"), (1, "low_bit"), (0, "dense"), (0, "low_bit")])
-def test_a_rank_that_stops_is_named_at_the_deadline(victim, phase):
+def test_a_stopped_rank_is_named_at_the_deadline(victim, config):
     others = [rank for rank in range(3) if rank != victim]
-    with Job(3, "train.py", "--timeout", TIMEOUT, *PHASES[phase]) as job:
+    with Job(3, "train.py", "--timeout", TIMEOUT, *CONFIGS[config]) as job:
         job.wait_for("ready")
         job.signal(victim, signal.SIGSTOP)
         ends = job.join(others)
     for end in ends:
         error = error_of(end)
-        if victim != 0 or phase == "low_bit":
+        if victim != 0 or config == "low_bit":
             assert f"rank {victim}" in (error["first"] or error["reason"]), error.group()
-        else:  # which has the store
+        else:  # rank 0 has the store
             assert "the job's store does not answer" in error["reason"] or \
                    "rank 0" in error["reason"], error.group()
 
@@ -97,33 +97,34 @@ def test_the_timeout_of_the_process_group_is_the_deadline():
             assert "rank 1" in (error["first"] or error["reason"]), error.group()
 
 
-def test_a_store_that_did_not_answer_for_a_while_is_asked_again():
-    with Job(3, "train.py", *PHASES["dense"]) as job:
+def test_a_store_that_was_unresponsive_is_polled_again():
+    with Job(3, "train.py", *CONFIGS["dense"]) as job:
         job.wait_for("ready")
-        job.signal(0, signal.SIGSTOP)  # which has the store
+        job.signal(0, signal.SIGSTOP)  # rank 0 has the store
         time.sleep(3)
         job.signal(0, signal.SIGCONT)
-        time.sleep(3)  # training goes on
+        time.sleep(3)  # training continues
         job.signal(1, signal.SIGKILL)
-        check_story(job.join([0, 2]), 1)
+        check_errors(job.join([0, 2]), 1)
 
 
-@pytest.mark.parametrize("phase", ["dense", "low_bit"])
-def test_a_rank_that_is_only_late_is_not_named(phase):
-    # Rank 2 signs at half of its own deadline, which is about rank 0's; that one waits a second.
+@pytest.mark.parametrize("config", ["dense", "low_bit"])
+def test_a_late_rank_is_not_named(config):
+    # Rank 2 reports itself at half of its own deadline, about when rank 0's expires; rank 0 waits one
+    # second more.
     with Job(3, "train.py", "--timeout", TIMEOUT, "--stops", "--late", "3.4",
-             *PHASES[phase]) as job:
+             *CONFIGS[config]) as job:
         for end in job.join([0, 2]):
             error = error_of(end)
             assert "rank 1" in (error["first"] or error["reason"]), error.group()
             assert "ranks" not in error.group()
 
 
-@pytest.mark.parametrize(("where", "phase"), [("forward", "dense"), ("backward", "low_bit")])
-def test_nobody_waits_for_a_rank_whose_own_code_has_failed(where, phase):
-    with Job(3, "train.py", "--throws", where, *PHASES[phase]) as job:
+@pytest.mark.parametrize(("where", "config"), [("forward", "dense"), ("backward", "low_bit")])
+def test_no_rank_waits_for_a_rank_whose_code_failed(where, config):
+    with Job(3, "train.py", "--throws", where, *CONFIGS[config]) as job:
         ends = job.join()
     ends[1].check_clean()
     assert ends[1].code == 1
     assert "KeyError: 'no such sample'" in ends[1].errors
-    check_story([ends[0], ends[2]], 1)
+    check_errors([ends[0], ends[2]], 1)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes up the telemetry of a run, for tests and for a look at the report.
+"""Writes the telemetry of a synthetic run, for tests and to try out the report.
 
     python/tests/fake_run.py runs/made_up --steps 3000
     python -m neuron_fabric.report runs/made_up -o report.html
 
-Nothing in it was measured, and a notice in it says so. It follows the records of docs/telemetry.md
-and goes through every kind of trouble once.
+Its values are not measured, and a notice in it states so. The records follow docs/telemetry.md and
+contain every kind of fault once.
 """
 
 import argparse
@@ -25,7 +25,7 @@ Record = dict[str, Any]
 
 
 def parameters(blocks: int = 6, width: int = 256) -> list[Record]:
-    """Those of a small GPT."""
+    """The parameters of a small GPT."""
     result = []
 
     def add(name: str, region: str, values: int, route: str) -> None:
@@ -57,7 +57,7 @@ NORMS = {"embedding": 0.21, "norm": 0.04, "attention": 0.35, "mlp": 0.6, "head":
 
 
 class Region:
-    """Goes through the states of admission, after a fashion."""
+    """A simplified model of the states of admission."""
 
     def __init__(self, name: str, route: str):
         self.name, self.route = name, route
@@ -65,14 +65,14 @@ class Region:
         self.since = 0
         self.fallbacks = 0
 
-    def advance(self, step: int, trouble: str | None) -> Record | None:
-        """A decision, where there is one."""
+    def advance(self, step: int, fault: str | None) -> Record | None:
+        """The decision of this step, or None."""
         before, age = self.reason, step - self.since
         if self.route == "fp32":
             return None
-        if trouble and before in ("admitted", "probation"):
+        if fault and before in ("admitted", "probation"):
             self.fallbacks += 1
-            self.reason = trouble
+            self.reason = fault
         elif before in ("non_finite", "norm_spike", "loss_spike", "error_budget", "capacity"):
             self.reason = "locked_out" if self.fallbacks > LOCK_OUT else "cool_down"
         elif before == "cool_down" and age >= COOL_DOWN:
@@ -80,7 +80,7 @@ class Region:
         elif ((before == "probation" and age >= PROBATION)
               or (before == "warm_up" and age >= WARM_UP) or before == "not_useful" and age >= 40):
             self.reason = "admitted"
-        elif trouble == "not_useful" and before == "admitted":
+        elif fault == "not_useful" and before == "admitted":
             self.reason = "not_useful"
         if self.reason == before:
             return None
@@ -92,8 +92,8 @@ class Region:
         return self.route if self.reason in ("admitted", "probation") else "fp32"
 
 
-def troubles(steps: int) -> dict[tuple[int, str], str]:
-    """What happens where, in parts of the run."""
+def faults(steps: int) -> dict[tuple[int, str], str]:
+    """The faults, by region and part of the run."""
     at = {(0.12, "head"): "not_useful", (0.17, "mlp"): "non_finite",
           (0.30, "attention"): "norm_spike", (0.41, "mlp"): "error_budget",
           (0.52, "mlp"): "loss_spike", (0.52, "attention"): "loss_spike",
@@ -116,7 +116,7 @@ def attach(mode: str, model: list[Record]) -> Record:
 
 
 def wire_bytes(model: list[Record], region: Region, is_low_bit: bool) -> int:
-    """That a rank sends, both ways."""
+    """Bytes that a rank sends in both directions."""
     bits = sum(p["values"] * BITS[p["route"] if is_low_bit else "fp32"] for p in model
                if p["region"] == region.name)
     return bits // 8 * 2 * (RANKS - 1) // RANKS
@@ -124,13 +124,13 @@ def wire_bytes(model: list[Record], region: Region, is_low_bit: bool) -> int:
 
 def records(steps: int = 2000, seed: int = 0, mode: str = "on", first: int = 0,
             notice: bool = True) -> Iterator[Record]:
-    """All records of one run, the first step being `first`."""
+    """All records of one run that starts at step `first`."""
     draw = random.Random(seed)
     model = parameters()
     states = [Region(name, ROUTES[name]) for name in REGIONS]
     dense = {state.name: wire_bytes(model, state, False) for state in states}
     low = {state.name: wire_bytes(model, state, True) for state in states}
-    happens = troubles(steps)
+    by_step = faults(steps)
     yield attach(mode, model)
     if notice:
         yield {"event": "notice", "time": START, "level": "warning", "text": NOTICE}
@@ -138,10 +138,10 @@ def records(steps: int = 2000, seed: int = 0, mode: str = "on", first: int = 0,
     for step in range(first, first + steps):
         loss_jump = 0.0
         for state in states:
-            trouble = happens.get((step - first, state.name))
-            if trouble == "loss_spike":
+            fault = by_step.get((step - first, state.name))
+            if fault == "loss_spike":
                 loss_jump = 1.6
-            decision = state.advance(step - first, trouble)
+            decision = state.advance(step - first, fault)
             if decision:
                 epoch += 1
                 yield {"event": "decision", "step": step, "epoch": epoch, **decision}
@@ -166,25 +166,25 @@ def records(steps: int = 2000, seed: int = 0, mode: str = "on", first: int = 0,
                "predicted_exposed_seconds": round(max(0.0, link_seconds * 0.97 - 0.05), 6),
                **(shadow if is_shadow else {}),
                "loss": round(loss, 6), "rank_loss": round(loss * draw.uniform(0.97, 1.03), 6),
-               "should_step": not any(happens.get((step - first, s.name)) == "non_finite"
+               "should_step": not any(by_step.get((step - first, s.name)) == "non_finite"
                                       for s in states),
                "buckets": 3,
-               "regions": [region_record(draw, state, happens.get((step - first, state.name)),
+               "regions": [region_record(draw, state, by_step.get((step - first, state.name)),
                                          decay, sent, dense, is_shadow) for state in states]}
     yield {"event": "detach", "time": round(time, 3), "step": first + steps}
 
 
-def region_record(draw: random.Random, state: Region, trouble: str | None, decay: float,
+def region_record(draw: random.Random, state: Region, fault: str | None, decay: float,
                   sent: dict[str, int], dense: dict[str, int], is_shadow: bool) -> Record:
     norm = NORMS[state.name] * (0.35 + 0.65 * decay) * math.exp(0.15 * draw.gauss(0, 1))
     error = None
     if state.name in ERRORS:
         error = ERRORS[state.name] * math.exp(0.12 * draw.gauss(0, 1))
-        error *= 3.2 if trouble == "error_budget" else 1
+        error *= 3.2 if fault == "error_budget" else 1
     shadow = {"shadow_route": state.route} if is_shadow else {}
     return {"name": state.name, "route": "fp32" if is_shadow else state.in_use,
-            "reason": state.reason, "norm": norm * (14 if trouble == "norm_spike" else 1),
-            "error": error, "non_finite": 3 if trouble == "non_finite" else 0,
+            "reason": state.reason, "norm": norm * (14 if fault == "norm_spike" else 1),
+            "error": error, "non_finite": 3 if fault == "non_finite" else 0,
             "bytes": sent[state.name], "dense_bytes": dense[state.name],
             "seconds": round(8 * sent[state.name] / 0.186e9, 6), **shadow}
 

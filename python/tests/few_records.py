@@ -1,4 +1,4 @@
-"""A run of few records, one of every kind."""
+"""A run with one record of every kind."""
 
 ATTACH = {"event": "attach", "time": 1e9, "rank": 0, "ranks": 2, "version": "0.1.0",
           "torch": "2.11.0", "backend": "gloo", "mode": "on", "admit": "useful",
@@ -22,8 +22,8 @@ def step(number, **changes):
                          "up_bytes": 32, "seconds": 0.01}]} | changes
 
 
-def unwatched(number):
-    """Nobody has looked at its gradients, and no mean over ranks is known."""
+def unmonitored(number):
+    """A step whose gradients were not monitored, and without a mean over ranks."""
     record = step(number, loss=None, should_step=None)
     for region in record["regions"]:
         region |= {"route": "fp32", "norm": None, "error": None, "non_finite": None}

@@ -1,4 +1,4 @@
-"""Files are replaced as a whole, or left as they were."""
+"""Files are replaced atomically, or not changed."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from neuron_fabric.support import files
 from neuron_fabric.support.files import atomic_file, write_atomic
 
 
-def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
+def test_a_file_is_replaced_and_no_temporary_file_remains(tmp_path):
     file = tmp_path / "file"
     write_atomic(file, "before")
     write_atomic(file, b"after \xff")
@@ -16,7 +16,7 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_what_fails_half_way_leaves_the_file_of_before(tmp_path):
+def test_a_failed_write_keeps_the_old_file(tmp_path):
     file = tmp_path / "file"
     write_atomic(file, "before")
     with pytest.raises(ZeroDivisionError), atomic_file(file) as part:
@@ -26,12 +26,12 @@ def test_what_fails_half_way_leaves_the_file_of_before(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         write_atomic(tmp_path / "nowhere" / "file", "text")
 
 
-def test_a_link_at_a_name_that_could_be_guessed_is_not_followed(tmp_path):
+def test_a_link_at_a_predictable_name_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     for guess in (f"file.{os.getpid()}.part", "file.part"):
@@ -41,7 +41,7 @@ def test_a_link_at_a_name_that_could_be_guessed_is_not_followed(tmp_path):
     assert (tmp_path / "file").read_text() == "text"
 
 
-def test_the_name_of_a_part_is_another_one_each_time(tmp_path):
+def test_temporary_names_are_unpredictable(tmp_path):
     names = set()
     for _ in range(20):
         with atomic_file(tmp_path / "file") as part:
@@ -52,7 +52,7 @@ def test_the_name_of_a_part_is_another_one_each_time(tmp_path):
 
 
 @pytest.mark.parametrize("is_link", [False, True])
-def test_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch, is_link):
+def test_an_existing_temporary_file_is_not_touched(tmp_path, monkeypatch, is_link):
     monkeypatch.setattr(files.secrets, "token_hex", lambda _: "guessed")
     taken, victim = tmp_path / "file.guessed.part", tmp_path / "victim"
     if is_link:
@@ -65,7 +65,7 @@ def test_a_name_that_is_taken_is_left_alone(tmp_path, monkeypatch, is_link):
     assert taken.is_symlink() if is_link else taken.read_text() == "mine"
 
 
-def test_others_may_read_what_they_could_read_before(tmp_path):
+def test_file_permissions_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         write_atomic(tmp_path / "file", "text")

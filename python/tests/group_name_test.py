@@ -1,5 +1,5 @@
-"""Ranks meet by a name that rank 0 draws: whatever each process has done before, and within seconds told
-which ranks are missing."""
+"""Ranks find each other by a name that rank 0 draws, whatever their processes did before; missing ranks
+are named within seconds."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from small_job import batches, loss_of, make, wrap
 
 
 class Group:
-    """What draw_name() asks a process group for; ranks are threads here."""
+    """The part of a process group that draw_name() uses; ranks are threads."""
 
     group_name = "7"
 
@@ -34,7 +34,7 @@ def group(monkeypatch):
 
 
 def draw(store: dist.Store, group: Group, ranks: list[int], seconds: float = 20) -> list:
-    """The names that these ranks get, or what they raise; all at the same time."""
+    """The names that these ranks get, or the exceptions that they raise; all run concurrently."""
     results: dict[int, object] = {}
 
     def run(rank: int) -> None:
@@ -52,14 +52,14 @@ def draw(store: dist.Store, group: Group, ranks: list[int], seconds: float = 20)
     return [results[rank] for rank in ranks]
 
 
-def test_all_ranks_get_the_same_name_and_each_time_another(group):
+def test_all_ranks_get_the_same_name_and_a_new_one_each_time(group):
     store, ranks = dist.HashStore(), [0, 1, 2]
     names = [draw(store, group(3), ranks) for _ in range(3)]
     assert all(len(set(of_ranks)) == 1 for of_ranks in names)
     assert len({of_ranks[0] for of_ranks in names}) == 3
 
 
-def test_a_request_of_a_process_that_died_is_in_no_ones_way(group):
+def test_a_request_of_a_dead_process_is_ignored(group):
     store = dist.HashStore()
     for rank in range(3):
         store.set(f"neuron_fabric/7/request/{rank}", f"of the dead process of rank {rank}")
@@ -71,8 +71,8 @@ def test_a_request_of_a_process_that_died_is_in_no_ones_way(group):
 def test_missing_ranks_are_named_within_seconds_and_at_the_end(group, monkeypatch, caplog):
     monkeypatch.setattr(group_name, "WARN_SECONDS", 0.2)
     with caplog.at_level(logging.WARNING):
-        refused = draw(dist.HashStore(), group(4), [0, 2], seconds=1)
-    for error in refused:
+        errors = draw(dist.HashStore(), group(4), [0, 2], seconds=1)
+    for error in errors:
         assert isinstance(error, AttachError)
         assert str(error) == ("waited 1 s for ranks 1, 3 to call attach(): every rank of the model's process "
                               "group must call it, not only rank 0")
@@ -80,7 +80,7 @@ def test_missing_ranks_are_named_within_seconds_and_at_the_end(group, monkeypatc
 
 
 def with_another_history() -> tuple[bool, int]:
-    """Rank 1 as after a restart: its process has attached nothing yet."""
+    """Rank 1 as after a restart: its process has not attached a model yet."""
     if dist.get_rank() == 0:
         alone = dist.new_group([0], use_local_synchronization=True)
         for _ in range(3):
@@ -91,25 +91,25 @@ def with_another_history() -> tuple[bool, int]:
         return fabric.should_step(), fabric.step
 
 
-def test_ranks_whose_processes_have_different_histories_meet():
+def test_ranks_with_different_histories_find_each_other():
     assert on_ranks(2, with_another_history, fresh=True) == [(True, 1), (True, 1)]
 
 
 def attach_on_rank_0_alone() -> tuple[str, float]:
     model = wrap(make())
-    told, begin = "", time.monotonic()
+    message, begin = "", time.monotonic()
     if dist.get_rank() == 0:
         with pytest.raises(AttachError) as caught:
             nf.attach(model, timeout=2)
-        told = str(caught.value)
+        message = str(caught.value)
     waited = time.monotonic() - begin
     dist.barrier()
-    return told, waited
+    return message, waited
 
 
-def test_attaching_on_rank_0_alone_names_the_missing_ranks():
-    told, waited = on_ranks(3, attach_on_rank_0_alone)[0]
-    assert "for ranks 1, 2 to call attach(): every rank" in told
+def test_attaching_only_on_rank_0_names_the_missing_ranks():
+    message, waited = on_ranks(3, attach_on_rank_0_alone)[0]
+    assert "for ranks 1, 2 to call attach(): every rank" in message
     assert waited < 10
 
 
@@ -125,9 +125,9 @@ def an_interface_that_is_not_there() -> str:
 
 
 def test_an_interface_that_gloo_cannot_use_is_named():
-    for rank, told in enumerate(on_ranks(2, an_interface_that_is_not_there, fresh=True)):
-        assert told.startswith(f"rank {rank} could not connect to its peers over Gloo")
-        assert "GLOO_SOCKET_IFNAME is 'nothere0'. Set it to the interface" in told
+    for rank, message in enumerate(on_ranks(2, an_interface_that_is_not_there, fresh=True)):
+        assert message.startswith(f"rank {rank} could not connect to its peers over Gloo")
+        assert "GLOO_SOCKET_IFNAME is 'nothere0'. Set it to the interface" in message
 
 
 class Peers:
@@ -154,6 +154,6 @@ def test_bytes_of_a_peer_that_are_not_json_are_rejected(monkeypatch, hostile):
 
 
 @pytest.mark.parametrize("size", [0, -1, rendezvous.MAX_ITEM_BYTES + 1, 1 << 60])
-def test_sizes_of_a_peer_that_cannot_be_are_rejected(monkeypatch, size):
+def test_invalid_sizes_of_a_peer_are_rejected(monkeypatch, size):
     with pytest.raises(AttachError, match=f"rank 1 announced an item of {size} bytes"):
         rendezvous.gather_all(Peers(monkeypatch, b"{}", b"{}", sizes=[2, size]), {})

@@ -1,4 +1,4 @@
-"""A HookState serves the model that it was made for, and rejects what attach() rejects."""
+"""A HookState works only with the model that it was made for, and has the checks of attach()."""
 
 import neuron_fabric as nf
 import pytest
@@ -19,8 +19,8 @@ def join_with_another_divisor(of_wrapper: bool) -> str:
 
 @pytest.mark.parametrize("of_wrapper", [True, False])
 def test_join_with_another_divisor_is_rejected(of_wrapper):
-    for told in on_ranks(2, join_with_another_divisor, of_wrapper):
-        assert told.startswith("join(divide_by_initial_world_size=False) is not supported: ")
+    for message in on_ranks(2, join_with_another_divisor, of_wrapper):
+        assert message.startswith("join(divide_by_initial_world_size=False) is not supported: ")
 
 
 def with_a_state_of_another_module() -> str:
@@ -44,7 +44,7 @@ def two_models_with_one_state() -> str:
 
 
 @pytest.mark.parametrize("wrong", [with_a_state_of_another_module, two_models_with_one_state])
-def test_a_model_that_a_state_was_not_made_for_is_rejected_before_anything_is_sent(wrong):
-    for told in on_ranks(2, wrong, fresh=True):
-        assert "this nf.HookState was made for a Classifier without the parameter of shape (" in told
-        assert "make one state per model" in told
+def test_a_model_of_another_state_is_rejected_before_anything_is_sent(wrong):
+    for message in on_ranks(2, wrong, fresh=True):
+        assert "this nf.HookState was made for a Classifier without the parameter of shape (" in message
+        assert "make one state per model" in message

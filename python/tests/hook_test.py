@@ -1,4 +1,4 @@
-"""nf.hook, registered as any Python hook is, trains as nf.attach() does."""
+"""nf.hook, registered like any Python hook, has the bits of nf.attach()."""
 
 import os
 from unittest import mock
@@ -72,11 +72,11 @@ def options_that_are_wrong() -> str:
 
 
 def test_the_options_are_checked_when_the_state_is_made():
-    for told in on_ranks(2, options_that_are_wrong):
-        assert told == "admit must be one of useful, safe, not 'fast'"
+    for message in on_ranks(2, options_that_are_wrong):
+        assert message == "admit must be one of useful, safe, not 'fast'"
 
 
-def test_a_scaler_is_told_where_it_goes():
+def test_a_scaler_in_the_options_raises_an_error_that_names_the_right_place():
     with pytest.raises(TypeError, match=r"no scaler: call state\.fabric\.set_loss_scale"):
         nf.HookState(make(), scaler=object())
 
@@ -91,6 +91,6 @@ def modes_that_differ() -> str:
     return str(caught.value)
 
 
-def test_ranks_that_differ_are_told_in_the_first_backward_pass():
-    for told in on_ranks(2, modes_that_differ, fresh=True):
-        assert "rank 0 and rank 1 differ in NF_MODE: on and off" in told
+def test_differing_ranks_are_reported_in_the_first_backward_pass():
+    for message in on_ranks(2, modes_that_differ, fresh=True):
+        assert "rank 0 and rank 1 differ in NF_MODE: on and off" in message

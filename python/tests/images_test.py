@@ -1,4 +1,4 @@
-"""Folders of images as people keep them give the same images; others are told what is wrong."""
+"""All supported folder formats give the same images; other folders raise an error with the reason."""
 
 import pickle
 
@@ -15,7 +15,7 @@ def rows_of(images):
     return images.transpose(0, 3, 1, 2).reshape(len(images), -1)
 
 
-def test_files_of_the_authors(tmp_path):
+def test_the_original_files_are_read(tmp_path):
     images, labels = coloured(20, 1)
     (tmp_path / "cifar-100-python").mkdir()
     (tmp_path / "cifar-10-batches-py").mkdir()
@@ -31,7 +31,7 @@ def test_files_of_the_authors(tmp_path):
         assert np.array_equal(read.labels, labels)
 
 
-def test_mosaics(tmp_path):
+def test_mosaics_are_read(tmp_path):
     images, _ = coloured(200, 2)
     for number in range(2):
         tiles = images[100 * number : 100 * (number + 1)].transpose(1, 0, 2, 3).reshape(32, 3200, 3)
@@ -41,7 +41,7 @@ def test_mosaics(tmp_path):
     assert np.abs(read.pixels.astype(int).mean((1, 2)) - images.mean((1, 2))).max() < 3
 
 
-def test_what_is_missing_or_spoilt_is_told(tmp_path):
+def test_missing_and_damaged_files_are_reported(tmp_path):
     with pytest.raises(DataError, match="needs a folder"):
         make_workload("cifar100")
     with pytest.raises(DataError, match="is not a folder"):
@@ -65,21 +65,21 @@ def test_what_is_missing_or_spoilt_is_told(tmp_path):
         make_workload("cifar100", data=tmp_path)
 
 
-@pytest.mark.parametrize(("images", "labels", "told"), [
+@pytest.mark.parametrize(("images", "labels", "words"), [
     (0.5, [0, 1], "images of whole numbers from 0 to 255"), (256, [0, 1], "from 0 to 255"),
     (-1, [0, 1], "from 0 to 255"), (np.nan, [0, 1], "from 0 to 255"), (1.0, [0, 1.5], "labels that are whole")])
-def test_values_that_no_image_has_are_told(tmp_path, images, labels, told):
+def test_invalid_pixels_and_labels_are_reported(tmp_path, images, labels, words):
     np.savez(tmp_path / "cifar10_train.npz", images=np.full((2, 32, 32, 3), images), labels=labels)
-    with pytest.raises(DataError, match=f"cifar10_train.npz: .*{told}"):
+    with pytest.raises(DataError, match=f"cifar10_train.npz: .*{words}"):
         read_images(tmp_path, "cifar10", 10, "train")
     (tmp_path / "cifar-100-python").mkdir()
     with open(tmp_path / "cifar-100-python" / "train", "wb") as file:
         pickle.dump({b"data": np.full((2, 3072), images), b"fine_labels": labels}, file)
-    with pytest.raises(DataError, match=f"train: .*{told}"):
+    with pytest.raises(DataError, match=f"train: .*{words}"):
         read_images(tmp_path, "cifar100", 100, "train")
 
 
-def test_whole_numbers_of_any_type_are_images(tmp_path):
+def test_pixels_can_have_any_integer_type(tmp_path):
     images, labels = coloured(4, 1)
     np.savez(tmp_path / "cifar10_train.npz", images=images.astype(np.float32), labels=labels.astype(float))
     read = read_images(tmp_path, "cifar10", 10, "train")
@@ -87,7 +87,7 @@ def test_whole_numbers_of_any_type_are_images(tmp_path):
     assert np.array_equal(read.labels, labels) and read.labels.dtype == np.int64
 
 
-def test_an_archive_that_is_cut_or_damaged_is_told(tmp_path):
+def test_a_truncated_or_damaged_archive_is_reported(tmp_path):
     path = tmp_path / "cifar10_train.npz"
     images, labels = coloured(64, 1)
     path.write_bytes(b"")
@@ -102,14 +102,14 @@ def test_an_archive_that_is_cut_or_damaged_is_told(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"no pickle", pickle.dumps({b"labels": [1]}),
                                      pickle.dumps({b"data": np.zeros((2, 7)), b"fine_labels": [1, 2]})])
-def test_a_damaged_pickle_is_told(tmp_path, content):
+def test_a_damaged_pickle_is_reported(tmp_path, content):
     (tmp_path / "cifar-100-python").mkdir()
     (tmp_path / "cifar-100-python" / "train").write_bytes(content)
     with pytest.raises(DataError, match="cifar-100-python/train: "):
         read_images(tmp_path, "cifar100", 100, "train")
 
 
-def test_a_pickle_that_would_run_something_is_refused(tmp_path):
+def test_a_pickle_that_runs_code_is_rejected(tmp_path):
     class Trap:
         def __reduce__(self):
             return print, ("it ran",)
@@ -121,7 +121,7 @@ def test_a_pickle_that_would_run_something_is_refused(tmp_path):
         read_images(tmp_path, "cifar100", 100, "train")
 
 
-def test_crops_keep_the_colour_that_tells_the_class(tmp_path):
+def test_crops_keep_the_colour_of_the_class(tmp_path):
     workload = make_workload("cifar10", "tiny", write_npz(tmp_path, "cifar10"))
     images, labels = next(workload.batches(0, 1, seed=3))
     means = (images.numpy().transpose(0, 2, 3, 1) * workload.deviation + workload.mean).mean((1, 2))

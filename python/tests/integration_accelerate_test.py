@@ -115,14 +115,14 @@ print("place", fabric.place)
 
 
 def test_one_process_runs_without_ranks(tmp_path):
-    told = run_python(["-c", ALONE], tmp_path)
-    assert "place none" in told
-    assert "the job has one process and no DistributedDataParallel model" in told
+    output = run_python(["-c", ALONE], tmp_path)
+    assert "place none" in output
+    assert "the job has one process and no DistributedDataParallel model" in output
 
 
 def test_the_example_runs():
-    told = run_python([*TORCHRUN, EXAMPLES / "with_accelerate.py"], STEPS="20")
-    assert "waterfill:5" in told and "20 steps" in told
+    output = run_python([*TORCHRUN, EXAMPLES / "with_accelerate.py"], STEPS="20")
+    assert "waterfill:5" in output and "20 steps" in output
 
 
 def save_registered(folder: Path) -> str:
@@ -143,6 +143,6 @@ def save_registered(folder: Path) -> str:
 
 
 def test_a_registered_fabric_is_rejected_at_saving(tmp_path):
-    for told in on_ranks(2, save_registered, tmp_path, fresh=True):
-        assert "saves the state of the main process only" in told
-        assert "neuron_fabric.integrations.accelerate.attach(accelerator, model)" in told
+    for message in on_ranks(2, save_registered, tmp_path, fresh=True):
+        assert "saves the state of the main process only" in message
+        assert "neuron_fabric.integrations.accelerate.attach(accelerator, model)" in message

@@ -77,7 +77,7 @@ def test_checkpoints_restore_the_residuals_of_every_rank(tmp_path):
     for _, _, (steps, low, dense), loss in saved:
         assert steps == STOP
         assert low < 0.25 * dense
-        assert 1.5 < loss < 3.0  # not halved by the accumulation: about log(CLASSES)
+        assert 1.5 < loss < 3.0  # about log(CLASSES), not halved by the accumulation
     for file, step in (("step=3", 3), ("step=6", STOP), ("after", STOP)):
         states = torch.load(tmp_path / f"{file}.ckpt", weights_only=True)["neuron_fabric"]["states"]
         assert [state["rank"] for state in states] == [0, 1]
@@ -116,11 +116,11 @@ print("fabric", callback.fabric)
 
 
 def test_one_process_trains_as_without_the_callback(tmp_path):
-    told = run_python(["-c", ALONE], tmp_path)
-    assert "fabric None" in told
-    assert "the job has one process and no DistributedDataParallel model" in told
+    output = run_python(["-c", ALONE], tmp_path)
+    assert "fabric None" in output
+    assert "the job has one process and no DistributedDataParallel model" in output
 
 
 def test_the_example_runs():
-    told = run_python([EXAMPLES / "with_lightning.py"], STEPS="20")
-    assert "waterfill:5" in told and "20 steps" in told
+    output = run_python([EXAMPLES / "with_lightning.py"], STEPS="20")
+    assert "waterfill:5" in output and "20 steps" in output

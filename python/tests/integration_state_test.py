@@ -31,9 +31,9 @@ def trained() -> nf.Fabric:
     return fabric
 
 
-def save(folder: Path, how: str) -> list:
+def save(folder: Path, form: str) -> list:
     fabric = trained()
-    if how == "files":
+    if form == "files":
         save_state(fabric, folder)
     else:
         state = gather_state(fabric)
@@ -45,11 +45,11 @@ def save(folder: Path, how: str) -> list:
     return residuals(fabric)
 
 
-def load(folder: Path, how: str) -> tuple[int, list, list[str]]:
+def load(folder: Path, form: str) -> tuple[int, list, list[str]]:
     _, fabric = attached()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if how == "files":
+        if form == "files":
             assert load_state(fabric, folder)
         else:
             scatter_state(fabric, torch.load(folder / "all.pt", weights_only=True)["fabric"])
@@ -57,24 +57,24 @@ def load(folder: Path, how: str) -> tuple[int, list, list[str]]:
     return fabric.step, residuals(fabric), [str(warning.message) for warning in caught]
 
 
-@pytest.mark.parametrize("how", ["one dict", "files"])
-def test_every_rank_gets_its_own_residuals_back(tmp_path, how):
-    saved = on_ranks(2, save, tmp_path, how)
+@pytest.mark.parametrize("form", ["one dict", "files"])
+def test_every_rank_gets_its_own_residuals_back(tmp_path, form):
+    saved = on_ranks(2, save, tmp_path, form)
     assert saved[0] and saved[0] != saved[1]
-    for (step, loaded, told), expected in zip(on_ranks(2, load, tmp_path, how), saved, strict=True):
+    for (step, loaded, warned), expected in zip(on_ranks(2, load, tmp_path, form), saved, strict=True):
         assert step == STEPS
         assert loaded == expected
-        assert told == []
+        assert warned == []
 
 
-@pytest.mark.parametrize("how", ["one dict", "files"])
+@pytest.mark.parametrize("form", ["one dict", "files"])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
-def test_with_another_number_of_ranks_only_residuals_begin_anew(tmp_path, how, before, after):
-    on_ranks(before, save, tmp_path, how)
-    for step, loaded, told in on_ranks(after, load, tmp_path, how):
+def test_with_another_number_of_ranks_only_residuals_are_reset(tmp_path, form, before, after):
+    on_ranks(before, save, tmp_path, form)
+    for step, loaded, warned in on_ranks(after, load, tmp_path, form):
         assert step == STEPS
         assert loaded == []
-        assert len(told) == 1 and f"is from {before} ranks and this job has {after}" in told[0]
+        assert len(warned) == 1 and f"is from {before} ranks and this job has {after}" in warned[0]
 
 
 def test_a_smaller_job_that_saves_to_the_same_folder_leaves_no_old_files(tmp_path):
@@ -99,10 +99,10 @@ def fail_to_load(folder: Path) -> str:
 def test_a_lost_file_is_named(tmp_path, lost):
     on_ranks(2, save, tmp_path, "files")
     (tmp_path / f"neuron_fabric_rank{lost}.pt").unlink()
-    told = on_ranks(2, fail_to_load, tmp_path)
-    assert f"neuron_fabric_rank{lost}.pt is missing" in told[lost]
-    assert "delete the files of all ranks to start without them" in told[lost]
-    assert told[1 - lost] == f"load_state() failed on rank {lost}: {told[lost]}"
+    errors = on_ranks(2, fail_to_load, tmp_path)
+    assert f"neuron_fabric_rank{lost}.pt is missing" in errors[lost]
+    assert "delete the files of all ranks to start without them" in errors[lost]
+    assert errors[1 - lost] == f"load_state() failed on rank {lost}: {errors[lost]}"
 
 
 def load_other_folders(folder: Path) -> str:
@@ -111,8 +111,8 @@ def load_other_folders(folder: Path) -> str:
 
 def test_a_rank_on_a_host_without_the_checkpoint_is_named(tmp_path):
     on_ranks(2, save, tmp_path / "0", "files")
-    for told in on_ranks(2, load_other_folders, tmp_path):
-        assert "rank 1 found no state in " in told
+    for message in on_ranks(2, load_other_folders, tmp_path):
+        assert "rank 1 found no state in " in message
 
 
 def load_nothing(folder: Path) -> tuple[bool, int]:
@@ -140,10 +140,10 @@ def fail_to_gather() -> str:
 
 
 def test_if_one_rank_has_no_state_all_ranks_raise():
-    told = on_ranks(2, fail_to_gather)
-    assert told[1].startswith("ZeroDivisionError: ")
-    reason = told[1].removeprefix("ZeroDivisionError: ")
-    assert told[0] == f"AttachError: gather_state() failed on rank 1: {reason}"
+    errors = on_ranks(2, fail_to_gather)
+    assert errors[1].startswith("ZeroDivisionError: ")
+    reason = errors[1].removeprefix("ZeroDivisionError: ")
+    assert errors[0] == f"AttachError: gather_state() failed on rank 1: {reason}"
 
 
 def save_and_load_while_off(folder: Path) -> list[str]:
@@ -164,7 +164,7 @@ def save_and_load_while_off(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-def test_a_fabric_that_is_off_has_a_state_that_loads(tmp_path):
+def test_a_disabled_fabric_has_a_state_that_loads(tmp_path):
     assert on_ranks(2, save_and_load_while_off, tmp_path, fresh=True) == [[], []]
 
 
@@ -181,5 +181,5 @@ def fail_to_scatter(state: object) -> str:
     ({"format": "neuron_fabric.states", "version": 9}, "has version 9, this build reads version 1"),
 ])
 def test_another_state_is_rejected(state, words):
-    for told in on_ranks(2, fail_to_scatter, state):
-        assert words in told
+    for message in on_ranks(2, fail_to_scatter, state):
+        assert words in message

@@ -12,7 +12,7 @@ WORDS, LENGTH = 64, 16
 
 
 def make_job(folder: Path, steps: int, **options: object) -> tuple:
-    """Trainer and callback, on a rank."""
+    """Trainer and callback of one rank."""
     as_launched()
     return make_trainer(folder, steps, **options)
 
@@ -66,7 +66,7 @@ def test_checkpoints_restore_the_residuals_of_every_rank(tmp_path):
     for _, _, (steps, low, dense), loss in saved:
         assert steps == STOP
         assert low < 0.25 * dense
-        assert 3.5 < loss < 5.0  # of a step, not of a micro-batch: about log(WORDS)
+        assert 3.5 < loss < 5.0  # about log(WORDS): the loss of a step, not of a micro-batch
     checkpoint = tmp_path / f"checkpoint-{STOP}"
     moved = checkpoint.rename(tmp_path / "elsewhere")
     resumed = on_ranks(2, resume, tmp_path, str(moved), fresh=True)
@@ -99,11 +99,11 @@ print(trainer.state.global_step, callback.fabric, list(Path(".").rglob("neuron_f
 
 
 def test_one_process_trains_as_without_the_callback(tmp_path):
-    told = run_python(["-c", ALONE], tmp_path)
-    assert "2 None []" in told
-    assert "the job has one process and no DistributedDataParallel model" in told
+    output = run_python(["-c", ALONE], tmp_path)
+    assert "2 None []" in output
+    assert "the job has one process and no DistributedDataParallel model" in output
 
 
 def test_the_example_runs(tmp_path):
-    told = run_python([*TORCHRUN, EXAMPLES / "with_transformers.py"], tmp_path, STEPS="20")
-    assert "waterfill:5" in told and "20 steps" in told
+    output = run_python([*TORCHRUN, EXAMPLES / "with_transformers.py"], tmp_path, STEPS="20")
+    assert "waterfill:5" in output and "20 steps" in output

@@ -1,4 +1,4 @@
-"""What the tests of the integrations share."""
+"""Helpers of the integration tests."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 
 def as_launched() -> None:
-    """The environment of a rank under torchrun, from the process group that the test has made."""
+    """The environment of a rank under torchrun, derived from the process group of the test."""
     rank, ranks = str(dist.get_rank()), str(dist.get_world_size())
     os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0", "WORLD_SIZE": ranks,
                    "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
@@ -26,7 +26,7 @@ def residuals(fabric: nf.Fabric) -> list[tuple[str, list[float]]]:
 
 
 def values_of(state: dict) -> list[tuple[str, list[float]]]:
-    """What error feedback keeps, by parameter."""
+    """The residuals, by parameter."""
     return [(item["parameter"], item["values"].tolist()) for item in state["memory"]]
 
 
@@ -35,13 +35,13 @@ def is_closed(fabric: nf.Fabric) -> bool:
 
 
 def sent(fabric: nf.Fabric) -> tuple[int, int, int]:
-    """Steps, bytes, and the bytes of plain DDP."""
+    """Steps, bytes sent, and the bytes of plain DDP."""
     summary = fabric.summary()
     return summary.steps, summary.bytes, summary.dense_bytes
 
 
 def run_python(arguments: list, folder: Path | None = None, **environment: str) -> str:
-    """What a new interpreter prints, errors after output."""
+    """The output of a new interpreter, followed by its errors."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=folder, timeout=240, check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",

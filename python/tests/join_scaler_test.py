@@ -1,4 +1,4 @@
-"""join() with a GradScaler: a rank without data has no forward pass and so no news of the loss scale."""
+"""join() with a GradScaler: a rank without data runs no forward pass, so it does not see the loss scale."""
 
 import neuron_fabric as nf
 import pytest
@@ -7,11 +7,11 @@ import torch.distributed as dist
 from ranks import on_ranks
 from small_job import batches, digest, loss_of, make, sgd, wrap
 
-BATCHES = (3, 12)  # of the first rank, of the last
+BATCHES = (3, 12)  # of the first and the last rank
 
 
 def train(route: str, attached: bool = True) -> tuple[str, float]:
-    """The weights after the join, and the last rank's scale."""
+    """The weights after the join, and the scale of the last rank."""
     model = make()
     ddp, optimizer = wrap(model), sgd(model)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024, growth_interval=2)
@@ -35,7 +35,7 @@ def test_a_joined_rank_takes_the_loss_scale_of_the_others(route):
     assert [scale for _, scale in results] == [2048, 2048, 65536]
 
 
-def test_at_full_precision_it_has_the_bits_of_plain_ddp():
+def test_at_full_precision_the_bits_are_those_of_plain_ddp():
     assert on_ranks(2, train, "fp32") == on_ranks(2, train, "", attached=False)
 
 

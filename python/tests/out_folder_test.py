@@ -1,4 +1,4 @@
-"""What commands leave alone in the folder that --out names: other runs, and what others have made."""
+"""Commands do not touch other runs and files of other programs in the folder of --out."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ WORDS = ["hostile", "--ranks", "1", "--steps", "10", "--route", "plain"]
 
 
 def keep(folder, arguments):
-    """A finished run of these options."""
+    """Saves a finished run with these options."""
     folder.mkdir(parents=True)
     identity = parse(list(arguments), ["hostile"]).identity()
     write_result(folder, run("plain", 1, 0.9, options=identity))
@@ -54,7 +54,7 @@ def test_a_comparison_does_not_overwrite_another(tmp_path, capsys):
     assert compare_main([*words, "--table"]) == 0
 
 
-def test_an_option_that_is_younger_than_a_result_had_its_default():
+def test_an_option_missing_from_an_old_result_has_its_default():
     identity = parse(WORDS, ["hostile"]).identity()
     older = {key: value for key, value in identity.items() if key != "breach_at"}
     assert is_finished({"finished": True, "options": older}, identity)
@@ -68,7 +68,7 @@ def save_and_remove(out: Path) -> None:
     checkpoint.remove()
 
 
-def test_a_run_removes_its_own_state_alone(tmp_path):
+def test_a_run_removes_only_its_own_state(tmp_path):
     on_ranks(1, save_and_remove, tmp_path)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "state").mkdir()
@@ -77,49 +77,49 @@ def test_a_run_removes_its_own_state_alone(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["state", "mine"]
 
 
-def save_alone(out: Path, step: int) -> None:
-    """Where each rank has a folder of its own, the word of rank 0 reaches rank 0 alone."""
+def save_in_own_folder(out: Path, step: int) -> None:
+    """Each rank has its own folder, so only rank 0 gets the file that rank 0 writes."""
     Checkpoint(out / str(dist.get_rank()), {"seed": 1}).save(step, {"step": step})
 
 
-def go_on(out: Path, seed: int = 1) -> str:
+def resume(out: Path, seed: int = 1) -> str:
     try:
         state = Checkpoint(out, {"seed": seed}).load(torch.device("cpu"))
     except OtherRun as error:
         return str(error)
-    return f"goes on from {state['step']}" if state else "begins"
+    return f"resumes from {state['step']}" if state else "begins"
 
 
-def go_on_alone(out: Path, seed: int = 1) -> str:
-    return go_on(out / str(dist.get_rank()), seed)
+def resume_in_own_folder(out: Path, seed: int = 1) -> str:
+    return resume(out / str(dist.get_rank()), seed)
 
 
 def save_together(out: Path, step: int) -> None:
     Checkpoint(out, {"seed": 1}).save(step, {"step": step})
 
 
-def test_ranks_go_on_from_the_same_step_or_not_at_all(tmp_path):
-    assert on_ranks(2, go_on, tmp_path / "none") == ["begins"] * 2
+def test_all_ranks_resume_from_the_same_step_or_fail(tmp_path):
+    assert on_ranks(2, resume, tmp_path / "none") == ["begins"] * 2
     on_ranks(2, save_together, tmp_path / "shared", 5)
-    assert on_ranks(2, go_on, tmp_path / "shared") == ["goes on from 5"] * 2
+    assert on_ranks(2, resume, tmp_path / "shared") == ["resumes from 5"] * 2
     (tmp_path / "shared" / "state" / "rank1.5.pt").unlink()
-    assert "(rank 0: 5, rank 1: 0): use an --out" in on_ranks(2, go_on, tmp_path / "shared")[0]
+    assert "(rank 0: 5, rank 1: 0): use an --out" in on_ranks(2, resume, tmp_path / "shared")[0]
 
-    on_ranks(2, save_alone, tmp_path, 5)
-    for told in on_ranks(2, go_on_alone, tmp_path):
-        assert told.endswith("(rank 0: 5, rank 1: 0): use an --out that all hosts share, or remove the "
-                             "folder on each")
-
-
-def test_a_run_that_one_rank_refuses_is_refused_by_all(tmp_path):
-    on_ranks(2, save_alone, tmp_path, 5)
-    told = on_ranks(2, go_on_alone, tmp_path, 2)
-    assert told == [f"{tmp_path / '0'} has a run with another seed; remove the folder, or use "
-                    "another --out"] * 2
+    on_ranks(2, save_in_own_folder, tmp_path, 5)
+    for message in on_ranks(2, resume_in_own_folder, tmp_path):
+        assert message.endswith("(rank 0: 5, rank 1: 0): use an --out that all hosts share, or remove the "
+                                "folder on each")
 
 
-def test_folders_that_others_have_made_stay(tmp_path):
-    """As those of `nf demo --out .` beside TensorBoard's runs."""
+def test_a_run_rejected_by_one_rank_is_rejected_by_all(tmp_path):
+    on_ranks(2, save_in_own_folder, tmp_path, 5)
+    messages = on_ranks(2, resume_in_own_folder, tmp_path, 2)
+    assert messages == [f"{tmp_path / '0'} has a run with another seed; remove the folder, or use "
+                        "another --out"] * 2
+
+
+def test_folders_of_other_programs_are_kept(tmp_path):
+    """For example, if `nf demo --out .` runs next to TensorBoard's folders."""
     for name in ("runs/safe", "log"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("runs/safe/events", "log/mine", "results.json", "failures.jsonl"):

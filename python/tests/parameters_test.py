@@ -1,4 +1,4 @@
-"""Which parameters are the runtime's: those that DDP reduces, and of those the ones that have a route."""
+"""The runtime handles the parameters that DDP reduces and that have a route."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ STEPS = 4
 
 
 class WithShard(nn.Module):
-    """A classifier with a parameter of this rank alone, of another size on every rank: DDP ignores it."""
+    """A classifier with a parameter local to the rank, of a different size on every rank; DDP ignores it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class WithShard(nn.Module):
 def with_a_shard(route: str) -> tuple[list[bool], str]:
     model = wrap(WithShard())
     with nf.attach(model, route=route) as fabric:
-        told = []
+        sound = []
         for step, batch in zip(range(3), batches()):
             model.zero_grad()
             loss_of(model, batch).backward()
@@ -40,13 +40,13 @@ def with_a_shard(route: str) -> tuple[list[bool], str]:
                 model.module.own.shard.grad.fill_(torch.nan)
             if step == 2:
                 model.module.inner.head.bias.grad.fill_(torch.inf)  # on all ranks, as DDP would
-            told.append(fabric.should_step())
-        return told, fabric.describe()
+            sound.append(fabric.should_step())
+        return sound, fabric.describe()
 
 
-def test_a_parameter_that_ddp_ignores_is_left_alone():
-    for told, described in on_ranks(2, with_a_shard, "fp32"):
-        assert told == [True, True, False]
+def test_a_parameter_that_ddp_ignores_is_not_changed():
+    for sound, described in on_ranks(2, with_a_shard, "fp32"):
+        assert sound == [True, True, False]
         assert "shard" not in described
         assert "inner.second.weight" in described
 
@@ -60,12 +60,12 @@ def frozen_after_wrapping() -> int:
         return fabric.step
 
 
-def test_a_parameter_that_was_frozen_after_wrapping_is_still_ddps():
+def test_a_parameter_frozen_after_wrapping_is_still_reduced():
     assert on_ranks(2, frozen_after_wrapping) == [STEPS, STEPS]
 
 
 class Mixed(nn.Module):
-    """Parameters with and without a route, and modules that look as if they made sparse gradients."""
+    """Parameters with and without a route, and modules that appear to produce sparse gradients."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,34 +88,34 @@ def train_mixed(route: str | None) -> tuple[str, str, list[bool]]:
     model = wrap(module)
     fabric = nf.attach(model, route=route) if route else None
     optimizer = sgd(model)
-    told = []
+    sound = []
     for _, batch in zip(range(STEPS), batches()):
         optimizer.zero_grad()
         loss_of(model, batch).backward()
         assert module.embedding.weight.grad.is_sparse
-        told.append(fabric.should_step() if fabric else True)
+        sound.append(fabric.should_step() if fabric else True)
         optimizer.step()
     if fabric is None:
-        return digest(model), "", told
+        return digest(model), "", sound
     described = str(fabric.summary())
     module.wide.grad.fill_(torch.nan)
-    told.append(fabric.should_step())
+    sound.append(fabric.should_step())
     fabric.close()
-    return digest(model), described, told
+    return digest(model), described, sound
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_parameters_without_a_route_travel_as_ddp_sends_them(ranks):
+def test_parameters_without_a_route_are_reduced_as_by_plain_ddp(ranks):
     plain = on_ranks(ranks, train_mixed, None)
-    for (weights, summary, told), (expected, _, _) in zip(on_ranks(ranks, train_mixed, "fp32"), plain,
-                                                          strict=True):
+    for (weights, summary, sound), (expected, _, _) in zip(on_ranks(ranks, train_mixed, "fp32"), plain,
+                                                           strict=True):
         assert weights == expected
-        assert told == STEPS * [True] + [False]
+        assert sound == STEPS * [True] + [False]
         for words in ("wide (float64)", "rotation (complex64)", "embedding.weight (sparse gradients)"):
             assert words in summary
 
 
-def test_beside_parameters_without_a_route_others_travel_at_low_bits():
+def test_other_parameters_use_low_bits_next_to_those_without_a_route():
     results = on_ranks(2, train_mixed, "waterfill:4")
     assert len({weights for weights, _, _ in results}) == 1
     assert results[0][0] != on_ranks(2, train_mixed, None)[0][0]
@@ -151,12 +151,12 @@ class TwoNames(nn.Module):
         self.bias = nn.Parameter(torch.ones(2))
 
 
-def test_names_that_would_meet_without_their_prefix_are_kept_whole():
+def test_names_that_collide_without_their_prefix_keep_it():
     assert parameters_of(TwoNames()).names == ["weight", "bias", "module.weight"]
     assert parameters_of(nn.ModuleDict({"module": nn.Linear(2, 2)})).names == ["weight", "bias"]
 
 
-def test_a_parameter_that_was_replaced_is_named_by_its_shape():
+def test_a_replaced_parameter_is_named_by_its_shape():
     model = nn.Linear(3, 5, bias=False)
     reduced = [(model.weight, False)]
     model.weight = nn.Parameter(torch.ones(5, 3))
@@ -168,7 +168,7 @@ def tensor_on(device: str) -> SimpleNamespace:
     return SimpleNamespace(device=torch.device(device))
 
 
-def test_one_device_of_a_supported_kind_is_served():
+def test_all_parameters_must_be_on_one_supported_device():
     check_devices([tensor_on("cuda:1"), tensor_on("cuda:1")])
     check_devices([tensor_on("cpu")])
     with pytest.raises(ValueError, match=r"on several devices \(cuda:0, cuda:1\)"):
@@ -179,7 +179,7 @@ def test_one_device_of_a_supported_kind_is_served():
         check_devices([tensor_on("xpu:0")])
 
 
-def test_sparse_values_are_looked_at_too():
+def test_non_finite_sparse_values_are_detected():
     sparse = torch.sparse_coo_tensor([[1]], [float("nan")], (4,))
     assert all_finite([])
     assert all_finite([torch.ones(3), torch.zeros(0)])

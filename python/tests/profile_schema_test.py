@@ -1,4 +1,4 @@
-"""docs/profile.schema.json allows what the core prints, and little else."""
+"""docs/profile.schema.json accepts the profiles that the core prints, and little else."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ def load(path):
 
 
 SCHEMA = load("docs/profile.schema.json")
-FULL = load("tests/runtime/printed_full.json")  # what tests/runtime/profile_test.cc sees printed
+FULL = load("tests/runtime/printed_full.json")  # as printed in tests/runtime/profile_test.cc
 LEAST = load("tests/runtime/printed_least.json")
 EXAMPLE = load("examples/profiles/resnet18_cifar100.json")
 
@@ -35,22 +35,22 @@ def changed(*path_and_value):
     return profile
 
 
-def test_it_is_a_schema():
+def test_the_schema_is_valid():
     Draft202012Validator.check_schema(SCHEMA)
 
 
 @pytest.mark.parametrize("profile", [FULL, LEAST, EXAMPLE], ids=["full", "least", "example"])
-def test_it_allows_what_the_core_prints(profile):
+def test_the_schema_accepts_profiles_printed_by_the_core(profile):
     Draft202012Validator(SCHEMA).validate(profile)
 
 
-def test_only_what_must_be_there_must_be_there():
+def test_only_required_keys_are_required():
     for key in FULL:
         profile = {name: value for name, value in FULL.items() if name != key}
         assert is_valid(profile) == (key not in SCHEMA["required"]), key
 
 
-def test_it_names_every_key_that_the_core_prints_and_no_other():
+def test_the_schema_has_exactly_the_keys_that_the_core_prints():
     assert set(SCHEMA["properties"]) == set(FULL)
     for part in ("health", "reducer"):
         assert set(SCHEMA["$defs"][part]["properties"]) == set(FULL[part])
@@ -58,7 +58,7 @@ def test_it_names_every_key_that_the_core_prints_and_no_other():
     assert set(SCHEMA["$defs"]["phase"]["properties"]) == set(FULL["phases"][0])
 
 
-def test_its_defaults_are_those_of_the_core():
+def test_the_defaults_are_those_of_the_core():
     for part in ("health", "reducer"):
         defaults = {key: value["default"]
                     for key, value in SCHEMA["$defs"][part]["properties"].items()}
@@ -90,5 +90,5 @@ def test_its_defaults_are_those_of_the_core():
     changed("smallest_parameter", None),
     changed("provenance", "me"),
 ])
-def test_it_refuses_the_rest(profile):
+def test_the_schema_rejects_invalid_profiles(profile):
     assert not is_valid(profile)

@@ -1,4 +1,4 @@
-"""What results and profiles say of their making."""
+"""The provenance in results and profiles."""
 
 import importlib.util
 import subprocess
@@ -31,11 +31,11 @@ def test_the_commit_is_that_of_the_checkout(checkout):
     assert provenance.commit(package) == git(checkout, "rev-parse", "--short=12", "HEAD")
 
 
-def test_changes_that_are_not_committed_are_told(checkout):
+def test_uncommitted_changes_are_reported(checkout):
     package = checkout / "python" / "neuron_fabric"
     package.mkdir(parents=True)
     (package / "code.py").write_text("1")
-    assert "+" not in provenance.commit(package), "a file that is not ours"
+    assert "+" not in provenance.commit(package), "a file outside the project"
     git(checkout, "add", ".")
     git(checkout, "commit", "--quiet", "-m", "second")
     clean = git(checkout, "rev-parse", "--short=12", "HEAD")
@@ -44,19 +44,19 @@ def test_changes_that_are_not_committed_are_told(checkout):
     assert provenance.commit(package) == f"{clean}+changes"
 
 
-def test_another_projects_commit_is_not_ours(checkout, tmp_path_factory):
+def test_the_commit_of_another_project_is_ignored(checkout, tmp_path_factory):
     installed = checkout / ".venv" / "site-packages" / "neuron_fabric"
     installed.mkdir(parents=True)
     assert provenance.commit(installed) is None
     assert provenance.commit(tmp_path_factory.mktemp("no_checkout")) is None
 
 
-def test_a_copy_without_history_is_told_its_commit(checkout, monkeypatch):
+def test_a_copy_without_history_reads_its_commit_from_the_environment(checkout, monkeypatch):
     monkeypatch.setenv("NF_COMMIT", "abc")
     assert provenance.commit(checkout) == "abc"
 
 
-def test_a_machine_in_words():
+def test_a_machine_is_described_in_words():
     here = provenance.machine(torch.device("cpu"))
     assert here["device"] == "cpu"
     assert provenance.describe_machine(here) == f"{here['processor']}, {here['cores']} cores"

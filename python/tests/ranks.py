@@ -2,10 +2,10 @@
 
     on_ranks(4, train, "waterfill:4")  # calls train("waterfill:4") on four ranks
 
-returns what the function returned, by rank. Functions go by name: they stand at the top of a
-module. The processes are forked off a server that has PyTorch loaded, and stay for the next call
-with as many ranks, until one fails. What goes wrong on any rank, or takes too long, fails the test
-with what every rank raised or was doing.
+returns the function's results, by rank. Functions are pickled by name, so they must be defined at the
+top of a module. The processes are forked from a server that has PyTorch loaded, and are reused by
+the next call with the same number of ranks, until one fails. If a rank fails or times out, the test
+fails with the exception or the stack of every rank.
 """
 
 import atexit
@@ -27,7 +27,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-GRACE_SECONDS = 5.0  # for the others, once a rank has failed
+GRACE_SECONDS = 5.0  # for the other ranks, after one has failed
 GROUP_TIMEOUT = timedelta(seconds=40)
 HOST = "127.0.0.1"
 
@@ -41,7 +41,7 @@ class RanksFailed(AssertionError):
 
 def on_ranks(ranks: int, function: Callable, *args: Any, timeout: float = 120.0, fresh: bool = False,
              **options: Any) -> list[Any]:
-    """Calls function(*args, **options) on so many ranks; `fresh` starts new processes for it."""
+    """Calls function(*args, **options) on `ranks` ranks; `fresh` starts new processes for it."""
     __tracebackhide__ = True
     group = None if fresh else _groups.pop(ranks, None)
     group = group or _Group(ranks)
@@ -68,9 +68,9 @@ def _close_all() -> None:
 
 
 def _server() -> Any:
-    """The context whose processes have everything imported before they start."""
+    """A context whose processes start with all modules imported."""
     context = multiprocessing.get_context("forkserver")
-    # The server looks for modules where a new interpreter would.
+    # The server has the module path of a new interpreter.
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     os.environ["OMP_NUM_THREADS"] = "1"
     context.set_forkserver_preload(_PRELOAD)
@@ -78,7 +78,7 @@ def _server() -> Any:
 
 
 class _Group:
-    """The processes of one job, from the side of the test."""
+    """The processes of one job."""
 
     def __init__(self, ranks: int) -> None:
         context = _server()
@@ -103,7 +103,7 @@ class _Group:
         try:
             for pipe in self._pipes:
                 pipe.send_bytes(job)
-        except OSError:  # it died between two calls; receiving says which
+        except OSError:  # a rank died between two calls; receiving finds out which
             pass
         deadline = time.monotonic() + timeout
         while len(answers) < len(self._pipes):
@@ -117,7 +117,7 @@ class _Group:
                 if not answers[rank][0]:
                     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
         if len(answers) < len(self._pipes) or not all(good for good, _ in answers.values()):
-            raise RanksFailed(self._story(answers, timeout))
+            raise RanksFailed(self._failure_report(answers, timeout))
         return [answers[rank][1] for rank in range(len(self._pipes))]
 
     def _answer(self, rank: int, pipe: Connection) -> tuple[bool, Any]:
@@ -127,12 +127,12 @@ class _Group:
             self._processes[rank].join(GRACE_SECONDS)
             return False, f"died, exit code {self._processes[rank].exitcode}\n{self._stack(rank)}"
 
-    def _story(self, answers: dict[int, tuple[bool, Any]], timeout: float) -> str:
+    def _failure_report(self, answers: dict[int, tuple[bool, Any]], timeout: float) -> str:
         hung = [rank for rank in range(len(self._pipes)) if rank not in answers]
         for rank in hung:
             os.kill(self._processes[rank].pid, signal.SIGUSR1)
         if hung:
-            time.sleep(0.5)  # to write their stacks
+            time.sleep(0.5)  # while they write their stacks
         lines = []
         for rank in range(len(self._pipes)):
             good, what = answers.get(rank, (False, None))
@@ -153,7 +153,7 @@ class _Group:
             return "(no stack)"
 
     def close(self) -> None:
-        """Lets the processes end by themselves."""
+        """Waits until the processes have exited."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
@@ -168,7 +168,7 @@ class _Group:
 
 
 def _serve(rank: int, ranks: int, port: int, pipe: Connection, stack_file: str) -> None:
-    """The life of one rank."""
+    """The main loop of one rank."""
     with open(stack_file, "w", encoding="utf-8") as stacks:
         faulthandler.enable(stacks)
         faulthandler.register(signal.SIGUSR1, stacks)
@@ -183,7 +183,7 @@ def _serve(rank: int, ranks: int, port: int, pipe: Connection, stack_file: str) 
                 break
             try:
                 answer = pickle.dumps((True, function(*args, **options)))
-            except BaseException:  # noqa: BLE001  whatever it is, the test is told
+            except BaseException:  # noqa: BLE001  all exceptions go to the test
                 answer = pickle.dumps((False, f"raised\n{traceback.format_exc()}"))
             pipe.send_bytes(answer)
         dist.destroy_process_group()

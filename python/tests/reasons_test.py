@@ -1,4 +1,4 @@
-"""The reasons of admission are the same in the runtime, in reports and on the pages."""
+"""The reasons of admission are the same in the runtime, in reports and in the documentation."""
 
 import re
 from pathlib import Path

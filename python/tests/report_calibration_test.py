@@ -1,4 +1,4 @@
-"""The page of a calibrated profile."""
+"""The report of a calibrated profile."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def profile() -> dict:
                        route("backbone", "g_binary", error=None, slope=None, agreement=None)]}}
 
 
-def test_the_page_tells_what_was_tried_and_chosen(tmp_path):
+def test_the_page_shows_the_tried_and_the_chosen_routes(tmp_path):
     path = tmp_path / "profile.json"
     path.write_text(json.dumps(profile()))
     assert main([str(path)]) == 0
@@ -46,18 +46,18 @@ def test_the_page_tells_what_was_tried_and_chosen(tmp_path):
     assert "first steps: backbone=g_ternary" in page
     assert "<h3>Error of the sum (vnmse)</h3>" in page
     assert "error of the sum</th>" in page
-    assert "quantisation error" not in page.lower()  # that is of a rank's own gradient
-    # A dot a branch that ended, and one a route whose error was measured.
+    assert "quantisation error" not in page.lower()  # that is the error of one rank's gradient
+    # One dot per finished branch, and one per route with a measured error.
     assert len(re.findall("<circle", page)) == 3 + 2
 
 
-def test_a_dense_recommendation_is_told():
-    told = profile()
-    told["provenance"] |= {"meets_target": False, "chosen": {}}
-    assert "full precision" in body(told)
+def test_a_dense_recommendation_is_shown():
+    dense = profile()
+    dense["provenance"] |= {"meets_target": False, "chosen": {}}
+    assert "full precision" in body(dense)
 
 
-def test_what_is_no_calibrated_profile_is_refused(tmp_path, capsys):
+def test_a_profile_without_calibration_is_rejected(tmp_path, capsys):
     path = tmp_path / "profile.json"
     for text, words in (("{", "cannot read"), ("{}", "neither a run's folder nor a profile"),
                         (json.dumps({"format": "neuron_fabric.profile"}), "has no evidence")):

@@ -1,4 +1,4 @@
-"""The report knows every kind of record that the runtime writes."""
+"""The report handles every kind of record that the runtime writes."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def train(run_dir: str) -> None:
     fabric.close()
 
 
-def test_a_report_of_a_real_run_leaves_no_record_out(tmp_path):
+def test_a_report_of_a_real_run_omits_no_record(tmp_path):
     on_ranks(2, train, str(tmp_path))
     records = [json.loads(line) for line in (tmp_path / "rank0.jsonl").read_text().splitlines()]
     assert {"attach", "buckets", "measured", "step", "detach"} <= {record["event"] for record in records}

@@ -1,4 +1,4 @@
-"""The report shows all of a run, safely, whatever its length and whatever became of it."""
+"""The report shows the whole run, for runs of any length, including killed and resumed jobs."""
 
 import json
 import os
@@ -30,7 +30,7 @@ PYTHON_DIR = Path(__file__).parents[1]
 
 
 class Checker(HTMLParser):
-    """Follows the tags, and keeps what could reach outside of the page."""
+    """Checks the nesting of tags, and collects external references."""
 
     VOID = {"meta", "br", "path", "rect", "circle"}
 
@@ -72,7 +72,7 @@ def run_of(records):
 
 
 def long_run(steps, stride=1):
-    """Cheap: one region, one record made over."""
+    """Cheap to make: one region, and one record that is modified for each step."""
     record = step(0)
     run = run_of([ATTACH])
     for number in range(0, steps * stride, stride):
@@ -82,7 +82,7 @@ def long_run(steps, stride=1):
     return run
 
 
-# What the page shows
+# Contents of the page
 
 @pytest.mark.parametrize("mode", ["on", "shadow"])
 def test_the_page_shows_every_region_parameter_reason_and_fallback(tmp_path, mode):
@@ -110,7 +110,7 @@ def test_the_page_shows_every_region_parameter_reason_and_fallback(tmp_path, mod
     assert "budget of mlp: 0.02" in text
 
 
-def test_the_page_is_sound_and_needs_nothing_from_elsewhere(tmp_path):
+def test_the_page_is_valid_html_without_external_resources(tmp_path):
     text = make_page(write(tmp_path, fake_run.records(steps=300)))
     checker = Checker(text)
     assert checker.open == []
@@ -119,7 +119,7 @@ def test_the_page_is_sound_and_needs_nothing_from_elsewhere(tmp_path):
     assert "http" not in text and "@import" not in text and "url(" not in text
 
 
-def test_names_are_never_markup(tmp_path):
+def test_names_are_escaped(tmp_path):
     evil = '</title><script>alert("1")</script>&\' onload=x'
     records = json.loads(json.dumps(RUN).replace('"body"', json.dumps(evil))
                          .replace("waterfill:5", "water<b>fill").replace("mind the gap", "<i>gap")
@@ -133,7 +133,7 @@ def test_names_are_never_markup(tmp_path):
     assert evil in unescape(text)
 
 
-def test_what_utf8_does_not_have_is_written_all_the_same(tmp_path, capsys):
+def test_characters_outside_utf8_are_replaced(tmp_path, capsys):
     write(tmp_path, [ATTACH | {"profile": "\ud800"}, step(0)])
     assert main([str(tmp_path)]) == 0
     assert b"?</dd>" in (tmp_path / "report.html").read_bytes()
@@ -152,7 +152,7 @@ def test_a_run_of_one_rank_sends_nothing(tmp_path):
     assert Checker(make_page(write(tmp_path, [ATTACH, alone]))).open == []
 
 
-def test_many_regions_make_a_page_still(tmp_path):
+def test_many_regions_fit_on_a_page(tmp_path):
     names = [f"region_{number}" for number in range(100)]
     body = step(0)["regions"][0]
     attach = ATTACH | {
@@ -171,7 +171,7 @@ def test_many_regions_make_a_page_still(tmp_path):
 
 # Long runs
 
-def test_a_long_run_makes_a_small_page_and_loses_no_peak():
+def test_a_long_run_makes_a_small_page_and_keeps_its_peaks():
     run = long_run(20_000)
     assert MAX_COLUMNS / 2 <= len(run.columns) <= MAX_COLUMNS
     assert max(column.cell.loss.maximum for column in run.columns) == 100.0
@@ -179,7 +179,7 @@ def test_a_long_run_makes_a_small_page_and_loses_no_peak():
     assert len(page(run)) < 1_000_000
 
 
-def test_steps_may_be_far_apart():
+def test_steps_can_be_far_apart():
     run = long_run(50, stride=10**12)
     assert len(run.columns) <= MAX_COLUMNS
     assert Checker(page(run)).open == []
@@ -187,7 +187,7 @@ def test_steps_may_be_far_apart():
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.floats(-1e6, 1e6)), min_size=1, max_size=200),
        st.integers(2, 50))
-def test_columns_keep_least_most_and_sum(points, most):
+def test_columns_keep_minimum_maximum_and_sum(points, most):
     points.sort()
     columns = Columns(most)
     for number, value in points:
@@ -207,7 +207,7 @@ def test_columns_keep_least_most_and_sum(points, most):
     assert len(fewer(columns, 7)) <= 7
 
 
-def test_a_timeline_column_shows_the_worst_that_happened_in_it():
+def test_a_timeline_column_shows_its_worst_state():
     run = long_run(5 * MAX_COLUMNS)
     bad = step(5 * MAX_COLUMNS)
     bad["regions"][0] |= {"route": "fp32", "reason": "non_finite"}
@@ -217,7 +217,7 @@ def test_a_timeline_column_shows_the_worst_that_happened_in_it():
         ("admitted", "waterfill:5"), ("non_finite", "fp32")]
 
 
-def test_the_step_time_says_of_how_many_steps_it_is():
+def test_the_step_time_has_its_number_of_steps():
     dense = [step(number, epoch=1, seconds=0.5) for number in range(7)]
     since = [step(number, epoch=2) for number in range(7, 10)]
     assert "<p>median of 3 steps</p>" in page(run_of([ATTACH, *dense, *since]))
@@ -229,7 +229,7 @@ def loss_figure(text):
     return text.split("<h3>Loss</h3>", 1)[1].split("</figure>", 1)[0]
 
 
-def test_the_loss_is_a_line_where_few_steps_have_a_mean_over_ranks():
+def test_the_loss_is_a_line_if_few_steps_have_a_mean_over_ranks():
     quiet = [step(number, loss=None if number % 16 else 2.0, rank_loss=2 - number / 100)
              for number in range(49)]
     text = page(run_of([ATTACH, *quiet]))
@@ -252,7 +252,7 @@ def test_the_loss_of_older_records_is_a_line_over_the_steps_that_have_one():
 
 
 def error_figure(budgets):
-    """Of regions that differ in their budgets."""
+    """The figure of regions with these error budgets."""
     regions = [ATTACH["regions"][0] | {"name": f"region_{place}", "error_budget": budget}
                for place, budget in enumerate(budgets)]
     body = step(0)["regions"][0]
@@ -271,14 +271,14 @@ def test_labels_of_budgets_never_overlap(budgets):
     assert len(places) == min(len(set(budgets)), len(places)) >= 1
     assert all(after - before >= 15 for before, after in zip(places, places[1:]))
     assert all(10 <= place <= 210 for place in places)
-    for budget in set(budgets):  # also those without room for a label
+    for budget in set(budgets):  # including budgets without room for a label
         assert f": {units.number(budget)}</title></path>" in figure
     assert len(places) == len(set(budgets)) or len(places) >= 10
 
 
 # Narrow windows
 
-def test_wide_drawings_scroll_by_themselves_and_nothing_else_is_wide(tmp_path):
+def test_wide_figures_scroll_and_the_page_does_not(tmp_path):
     text = make_page(write(tmp_path, fake_run.records(steps=300)))
     wide = text.count('<svg viewBox="0 0 1160 ')
     assert wide == 3
@@ -291,13 +291,13 @@ def test_wide_drawings_scroll_by_themselves_and_nothing_else_is_wide(tmp_path):
     assert "overflow-x: auto" in rules[".scroll"]
 
 
-def test_a_mean_of_nothing_is_none():
+def test_the_mean_of_no_values_is_none():
     assert Spread().mean is None
 
 
-# Jobs that were killed, resumed, or are of another version
+# Killed and resumed jobs, and records of other versions
 
-def test_a_last_line_that_is_cut_off_is_left_out_with_a_note(tmp_path):
+def test_a_truncated_last_line_is_omitted_with_a_note(tmp_path):
     write(tmp_path, RUN[:3], ending='\n{"event":"step","st')
     run = read_run(tmp_path)
     assert run.summary.steps == 2
@@ -305,7 +305,7 @@ def test_a_last_line_that_is_cut_off_is_left_out_with_a_note(tmp_path):
     assert "There is no detach record: the job still runs, or was killed." in run.notes
 
 
-def test_a_resumed_job_shows_what_came_of_it(tmp_path):
+def test_a_resumed_job_shows_only_its_final_steps(tmp_path):
     first = [ATTACH, step(0), step(1), step(2), FALLBACK | {"step": 3}, step(3, loss=50.0)]
     second = [ATTACH, FALLBACK, step(2), step(3), step(4), DETACH]
     path = write(tmp_path, first, ending='\n{"event":"st\n') / "rank0.jsonl"
@@ -319,10 +319,10 @@ def test_a_resumed_job_shows_what_came_of_it(tmp_path):
                          "The job was attached 2 times.",
                          "It resumed from an earlier step 1 time, last from 3 to 2; plots "
                          "omit the repeated steps."]
-    assert run.summary.steps == 7  # bytes were sent all the same
+    assert run.summary.steps == 7  # repeated steps sent bytes, too
 
 
-def test_plots_leave_out_what_was_undone_in_wide_columns():
+def test_plots_omit_undone_steps_in_wide_columns():
     columns = Columns(most=4)
     for number in range(16):
         columns.at(number).steps += 1
@@ -335,17 +335,17 @@ def test_plots_leave_out_what_was_undone_in_wide_columns():
     assert [column.first for column in columns] == [0, 4]
 
 
-def test_a_job_that_starts_over_forgets_its_plots():
+def test_a_job_that_starts_over_resets_its_plots():
     run = run_of([ATTACH, step(100), step(101), ATTACH, step(0), step(1)])
     assert [column.first for column in run.columns] == [0, 1]
 
 
-def test_records_of_tomorrow_are_left_out_with_a_note():
+def test_unknown_records_are_omitted_with_a_note():
     run = run_of([ATTACH, {"event": "tomorrow"}, step(0), DETACH])
     assert run.notes == ["1 record of an unknown kind: omitted."]
 
 
-def test_the_page_is_of_rank_0_and_names_the_others(tmp_path):
+def test_the_page_shows_rank_0_and_lists_the_other_ranks(tmp_path):
     for rank in (0, 1, 10):
         write(tmp_path, [ATTACH | {"rank": rank}, step(0), DETACH], rank=rank)
     run = read_run(tmp_path)
@@ -354,7 +354,7 @@ def test_the_page_is_of_rank_0_and_names_the_others(tmp_path):
     assert read_run(tmp_path / "rank10.jsonl").rank == 10
 
 
-def test_other_models_of_the_job_are_named(tmp_path):
+def test_other_models_of_the_job_are_listed(tmp_path):
     for folder in (tmp_path, tmp_path / "model2", tmp_path / "model3"):
         write(folder, [ATTACH, step(0), DETACH])
     assert read_run(tmp_path).notes == ["The job had several models; make pages of their folders "
@@ -363,7 +363,7 @@ def test_other_models_of_the_job_are_named(tmp_path):
 
 # The command
 
-def test_the_command_writes_the_page_and_says_so(tmp_path):
+def test_the_command_writes_the_page_and_prints_its_path(tmp_path):
     write(tmp_path, RUN)
     output = tmp_path / "page.html"
     done = subprocess.run([sys.executable, "-m", "neuron_fabric.report", tmp_path, "-o", output],
@@ -375,7 +375,7 @@ def test_the_command_writes_the_page_and_says_so(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "rank0.jsonl"]
 
 
-def refusal(capsys, *arguments):
+def rejection(capsys, *arguments):
     assert main([str(argument) for argument in arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -383,13 +383,13 @@ def refusal(capsys, *arguments):
     return err
 
 
-def test_bad_input_is_one_sentence_and_exit_2(tmp_path, capsys):
+def test_invalid_input_is_a_one_line_error_with_exit_status_2(tmp_path, capsys):
     folder = tmp_path / "runs_today"
     folder.mkdir()
-    assert "did you mean" in refusal(capsys, tmp_path / "run_today")
-    assert str(folder) in refusal(capsys, tmp_path / "run_today")
-    assert "there is no folder" in refusal(capsys, tmp_path / "a" / "b")
-    assert "has no rank0.jsonl" in refusal(capsys, folder)
+    assert "did you mean" in rejection(capsys, tmp_path / "run_today")
+    assert str(folder) in rejection(capsys, tmp_path / "run_today")
+    assert "there is no folder" in rejection(capsys, tmp_path / "a" / "b")
+    assert "has no rank0.jsonl" in rejection(capsys, folder)
     file = folder / "rank0.jsonl"
     for text, words in [("", "is empty"), ("\n\n", "is empty"), ("hello\n", "it is not JSON"),
                         ("\x00\xff" * 100, "it is not JSON"), ("[1, 2]\n", 'it has no "event"'),
@@ -399,13 +399,13 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, capsys):
                         (json.dumps(NOTICE) + "\n", "is empty"),
                         (json.dumps(ATTACH | {"ranks": "two"}), '"ranks" is not a whole number')]:
         file.write_bytes(text.encode("latin-1"))
-        assert words in refusal(capsys, folder)
+        assert words in rejection(capsys, folder)
     write(folder, RUN)
-    assert "cannot write" in refusal(capsys, folder, "-o", tmp_path / "no" / "page.html")
-    assert "cannot write" in refusal(capsys, folder, "-o", folder)
+    assert "cannot write" in rejection(capsys, folder, "-o", tmp_path / "no" / "page.html")
+    assert "cannot write" in rejection(capsys, folder, "-o", folder)
 
 
-def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
+def test_a_folder_in_place_of_a_file_is_rejected(tmp_path):
     (tmp_path / "rank0.jsonl").mkdir()
     with pytest.raises(RunError, match="cannot read"):
         read_run(tmp_path)
@@ -417,10 +417,10 @@ def test_unknown_options_are_errors(capsys):
     assert exit_info.value.code == 2
 
 
-# What the drawings are made of
+# Building blocks of the figures
 
 @given(st.floats(1e-9, 1e12), st.floats(1.001, 1e9), st.booleans())
-def test_ticks_are_few_and_inside(low, factor, is_log):
+def test_ticks_are_few_and_within_the_range(low, factor, is_log):
     scale = Scale(low, low * factor, 0, 100, is_log)
     ticks = scale.ticks(6)
     assert len(ticks) <= 7
@@ -428,7 +428,7 @@ def test_ticks_are_few_and_inside(low, factor, is_log):
     assert is_log or len(ticks) >= 2
 
 
-def test_one_outlier_does_not_press_a_plot_flat():
+def test_one_outlier_does_not_flatten_a_plot():
     assert limits([1.0] * 200 + [50.0])[1] < 2
     assert limits([1.0, 2.0, 3.0])[1] > 3
     assert limits([None, 0.0]) == (0.0, 1.0)
@@ -436,7 +436,7 @@ def test_one_outlier_does_not_press_a_plot_flat():
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60))
-def test_areas_of_the_map_are_in_proportion_and_fill_it(sizes):
+def test_areas_of_the_map_are_proportional_and_fill_it(sizes):
     sizes.sort(reverse=True)
     room = Rect(0, 0, 1160, 330)
     rects = squarify(sizes, room)

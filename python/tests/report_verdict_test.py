@@ -1,4 +1,4 @@
-"""One sentence at the top of a report says whether low bits paid, and what to do."""
+"""The first sentence of a report states whether low bits paid off, and gives advice."""
 
 import copy
 
@@ -21,7 +21,7 @@ def run_of(records):
 
 
 def made(number, seconds, route="waterfill:5", reason="admitted", **changes):
-    """A step of one region, with times that differ a little."""
+    """A step of one region, with slightly varying times."""
     record = step(number, seconds=seconds * (1 + 0.01 * (number % 3 - 1)), **changes)
     body = record["regions"][0] | {"route": route, "reason": reason}
     if route == "fp32":
@@ -36,7 +36,7 @@ def run_with(low_bit, dense=DENSE, admit="safe", warm_up=20, steps=100, **attach
     return run_of(records)
 
 
-def test_low_bits_that_make_steps_longer_did_not_pay():
+def test_low_bits_that_make_steps_longer_did_not_pay_off():
     found = verdict(run_with(LOW_BIT))
     assert found.kind == "lost"
     assert found.text == (
@@ -48,11 +48,11 @@ def test_low_bits_that_make_steps_longer_did_not_pay():
 
 @pytest.mark.parametrize("admit, words", [("forced", "Omit route="), ("useful", "NF_MODE=off"),
                                           ("safe", 'Use admit="useful"')])
-def test_the_advice_is_something_other_than_what_the_run_did(admit, words):
+def test_the_advice_differs_from_the_settings_of_the_run(admit, words):
     assert words in verdict(run_with(LOW_BIT, admit=admit)).advice
 
 
-def test_low_bits_that_make_steps_shorter_paid():
+def test_low_bits_that_make_steps_shorter_paid_off():
     found = verdict(run_with(0.1))
     assert found.kind == "paid"
     assert found.text.startswith("Low bits paid off in this run: with them a step took 100 ms")
@@ -60,24 +60,24 @@ def test_low_bits_that_make_steps_shorter_paid():
     assert found.advice == "Keep these settings."
 
 
-def test_a_difference_within_the_noise_is_none():
+def test_a_difference_within_the_noise_does_not_count():
     found = verdict(run_with(0.1251))
     assert found.kind == "even"
     assert found.text.startswith("Low bits made no measurable difference to the step time")
 
 
-def test_the_step_at_which_routes_change_is_timed_with_neither():
-    """`seconds` reaches from the first bucket of the step before to its own first."""
+def test_the_step_at_which_routes_change_is_not_timed():
+    """`seconds` is the time from the first bucket of the previous step to the first of this one."""
     run = run_with(LOW_BIT)
     assert (len(run.dense_seconds), len(run.low_bit_seconds)) == (19, 79)
 
 
-def test_of_a_long_run_the_last_steps_count():
+def test_only_the_last_steps_of_a_long_run_count():
     text = verdict(run_with(LOW_BIT, steps=1200)).text
     assert "with them a step took 143 ms (median of the last 1,000 steps)" in text
 
 
-def test_without_a_dense_step_nothing_is_claimed():
+def test_without_dense_steps_there_is_no_verdict():
     found = verdict(run_with(LOW_BIT, admit="forced", warm_up=0))
     assert found.kind == "even"
     assert found.text.startswith("This run does not show whether low bits paid off: all but 0 of its "
@@ -87,7 +87,7 @@ def test_without_a_dense_step_nothing_is_claimed():
     assert "paid off in this run" not in found.text
 
 
-def test_few_steps_prove_nothing():
+def test_few_steps_give_no_verdict():
     found = verdict(run_with(LOW_BIT, steps=23))
     assert found.text == ("This run does not show whether low bits paid off: it has timed 19 steps "
                           "without them and 2 with them.")
@@ -98,7 +98,7 @@ def test_few_steps_prove_nothing():
     ("warm_up", "the run did not get past its warm-up"),
     ("error_budget", "breaches disabled them (body: error_budget)"),
     ("locked_out", "breaches disabled them (body: locked_out)")])
-def test_why_low_bits_were_not_used(reason, words):
+def test_the_reason_for_dense_routes_is_named(reason, words):
     attach = ATTACH | {"regions": ATTACH["regions"][:1]}
     found = verdict(run_of([attach, *[made(n, DENSE, "fp32", reason) for n in range(9)]]))
     assert found.text.startswith("Low bits were not used in this run: ")
@@ -124,7 +124,7 @@ def shadow(low_bit_seconds):
     return run_of([attach, *steps])
 
 
-def test_shadow_mode_predicts_and_says_so():
+def test_a_verdict_of_shadow_mode_is_marked_as_a_prediction():
     found = verdict(shadow(0.03))
     assert found.text == (
         "Shadow mode: everything was sent at full precision. Low bits would have sent 15.6 % of the "
@@ -154,14 +154,14 @@ def test_a_run_without_steps_has_no_verdict():
     assert 'class="verdict' not in page(run_of([ATTACH]))
 
 
-def test_the_verdict_is_the_first_thing_on_the_page():
+def test_the_verdict_is_at_the_top_of_the_page():
     text = page(run_with(LOW_BIT))
     head, _, rest = text.partition('<p class="verdict lost">')
     assert rest.startswith("<strong>Low bits did not pay off in this run: ")
     assert head.rstrip().endswith("</h1>")
 
 
-def test_the_title_is_of_the_records_and_not_of_the_folder():
+def test_the_title_comes_from_the_records_not_from_the_folder():
     text = page(run_with(LOW_BIT))
     title = "default profile · 4,096 parameters · 2 ranks · 2001-09-09 01:46 UTC"
     assert f"<title>{title} · NEURON-Fabric</title>" in text
@@ -169,7 +169,7 @@ def test_the_title_is_of_the_records_and_not_of_the_folder():
     assert "<dt>folder</dt><dd>folder</dd>" in text
 
 
-def test_the_title_has_the_route_that_was_forced_and_the_model_where_it_is_known():
+def test_the_title_has_the_forced_route_and_the_model_if_known():
     large = copy.deepcopy(ATTACH["regions"][:1])
     large[0]["values"] = 123_600_000
     text = page(run_with(LOW_BIT, admit="forced", regions=large, model="Gpt<2>", time=None))

@@ -1,4 +1,4 @@
-"""What is behind an attached model: its timeout, and what is left of it when it is dropped."""
+"""The session of an attached model: its timeout, its reducer, and its release when the model is dropped."""
 
 import gc
 import threading
@@ -27,29 +27,29 @@ def timeout_of_a_group(backend: str) -> float:
 
 
 @pytest.mark.parametrize("backend", ["gloo", "cuda:gloo"])
-def test_the_timeout_is_that_of_the_group_whatever_its_devices(backend):
-    """A group over NCCL has no backend of the host; one of Gloo for CUDA alone is as such."""
+def test_the_timeout_is_that_of_the_group_for_any_devices(backend):
+    """A group over NCCL has no backend for the CPU, nor has a Gloo group for CUDA only."""
     assert on_ranks(2, timeout_of_a_group, backend) == [60, 60]
 
 
-def on_a_machine_of_its_own() -> str:
+def on_its_own_host() -> str:
     real = session.host_id
     session.host_id = lambda: f"{real()}, as rank {dist.get_rank()} sees it"
     try:
-        with pytest.raises(AttachError) as refused:
+        with pytest.raises(AttachError) as rejected:
             nf.attach(wrap(make()), route="g_binary", reducer="cxl")
     finally:
         session.host_id = real
-    return str(refused.value)
+    return str(rejected.value)
 
 
-def test_a_reducer_in_shared_memory_is_refused_over_two_machines():
-    for words in on_ranks(2, on_a_machine_of_its_own):
+def test_a_reducer_in_shared_memory_is_rejected_on_two_hosts():
+    for words in on_ranks(2, on_its_own_host):
         assert "rank 0 and rank 1 differ in the host, but reducer='cxl' needs" in words
         assert "/dev/shm" in words
 
 
-def on_any_machine() -> str:
+def on_any_host() -> str:
     real = session.host_id
     session.host_id = lambda: f"rank {dist.get_rank()}"
     try:
@@ -59,8 +59,8 @@ def on_any_machine() -> str:
     return real()
 
 
-def test_other_reducers_may_be_on_any_machine():
-    first, second = on_ranks(2, on_any_machine)
+def test_other_reducers_work_on_several_hosts():
+    first, second = on_ranks(2, on_any_host)
     assert first == second
     assert first.startswith("boot ")
 
@@ -94,7 +94,7 @@ def attached(keeper: Keeper) -> tuple:
 
 
 def dropped() -> tuple[int, int, bool, list[str]]:
-    """Threads and weights that are left of a model, and what its reader was told."""
+    """Remaining threads and weights of a dropped model, and the records that its reader received."""
     keeper, before = Keeper(), telemetry_threads()
     model, fabric = attached(keeper)
     weights = [weakref.ref(parameter) for parameter in model.parameters()]
@@ -109,7 +109,7 @@ def dropped() -> tuple[int, int, bool, list[str]]:
     return telemetry_threads() - before, left, keeper.is_closed, keeper.events
 
 
-def test_a_model_that_is_dropped_is_freed_and_tells_all_before():
+def test_a_dropped_model_is_freed_after_its_last_records_are_read():
     for threads, weights, is_closed, events in on_ranks(2, dropped):
         assert (threads, weights) == (0, 0)
         assert is_closed
@@ -128,7 +128,7 @@ def without_a_fabric() -> list[str]:
     return keeper.events
 
 
-def test_a_model_goes_on_where_nobody_keeps_its_fabric():
+def test_a_model_trains_on_if_its_fabric_is_dropped():
     for events in on_ranks(2, without_a_fabric):
         assert events.count("step") == 2 * STEPS
 
@@ -146,5 +146,5 @@ def dropped_at_the_end_of_the_process() -> tuple[int, bool]:
     return telemetry_threads() - before, keeper.is_closed
 
 
-def test_the_end_of_the_process_waits_for_models_that_are_being_closed():
+def test_process_exit_waits_for_models_that_are_closing():
     assert on_ranks(2, dropped_at_the_end_of_the_process, fresh=True) == [(0, True), (0, True)]

@@ -1,4 +1,4 @@
-"""The settings of attach() are one table: its signature, its docstring and docs/runtime.md follow it."""
+"""The signature and docstring of attach() and docs/runtime.md match the table of settings."""
 
 import inspect
 import re
@@ -31,7 +31,7 @@ def test_the_docstring_of_attach_describes_every_setting():
 
 
 def test_the_docs_have_the_rows_of_the_table():
-    """If it fails, replace the table under "Settings" by these rows."""
+    """If this fails, replace the table under "Settings" by these rows."""
     text = RUNTIME.read_text()
     section = text[text.index("\n## Settings\n"):]
     section = section[:section.index("\n## ", 1)]
@@ -47,7 +47,7 @@ def test_the_defaults_are_valid(monkeypatch):
 
 
 @pytest.mark.parametrize("setting", [one for one in TABLE if one.check], ids=lambda one: one.name)
-def test_a_value_of_another_kind_is_rejected_by_name(setting):
+def test_a_value_of_another_type_is_rejected_by_name(setting):
     class Other:
         pass
 

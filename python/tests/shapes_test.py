@@ -94,7 +94,7 @@ def test_the_command_writes_the_model_that_a_factory_makes(tmp_path):
     (tmp_path / "models.py").write_text(
         "from torch import nn\ndef huge(): return nn.Linear(1 << 18, 1 << 18, bias=False)\n")
     done = run_shapes("models:huge", "-o", "huge.json", "--name", "huge", folder=tmp_path)
-    assert done.returncode == 0, done.stderr  # 256 GiB: made without memory
+    assert done.returncode == 0, done.stderr  # 256 GiB: no memory is allocated
     assert json.loads((tmp_path / "huge.json").read_text()) == {
         "name": "huge",
         "parameters": [{"name": "weight", "shape": [1 << 18, 1 << 18], "module_type": "Linear"}]}
@@ -107,8 +107,8 @@ def test_the_command_writes_the_model_that_a_factory_makes(tmp_path):
     ("torch.nn:Linear", "missing 2 required positional arguments"),
     ("builtins:list", "it returned a list, not a torch.nn.Module"),
 ])
-def test_a_factory_that_makes_no_model_is_named(capsys, factory, words):
+def test_a_factory_that_returns_no_model_is_named(capsys, factory, words):
     assert shapes.main([factory]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith(f"shapes: {factory}: ") and words in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"shapes: {factory}: ") and words in printed.err

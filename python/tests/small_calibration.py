@@ -14,12 +14,12 @@ OPTIONS = {"dense_steps": 8, "warm_up_steps": 2, "branch_steps": 6, "repeats": 2
 
 
 class Killed(Exception):
-    """As if somebody had ended the job."""
+    """Stands for a killed job."""
 
 
 def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_order: bool = False,
                     scale: float = 1.0, **options: object) -> nf.Calibrator:
-    """die_after: steps, where it is Killed. scale: of the loss."""
+    """die_after: steps until it raises Killed. scale: factor of the loss."""
     model = small_job.wrap(small_job.make())
     optimizer = small_job.sgd(model, rate / scale)
     done = 0
@@ -41,7 +41,7 @@ def make_calibrator(rate: float = 0.05, die_after: int | None = None, is_same_or
 
 
 def profile_of(calibrator: nf.Calibrator) -> dict:
-    """Of one commit, whatever is committed while tests run."""
+    """With a fixed commit, in case the repository changes while tests run."""
     with mock.patch.dict(os.environ, NF_COMMIT="0123456789ab"):
         return calibrator.run().profile().to_dict()
 
@@ -55,7 +55,7 @@ def resumed(folder: str) -> dict:
     return profile_of(make_calibrator(out=folder, resume=True))
 
 
-def refused(folder: str, **options: object) -> str:
+def rejected(folder: str, **options: object) -> str:
     with pytest.raises((CalibrationError, RuntimeError)) as error:
         make_calibrator(out=folder, resume=True, **options)
     return str(error.value)

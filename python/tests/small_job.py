@@ -1,4 +1,4 @@
-"""What the tests of the DDP front train: a small model on numbers drawn at random."""
+"""The job of the DDP tests: a small model trained on random numbers."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 FEATURES, CLASSES = 32, 8
-BUCKET_MB = 0.01  # several buckets even of so small a model
+BUCKET_MB = 0.01  # several buckets, even for this small model
 
 # Every codec of the table in docs/codecs, and some of their options.
 ROUTES = ["bf16", "fp16", "waterfill:3+ef", "waterfill:8", "dynamiq:5", "mxfp8", "mxfp6", "mxfp4",
@@ -20,7 +20,7 @@ ROUTES = ["bf16", "fp16", "waterfill:3+ef", "waterfill:8", "dynamiq:5", "mxfp8",
 
 
 class Classifier(nn.Module):
-    """Matrices that can travel at low bits, a norm and biases."""
+    """Matrices that can use low bits, a norm and biases."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def wrap(model: nn.Module, **options: object) -> DistributedDataParallel:
 
 
 def batches(size: int = 8, seed: int = 0) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Without end, others on every rank."""
+    """Endless; different on every rank."""
     generator = torch.Generator().manual_seed(1000 * seed + dist.get_rank())
     while True:
         x = torch.randn(size, FEATURES, generator=generator)
@@ -61,7 +61,7 @@ def loss_of(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch
 
 
 def digest(model: nn.Module) -> str:
-    """Of the bits of all parameters."""
+    """A hash of the bits of all parameters."""
     hashed = hashlib.sha256()
     for parameter in model.parameters():
         values = parameter.detach().contiguous()
@@ -78,19 +78,19 @@ class _Recorder(Reader):
 
 
 class Records:
-    """Everything that a rank's fabric tells from here on; files are written on rank 0 alone."""
+    """All further records of a rank's fabric; files are written only on rank 0."""
 
     def __init__(self, fabric: nf.Fabric) -> None:
         self._fabric, self._recorder = fabric, _Recorder()
         fabric._session.telemetry._readers.append(self._recorder)
 
     def of(self, event: str) -> list[dict]:
-        self._fabric.summary()  # reads what has not been read yet
+        self._fabric.summary()  # drains pending records
         return [record for record in self._recorder.records if record["event"] == event]
 
 
 def profile(routes: dict[str, str], *, health: dict | None = None, **sections: object) -> dict:
-    """Of the regions `second`, which is one matrix, and `rest`; without a warm-up."""
+    """A profile with the regions `second`, which is one matrix, and `rest`; without a warm-up."""
     return {
         "format": "neuron_fabric.profile", "version": 1, "name": "test",
         "regions": [{"name": "second", "names": ["second.weight"]}, {"name": "rest"}],

@@ -1,4 +1,4 @@
-"""Sentences as people keep them, words cut as BERT cuts them, weights as BERT's files have them."""
+"""The workload sst2: folders of sentences, BERT's tokenisation, and BERT's weight files."""
 
 import json
 import lzma
@@ -16,7 +16,7 @@ from tiny_sentences import write_tsv
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "un", "##aff", "##able", "'", "s", "!"]
 
 
-def test_folders_of_sentences(tmp_path):
+def test_folders_of_sentences_are_read(tmp_path):
     plain = read_sentences(write_tsv(tmp_path), "train")
     assert len(plain.texts) == 256
     assert plain.labels[:4] == [0, 1, 0, 1]
@@ -26,16 +26,16 @@ def test_folders_of_sentences(tmp_path):
     assert read_sentences(tmp_path / "packed", "train") == plain
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "words"), [
     (b"text\tlabel\nfine\t1\n", "first line"), (b"sentence\tlabel\nfine\t2\n", "line 2"),
     (b"sentence\tlabel\n", "no sentences"), (b"\xff\xfe\t1\n", "utf-8")])
-def test_spoilt_sentences_are_told(tmp_path, content, told):
+def test_damaged_sentences_are_reported(tmp_path, content, words):
     (tmp_path / "train.tsv").write_bytes(content)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=words):
         read_sentences(tmp_path, "train")
 
 
-def test_missing_sentences_are_told(tmp_path):
+def test_missing_sentences_are_reported(tmp_path):
     with pytest.raises(DataError, match="needs a folder with its sentences"):
         make_workload("sst2")
     with pytest.raises(DataError, match="neither train.tsv, as in GLUE"):
@@ -45,7 +45,7 @@ def test_missing_sentences_are_told(tmp_path):
         make_workload("sst2", data=tmp_path)
 
 
-def test_words_are_cut_into_the_longest_pieces():
+def test_words_are_split_into_the_longest_pieces():
     pieces = WordPiece(VOCABULARY)
     assert words("Unaffable Café's!") == ["unaffable", "cafe", "'", "s", "!"]
     assert pieces.encode("Unaffable Café's xyz!", 64) == [2, 5, 6, 7, 4, 8, 9, 1, 10, 3]
@@ -54,7 +54,7 @@ def test_words_are_cut_into_the_longest_pieces():
         WordPiece(VOCABULARY[:2])
 
 
-def test_what_pads_a_sentence_does_not_count():
+def test_padding_does_not_affect_the_result():
     model = Encoder(Shape(2, 32, 2), tokens=20, classes=2, pad=0)
     short = torch.tensor([[2, 7, 3]])
     padded = torch.tensor([[2, 7, 3, 0, 0]])
@@ -62,7 +62,7 @@ def test_what_pads_a_sentence_does_not_count():
 
 
 def bert_weights(shape, tokens):
-    """As a file of BERT would name them, all different."""
+    """All different, with the names of a BERT file."""
     torch.manual_seed(5)
     width = shape.width
     shapes = {"embeddings.word_embeddings.weight": (tokens, width),
@@ -95,7 +95,7 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
 
 
-def test_weights_of_a_bert_are_taken_over(tmp_path):
+def test_weights_of_bert_are_loaded(tmp_path):
     shape = Shape(layers=1, width=8, heads=2)
     tensors = bert_weights(shape, tokens=11)
     write_safetensors(tmp_path / "model.safetensors", tensors)

@@ -1,9 +1,9 @@
-"""A summary adds records up, for people and for programs."""
+"""A summary aggregates records, as text and as a dictionary."""
 
 import json
 
 from fake_run import records
-from few_records import ATTACH, FALLBACK, NOTICE, RUN, step, unwatched
+from few_records import ATTACH, FALLBACK, NOTICE, RUN, step, unmonitored
 
 from neuron_fabric.summary import RECENT_STEPS, Summary, SummaryReader
 from neuron_fabric.summary_text import SHOWN_FALLBACKS
@@ -52,7 +52,7 @@ def test_the_dictionary():
         "non_finite": 0, "fallbacks": 1, "bytes_ratio": 0.15625}
 
 
-def test_contributions_are_unknown_where_a_record_does_not_tell():
+def test_contributions_are_unknown_if_a_record_lacks_them():
     old = step(1)
     for region in old["regions"]:
         del region["up_bytes"]
@@ -68,17 +68,17 @@ def test_times_are_those_of_the_routes_in_use():
     assert summary.steps == 12
 
 
-def test_a_step_that_nobody_looked_at_is_not_skipped():
+def test_an_unmonitored_step_is_not_counted_as_skipped():
     bad = step(0, should_step=False)
     bad["regions"][0] |= {"non_finite": 3}
-    summary = Summary.of([ATTACH, bad, unwatched(1)])
+    summary = Summary.of([ATTACH, bad, unmonitored(1)])
     assert (summary.steps, summary.skipped_steps) == (2, 1)
     assert summary.regions["body"].non_finite == 3
     assert summary.regions["body"].norm == 0.5
 
 
 def test_the_loss_has_its_step():
-    quiet = [step(0, rank_loss=3.0), *[unwatched(number) | {"rank_loss": 2.0 + number / 100}
+    quiet = [step(0, rank_loss=3.0), *[unmonitored(number) | {"rank_loss": 2.0 + number / 100}
                                        for number in range(1, 13)]]
     summary = Summary.of([ATTACH, *quiet])
     assert (summary.loss, summary.loss_step) == (1.5, 0)
@@ -86,7 +86,7 @@ def test_the_loss_has_its_step():
     assert "\nloss 2.12 at step 12 on this rank, 1.5 at step 0 as the mean over ranks\n" in str(summary)
 
 
-def test_records_of_before_have_the_mean_alone():
+def test_older_records_have_only_the_mean():
     old = step(4)
     del old["rank_loss"]
     assert "\nloss 1.5 at step 4 as the mean over ranks\n" in str(Summary.of([ATTACH, old]))
@@ -94,7 +94,7 @@ def test_records_of_before_have_the_mean_alone():
     assert "loss" not in str(Summary.of([ATTACH, no_loss]))
 
 
-def test_nothing_is_no_trouble():
+def test_a_summary_of_no_records_is_empty():
     assert str(Summary()) == "no steps yet"
     assert Summary().to_dict()["bytes_ratio"] is None
     assert str(Summary.of([ATTACH])).splitlines()[1] == "no steps yet"
@@ -154,7 +154,7 @@ def test_times_are_medians_of_recent_steps():
     assert Summary.of([step(0, seconds=0)]).step_seconds is None
 
 
-def test_the_route_of_a_region_follows_the_phases_of_training():
+def test_the_route_of_a_region_follows_the_training_phases():
     later = step(1)
     later["regions"][0] |= {"route": "waterfill:4"}
     fallen = step(2)
@@ -172,7 +172,7 @@ def test_the_text_shows_the_last_fallbacks():
     assert len(summary.to_dict()["fallbacks"]) == len(many)
 
 
-def test_shadow_mode_tells_what_low_bits_would_have_done():
+def test_shadow_mode_reports_the_predicted_gain():
     summary = Summary.of(records(steps=100, mode="shadow"))
     result = summary.to_dict()
     assert result["bytes_ratio"] == 1
@@ -208,7 +208,7 @@ def shadow_run(**changes):
     return [PLAIN[0] | {"mode": "shadow"}, *[shadow_step(number, **changes) for number in range(4)]]
 
 
-def test_shadow_mode_says_that_nothing_was_sent_at_low_bits():
+def test_shadow_mode_reports_that_nothing_was_sent_at_low_bits():
     text = str(Summary.of(shadow_run()))
     assert text.startswith(SHADOW)
     body = next(line for line in text.splitlines() if line.startswith("body"))
@@ -216,7 +216,7 @@ def test_shadow_mode_says_that_nothing_was_sent_at_low_bits():
     assert "ratio" not in text.split("region", 1)[1]
 
 
-def test_shadow_mode_says_so_where_nothing_is_to_be_gained():
+def test_shadow_mode_reports_if_there_is_nothing_to_gain():
     text = str(Summary.of(shadow_run(shadow_exposed_seconds=0.11)))
     assert ("low bits would have exposed 110 ms per step, 10 ms more than the 100 ms predicted at full "
             "precision (predicted, not measured)") in text
@@ -225,7 +225,7 @@ def test_shadow_mode_says_so_where_nothing_is_to_be_gained():
             "(predicted, not measured)") in text
 
 
-def test_a_summary_that_was_taken_stays_as_it_is():
+def test_a_summary_does_not_change_after_it_was_taken():
     reader = SummaryReader()
     reader.write(ATTACH)
     reader.write(step(0))

@@ -1,4 +1,4 @@
-"""What Prometheus reads of a run."""
+"""The metrics of a run for Prometheus, and their server."""
 
 import contextlib
 import socket
@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from few_records import ATTACH, RUN, step, unwatched
+from few_records import ATTACH, RUN, step, unmonitored
 
 from neuron_fabric.telemetry import prometheus
 from neuron_fabric.telemetry.metrics import Metrics
@@ -92,10 +92,10 @@ def test_the_text_for_prometheus(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run.prom"]
 
 
-def test_a_step_that_nobody_looked_at_counts_as_a_step_alone():
+def test_an_unmonitored_step_only_increases_the_step_count():
     metrics = Metrics()
     metrics.add(ATTACH)
-    metrics.add(unwatched(0))
+    metrics.add(unmonitored(0))
     lines = metrics.text().splitlines()
     assert "neuron_fabric_steps_total 1" in lines
     assert "neuron_fabric_skipped_steps_total 0" in lines
@@ -114,7 +114,7 @@ def test_a_region_has_one_state_at_a_time():
     server.close()
 
 
-def test_metrics_are_served_and_nothing_else_is():
+def test_only_metrics_are_served():
     server = PrometheusServer("127.0.0.1:0")
     for record in RUN:
         server.write(record)
@@ -160,31 +160,31 @@ def is_closed_by_peer(connection, seconds):
 
 
 @pytest.mark.parametrize("target", [0, "0", ":0"])
-def test_a_port_alone_is_served_to_this_machine_alone(target):
+def test_a_port_without_address_is_served_on_localhost_only(target):
     with serving(target) as server:
         assert server.address[0] == "127.0.0.1"
         assert "neuron_fabric_step 0" in scrape(server)
 
 
-def test_all_interfaces_are_served_where_they_are_named():
+def test_all_interfaces_are_served_on_request():
     with serving("0.0.0.0:0") as server:
         assert server.address[0] == "0.0.0.0"
         assert "neuron_fabric_step 0" in scrape(server)
 
 
-def test_idle_connections_neither_stop_a_scrape_nor_hold_a_thread_each():
+def test_idle_connections_neither_block_a_scrape_nor_pile_up_threads():
     with serving() as server, contextlib.ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(server.address, timeout=10))
                 for _ in range(3 * MAX_CONNECTIONS)]
         assert "neuron_fabric_step 0" in scrape(server)
         assert handler_threads() <= MAX_CONNECTIONS
-        # The oldest went first.
+        # The oldest connections were closed first.
         assert all(is_closed_by_peer(connection, 10) for connection in idle[:MAX_CONNECTIONS])
         assert not is_closed_by_peer(idle[-1], 0.05)
 
 
 @pytest.mark.parametrize("drips", [False, True])
-def test_a_connection_ends_in_time_also_where_it_sends_a_byte_now_and_then(monkeypatch, drips):
+def test_a_slow_connection_is_closed_at_its_deadline(monkeypatch, drips):
     monkeypatch.setattr(prometheus, "CONNECTION_SECONDS", 0.5)
     with serving() as server, socket.create_connection(server.address, timeout=10) as slow:
         deadline = time.monotonic() + 10
@@ -202,7 +202,7 @@ def test_a_connection_ends_in_time_also_where_it_sends_a_byte_now_and_then(monke
     b"GET /" + b"x" * 3 * MAX_REQUEST_BYTES, b"G" * 3 * MAX_REQUEST_BYTES,
     b"GET /metrics HTTP/1.0\r\n" + b"X-Name: " + b"y" * 3 * MAX_REQUEST_BYTES,
     b"GET /metrics HTTP/1.0\r\n" + b"X-Name: y\r\n" * MAX_REQUEST_BYTES])
-def test_a_request_that_is_too_long_is_refused(request_text):
+def test_a_request_that_is_too_long_is_rejected(request_text):
     with serving() as server, socket.create_connection(server.address, timeout=10) as client:
         with contextlib.suppress(ConnectionError):
             client.sendall(request_text)
@@ -218,7 +218,7 @@ def test_a_request_that_is_too_long_is_refused(request_text):
 def test_closing_does_not_wait_for_idle_connections():
     server = PrometheusServer("127.0.0.1:0")
     with socket.create_connection(server.address, timeout=10) as idle:
-        scrape(server)  # it has been accepted by then
+        scrape(server)  # the connection has been accepted by then
         begin = time.monotonic()
         server.close()
         assert time.monotonic() - begin < 5
@@ -234,5 +234,5 @@ LOOPBACK = "127.0.0.1"
                                              ("0.0.0.0:9400", ("0.0.0.0", 9400)),
                                              ("127.0.0.1:0", ("127.0.0.1", 0)),
                                              ("[::1]:9400", ("::1", 9400))])
-def test_addresses(target, address):
+def test_addresses_are_parsed(target, address):
     assert parse_address(target) == address

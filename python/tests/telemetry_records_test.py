@@ -1,16 +1,16 @@
-"""Records become values, and what is none is refused."""
+"""Records are parsed, and invalid ones are rejected."""
 
 import math
 
 import pytest
 from fake_run import records
-from few_records import ATTACH, FALLBACK, step, unwatched
+from few_records import ATTACH, FALLBACK, step, unmonitored
 
 from neuron_fabric.telemetry.reasons import REASONS
 from neuron_fabric.telemetry.records import RecordError, parse
 
 
-def test_a_record_of_an_unknown_kind_is_passed_over():
+def test_a_record_of_an_unknown_kind_is_skipped():
     assert parse({"event": "tomorrow"}) is None
 
 
@@ -24,20 +24,20 @@ def test_a_record_of_an_unknown_kind_is_passed_over():
                                     {"event": "measured", "step": 1, "useful": "all"},
                                     {"event": "measured", "step": 1, "useful": [5]},
                                     {"event": "measured", "step": 1, "useful": []}])
-def test_what_is_no_record_is_refused(record):
+def test_invalid_records_are_rejected(record):
     with pytest.raises(RecordError):
         parse(record)
 
 
-def test_what_is_missing_or_not_finite_is_none():
+def test_missing_and_non_finite_values_are_none():
     event = parse({"event": "step", "step": 3, "loss": math.inf, "seconds": 0})
     assert (event.loss, event.seconds, event.exposed_seconds, event.regions) == (None, None, None,
                                                                                  ())
     assert parse({"event": "step", "step": 3, "loss": 10**400}).loss is None
 
 
-def test_what_nobody_looked_at_is_unknown():
-    event = parse(unwatched(3))
+def test_values_of_an_unmonitored_step_are_unknown():
+    event = parse(unmonitored(3))
     assert event.should_step is None
     assert [region.non_finite for region in event.regions] == [None, None]
     assert (parse(step(3)).should_step, parse(step(3, should_step=False)).should_step) == (True,
@@ -49,7 +49,7 @@ def test_what_nobody_looked_at_is_unknown():
     ("admitted", "locked_out", True), ("admitted", "not_useful", False),
     ("non_finite", "cool_down", False), ("non_finite", "locked_out", False),
     ("warm_up", "admitted", False), ("admitted", "admitted", False)])
-def test_a_fallback_takes_a_low_bit_route_away_for_trouble(before, after, is_fallback):
+def test_a_fallback_replaces_a_low_bit_route_after_a_fault(before, after, is_fallback):
     assert parse(FALLBACK | {"from": before, "to": after}).is_fallback == is_fallback
 
 
@@ -62,7 +62,7 @@ def test_a_region_whose_route_is_dense_does_not_fall_back():
         parse(locked | {"was_low_bit": 1})
 
 
-def test_the_made_up_run_goes_through_every_reason_but_forced():
+def test_the_synthetic_run_has_every_reason_except_forced():
     seen = {region["reason"] for record in records(steps=3000) if record["event"] == "step"
             for region in record["regions"]}
     assert seen == set(REASONS) - {"forced"}

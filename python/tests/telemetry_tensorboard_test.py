@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run."""
+"""The scalars and texts of a run for TensorBoard."""
 
 import pytest
 from few_records import RUN
@@ -7,7 +7,7 @@ from neuron_fabric.telemetry.tensorboard import TensorBoard
 
 
 class Writer:
-    """Takes what a SummaryWriter takes."""
+    """Has the interface of a SummaryWriter."""
 
     def __init__(self):
         self.scalars, self.texts, self.is_closed = [], [], False
@@ -41,7 +41,7 @@ def test_scalars_and_texts_for_tensorboard():
     assert "nf/loss" not in [tag for tag, _, number, _ in writer.scalars if number == 1]
     assert ("nf/decisions/body", "step 2: **body** from admitted to **non_finite**, route fp32",
             2) in writer.texts
-    assert not writer.is_closed  # it is its owner's
+    assert not writer.is_closed  # its owner closes it
 
 
 def test_tensorboard_reads_back_what_was_written(tmp_path):

@@ -1,4 +1,4 @@
-"""Records reach every reader as they are, and no reader reaches into training."""
+"""Every reader gets every record unchanged, and no reader can disturb training."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ from neuron_fabric.telemetry.prometheus import PrometheusFile, PrometheusServer
 
 
 class Queue:
-    """What the runtime's drain() is to Telemetry."""
+    """Stands in for drain() of the runtime."""
 
     def __init__(self, *batches):
         self.batches = list(batches)
@@ -49,11 +49,11 @@ class Breaker(Keeper):
 class Hanger(Keeper):
     def __init__(self):
         super().__init__()
-        self.hangs, self.go_on = threading.Event(), threading.Event()
+        self.hangs, self.release = threading.Event(), threading.Event()
 
     def write(self, record):
         self.hangs.set()
-        self.go_on.wait(10)
+        self.release.wait(10)
 
 
 def texts(*items):
@@ -61,13 +61,13 @@ def texts(*items):
 
 
 def still(drain, readers):
-    """A stream whose thread does nothing by itself."""
+    """A stream whose thread does not drain periodically."""
     return Telemetry(drain, readers, interval=1000)
 
 
 # The stream
 
-def test_every_reader_gets_every_record_and_a_flush_a_drain():
+def test_every_reader_gets_every_record_and_one_flush_per_drain():
     one, other = Keeper(), Keeper()
     telemetry = still(Queue(texts(ATTACH, step(0)), texts(step(1))), [one, other])
     assert telemetry.poll() and telemetry.poll() and telemetry.poll()
@@ -76,7 +76,7 @@ def test_every_reader_gets_every_record_and_a_flush_a_drain():
     telemetry.close()
 
 
-def test_the_thread_drains_by_itself_and_ends_at_close():
+def test_the_thread_drains_periodically_and_ends_at_close():
     keeper = Keeper()
     written = threading.Event()
     keeper.flush = written.set
@@ -87,7 +87,7 @@ def test_the_thread_drains_by_itself_and_ends_at_close():
     assert keeper.records == [ATTACH]
 
 
-def test_close_reads_what_is_left_and_closes_once():
+def test_close_reads_the_remaining_records_and_closes_once():
     keeper = Keeper()
     telemetry = still(Queue(texts(DETACH)), [keeper])
     telemetry.close()
@@ -96,7 +96,7 @@ def test_close_reads_what_is_left_and_closes_once():
     assert keeper.closes == 1
 
 
-def test_its_thread_can_be_left_to_close_it():
+def test_the_thread_can_close_the_stream():
     keeper = Keeper()
     telemetry = still(Queue(texts(DETACH)), [keeper])
     telemetry.leave(telemetry.close)
@@ -105,7 +105,7 @@ def test_its_thread_can_be_left_to_close_it():
     assert (keeper.records, keeper.closes) == ([DETACH], 1)
 
 
-def test_a_reader_that_fails_is_dropped_with_one_warning_and_the_others_go_on(caplog):
+def test_a_failing_reader_is_dropped_with_one_warning_and_the_others_continue(caplog):
     breaker, keeper = Breaker(), Keeper()
     telemetry = still(Queue(texts(step(0)), texts(step(1))), [breaker, keeper])
     telemetry.poll()
@@ -117,7 +117,7 @@ def test_a_reader_that_fails_is_dropped_with_one_warning_and_the_others_go_on(ca
     assert keeper.records == [step(0), step(1)]
 
 
-def test_records_that_cannot_be_had_or_read_are_lost_with_one_warning(caplog):
+def test_unreadable_records_are_dropped_with_one_warning(caplog):
     keeper = Keeper()
     telemetry = still(Queue(["{", *texts(step(0)), "}"]), [keeper])
     telemetry.poll()
@@ -129,14 +129,14 @@ def test_records_that_cannot_be_had_or_read_are_lost_with_one_warning(caplog):
     assert caplog.records[0].message.startswith("neuron_fabric: some telemetry is lost")
 
 
-def test_what_json_does_not_have_becomes_null():
+def test_nan_and_inf_become_null():
     keeper = Keeper()
     telemetry = still(Queue(['{"event":"step","step":1,"loss":NaN,"seconds":-Infinity}']), [keeper])
     telemetry.close()
     assert keeper.records == [{"event": "step", "step": 1, "loss": None, "seconds": None}]
 
 
-def test_a_reader_that_hangs_holds_nobody_up(monkeypatch, caplog):
+def test_a_hanging_reader_does_not_block_training(monkeypatch, caplog):
     monkeypatch.setattr(stream, "LOCK_SECONDS", 0.01)
     hanger = Hanger()
     telemetry = Telemetry(Queue(texts(step(0))), [hanger], interval=0.001)
@@ -144,12 +144,12 @@ def test_a_reader_that_hangs_holds_nobody_up(monkeypatch, caplog):
     assert not telemetry.poll()
     telemetry.close()
     assert "telemetry hangs" in caplog.text
-    hanger.go_on.set()
+    hanger.release.set()
 
 
-# The readers that a job gets
+# The readers of a job
 
-def test_readers_are_made_on_rank_0_alone(tmp_path):
+def test_readers_are_made_only_on_rank_0(tmp_path):
     options = {"run_dir": tmp_path / "run", "prometheus": ["127.0.0.1:0", tmp_path / "x.prom"]}
     assert make_readers(1, **options) == []
     assert not (tmp_path / "run").exists()
@@ -164,12 +164,12 @@ def test_readers_are_made_on_rank_0_alone(tmp_path):
 @pytest.mark.parametrize("options", [{"prometheus": "next door"}, {"prometheus": 70000},
                                      {"prometheus": True}, {"prometheus": [9400, "host:"]},
                                      {"tensorboard": 5}])
-def test_what_no_rank_could_use_is_refused_on_every_rank(rank, options):
+def test_invalid_reader_options_are_rejected_on_every_rank(rank, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         make_readers(rank, **options)
 
 
-def test_what_fails_on_this_machine_is_left_out_with_a_warning(tmp_path, caplog):
+def test_a_reader_that_cannot_start_is_skipped_with_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("no folder")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -178,13 +178,13 @@ def test_what_fails_on_this_machine_is_left_out_with_a_warning(tmp_path, caplog)
     assert all(record.levelno == logging.WARNING for record in caplog.records)
 
 
-def test_without_the_package_tensorboard_is_left_out_and_named(monkeypatch, tmp_path, caplog):
+def test_without_its_package_tensorboard_is_skipped_with_a_warning(monkeypatch, tmp_path, caplog):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert make_readers(0, tensorboard=tmp_path) == []
     assert "is missing: pip install tensorboard" in caplog.text
 
 
-def test_nothing_here_needs_torch_or_the_extension():
+def test_telemetry_needs_neither_torch_nor_the_extension():
     code = ("import sys; sys.modules['torch'] = sys.modules['neuron_fabric._C'] = None; "
             "import neuron_fabric.telemetry, neuron_fabric.summary, neuron_fabric.report.__main__")
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[1])
@@ -201,7 +201,7 @@ def test_lines_are_the_records(tmp_path):
     assert [json.loads(line) for line in lines] == RUN
 
 
-def test_a_resumed_job_goes_on_in_the_same_file(tmp_path):
+def test_a_resumed_job_appends_to_the_same_file(tmp_path):
     for record in (ATTACH, DETACH):
         reader = JsonLines(tmp_path / "rank0.jsonl")
         reader.write(record)
@@ -211,7 +211,7 @@ def test_a_resumed_job_goes_on_in_the_same_file(tmp_path):
         json.dumps(record, separators=(",", ":")) + "\n" for record in (ATTACH, DETACH))
 
 
-def test_a_line_that_was_cut_off_does_not_spoil_the_next(tmp_path):
+def test_a_truncated_line_does_not_damage_the_next_one(tmp_path):
     (tmp_path / "rank0.jsonl").write_text('{"event":"st')
     reader = JsonLines(tmp_path / "rank0.jsonl")
     reader.write(DETACH)
@@ -220,11 +220,11 @@ def test_a_line_that_was_cut_off_does_not_spoil_the_next(tmp_path):
     assert (lines[0], json.loads(lines[1])) == ('{"event":"st', DETACH)
 
 
-def test_models_of_one_process_have_files_of_their_own(tmp_path):
+def test_models_of_one_process_have_separate_files(tmp_path):
     first, second = (make_readers(0, run_dir=tmp_path)[0] for _ in range(2))
     assert (tmp_path / "rank0.jsonl").exists() and (tmp_path / "model2" / "rank0.jsonl").exists()
     first.close()
-    third = make_readers(0, run_dir=tmp_path)[0]  # the first one's file is free again
+    third = make_readers(0, run_dir=tmp_path)[0]  # the file of the first reader is free again
     assert not (tmp_path / "model3").exists()
     second.close()
     third.close()

@@ -1,4 +1,4 @@
-"""Sentences that are easy to tell apart, as a folder of SST-2: one word says whether they praise."""
+"""Synthetic sentences in a folder in the format of SST-2: one word decides the label."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""nf train: what it leaves, that it goes on where it was, and what it says of bad input."""
+"""nf train: its results, resumption, and error messages."""
 
 import contextlib
 import importlib.util
@@ -36,7 +36,7 @@ class Done:
 
 @pytest.fixture(scope="module")
 def train():
-    """Runs it in this process; its ranks are processes of their own."""
+    """Runs nf train in this process; its ranks are separate processes."""
     def call(*arguments):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -57,8 +57,8 @@ def ranks_find_the_package():
 
 @pytest.fixture(scope="module")
 def whole(train, tmp_path_factory):
-    """A run that was never stopped. Sums of two ranks at full precision do not depend on buckets, which
-    DDP builds anew."""
+    """An uninterrupted run. Sums of two ranks at full precision do not depend on buckets, which DDP
+    rebuilds."""
     folder = tmp_path_factory.mktemp("whole")
     assert train(*words(folder, *COMMON, "--json")).code == 0
     return folder
@@ -68,7 +68,7 @@ def result(folder):
     return json.loads((folder / "result.json").read_text())
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path):
+def test_a_resumed_run_has_the_bits_of_an_uninterrupted_run(train, whole, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NF_SHARED_MACHINE", "1")
         patch.setenv("NF_COMMIT", "abc")
@@ -90,26 +90,26 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(train, whole, tmp_path)
     assert parts["bytes"] == at_once["bytes"]
     assert [point["step"] for point in parts["curve"]] == [point["step"] for point in at_once["curve"]]
     assert not (tmp_path / "state").exists(), "a finished run needs no checkpoint"
-    assert parts["commit"] == "abc, def", "of both parts"
-    assert (parts["shared_machine"], at_once["shared_machine"]) == (True, False), "the first part did"
+    assert parts["commit"] == "abc, def", "the commits of both parts"
+    assert (parts["shared_machine"], at_once["shared_machine"]) == (True, False), "of the first part"
     assert "the run shared the machine with other runs" in train(*words(tmp_path, *COMMON)).out
 
 
-def test_a_result_says_what_came_of_it_and_how_to_make_it_again(whole):
+def test_a_result_has_its_figures_and_the_command_to_reproduce_it(whole):
     whole = result(whole)
     assert whole["accuracy"] > 2 / 32
     assert whole["losses"][-1] < whole["losses"][0]
     assert whole["curve"][-1]["step"] == STEPS
     assert whole["curve"][-1]["seconds"] == pytest.approx(whole["seconds"])
     assert whole["bytes_ratio"] == pytest.approx(1)
-    assert whole["bytes"] == pytest.approx(4 * whole["parameters"])  # of two ranks
+    assert whole["bytes"] == pytest.approx(4 * whole["parameters"])  # sent by each of two ranks
     assert whole["exposed_seconds"] <= whole["step_seconds"]
     assert "nf train hostile --ranks 2" in whole["command"]
     assert {"processor", "cores"} <= whole["machine"].keys()
     assert whole["versions"]["torch"]
 
 
-def test_a_finished_run_is_not_done_again(train, whole):
+def test_a_finished_run_is_not_repeated(train, whole):
     file = whole / "result.json"
     before = file.stat().st_mtime_ns
     again = train(*words(whole, *COMMON))
@@ -118,7 +118,7 @@ def test_a_finished_run_is_not_done_again(train, whole):
     assert file.stat().st_mtime_ns == before
 
 
-def test_a_finished_run_says_which_files_it_does_not_have(train, whole, tmp_path):
+def test_a_finished_run_reports_the_files_it_lacks(train, whole, tmp_path):
     record = tmp_path / "buckets.json"
     again = train(*words(whole, *COMMON, "--run-dir", str(tmp_path / "run"), "--record", str(record)))
     assert again.code == 0
@@ -135,36 +135,36 @@ def test_a_target_is_an_accuracy_or_a_loss(train, whole):
     assert met["target"] == {"loss": best["loss"]}
     assert (met["steps_to_target"], met["seconds_to_target"], met["bytes_to_target"]) == (
         best["step"], best["seconds"], best["bytes"])
-    told = train(*words(whole, *COMMON, "--target-loss", "1000")).out
-    assert f"a loss of 1,000 after {before['curve'][0]['step']} steps, " in told
+    output = train(*words(whole, *COMMON, "--target-loss", "1000")).out
+    assert f"a loss of 1,000 after {before['curve'][0]['step']} steps, " in output
     assert "an accuracy of 100.00 % not reached" in train(*words(whole, *COMMON, "--target", "1")).out
     assert result(whole) == before, "a target is asked of a run, not part of it"
 
 
-def test_an_interrupted_run_says_what_is_kept(tmp_path):
+def test_an_interrupted_run_reports_what_is_saved(tmp_path):
     running = subprocess.Popen([sys.executable, "-m", "neuron_fabric_lab.train",
                                 *words(tmp_path, "--steps", "100000", "--route", "plain")],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    running.stdout.readline()  # the ranks have begun
+    running.stdout.readline()  # the ranks have started
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=120)
+    _, errors = running.communicate(timeout=120)
     assert running.returncode == 128 + signal.SIGINT
-    assert "interrupted; 0 steps are saved" in told
+    assert "interrupted; 0 steps are saved" in errors
 
 
-@pytest.mark.parametrize(("options", "told"), [
+@pytest.mark.parametrize(("options", "message"), [
     (["--route", "waterfal:4"], "waterfal"), (["--route", "profile:nowhere.json"], "no profile"),
     (["--size", "huge"], "hostile has no size huge; it has tiny"), (["--steps", "0"], "above 0"),
     (["--target", "40"], "an accuracy must be a fraction, not 40"), (["--target-loss", "-1"], "above 0"),
     (["--target", "0.5", "--target-loss", "1"], "not allowed with"),
     (["--steps", "1", "--epochs", "2"], "not allowed with"), (["--device", "tpu"], "invalid choice")])
-def test_bad_options_are_told(train, tmp_path, options, told):
+def test_invalid_train_options_are_reported(train, tmp_path, options, message):
     done = train(*words(tmp_path, *options))
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
 
 
-def test_missing_data_is_told(train, tmp_path):
+def test_missing_data_is_reported(train, tmp_path):
     done = train("cifar10", "--data", str(tmp_path), "--ranks", "1", "--out", str(tmp_path / "out"))
     assert done.code == 1
     assert "has no train images of cifar10" in done.err
@@ -195,7 +195,7 @@ def test_routes_have_file_names_and_profiles_an_identity(tmp_path):
     assert identities[0] != identities[1]
 
 
-def test_runs_that_are_judged_at_other_steps_are_other_runs(tmp_path):
+def test_runs_evaluated_at_other_steps_are_other_runs(tmp_path):
     usual, often = (TrainOptions("digits", tmp_path, eval_every=steps).identity() for steps in (None, 5))
     assert differing(usual, often) == ["eval_every"]
     older = {key: value for key, value in usual.items() if key != "eval_every"}

@@ -1,4 +1,4 @@
-"""The ways in which DDP models are trained: functions of what attaches a fabric to a model."""
+"""The modes in which DDP models are trained: functions of a callback that attaches a fabric."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,11 +20,11 @@ Attach = Callable[[DistributedDataParallel], nf.Fabric | None]
 
 @dataclass
 class Run:
-    """What came out on one rank."""
+    """The results of one rank."""
 
-    digests: list[str] = field(default_factory=list)  # of the parameters, step by step
-    steps: int | None = None  # that the fabric counted, where there was one
-    bytes_ratio: float | None = None  # sent, to what plain DDP sends
+    digests: list[str] = field(default_factory=list)  # of the parameters, one per step
+    steps: int | None = None  # counted by the fabric, if there is one
+    bytes_ratio: float | None = None  # sent, relative to plain DDP
     facts: dict[str, object] = field(default_factory=dict)
 
 
@@ -57,7 +57,7 @@ def plainly(attach: Attach, **options: object) -> Run:
 
 
 def in_bucket_views(attach: Attach) -> Run:
-    """The gradients stay where the buckets are, and DDP scales them there."""
+    """Gradients are views of the buckets, and DDP scales them in place."""
     model = make()
     ddp = wrap(model, gradient_as_bucket_view=True)
     return train(model, ddp, attach(ddp), set_to_none=False)
@@ -78,7 +78,7 @@ def accumulating(attach: Attach) -> Run:
 
 
 def with_scaler(attach: Attach) -> Run:
-    """FP16 under autocast; one rank's loss is once so large that its gradients overflow."""
+    """FP16 under autocast; in one step, one rank's loss is so large that its gradients overflow."""
     model = make()
     ddp = wrap(model)
     run, fabric, optimizer = Run(), attach(ddp), sgd(model)
@@ -111,7 +111,7 @@ class Branches(nn.Module):
 
 
 def with_unused_branches(attach: Attach) -> Run:
-    """Now every rank takes the same branch, now each another, now nobody any."""
+    """In turn, all ranks use the same branch, each rank another, and no rank any."""
     model = make(Branches)
     ddp = wrap(model, find_unused_parameters=True)
     run, fabric, optimizer = Run(), attach(ddp), sgd(model)
@@ -125,7 +125,7 @@ def with_unused_branches(attach: Attach) -> Run:
 
 
 class UsedTwice(nn.Module):
-    """A layer that is used twice, and one that never is: what a static graph is for."""
+    """A layer that is used twice and one that is never used, which need a static graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ def compiled(attach: Attach) -> Run:
     ddp = wrap(model)
     backend = CompileCounterWithBackend("aot_eager")
     program = torch.compile(ddp, backend=backend)
-    # It takes no buckets smaller than the first one's default.
+    # DDPOptimizer accepts no buckets below the default size of the first one.
     with mock.patch.object(dist, "_DEFAULT_FIRST_BUCKET_BYTES", ddp.bucket_bytes_cap):
         run = train(model, program, attach(program))
     run.facts["graphs"] = len(backend.graphs)
@@ -157,7 +157,7 @@ def compiled(attach: Attach) -> Run:
 
 
 def with_uneven_inputs(attach: Attach) -> Run:
-    """Rank 0 has the fewest batches; join() lets it wait for the others."""
+    """Rank 0 has the fewest batches; it waits for the others in join()."""
     model = make()
     ddp = wrap(model)
     run, fabric, optimizer = Run(), attach(ddp), sgd(model)
@@ -173,7 +173,7 @@ def with_uneven_inputs(attach: Attach) -> Run:
 
 
 def two_models(attach: Attach) -> Run:
-    """One backward pass through both, then one through the second alone."""
+    """One backward pass through both models, then one through the second only."""
     first, second = make(seed=1), make(seed=2)
     ddps = [wrap(first), wrap(second)]
     fabrics = [attach(ddp) for ddp in ddps]

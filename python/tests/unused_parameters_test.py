@@ -1,4 +1,4 @@
-"""DDP discards the sum of a parameter that no rank used: error feedback sends nothing of it."""
+"""DDP discards the sum of a parameter that no rank used, so error feedback must not send its residual."""
 
 import neuron_fabric as nf
 import pytest
@@ -10,7 +10,7 @@ UNUSED_STEPS = (3, 4)
 
 
 class Skipping(Classifier):
-    """Leaves its second layer out when told to."""
+    """Skips its second layer on request."""
 
     is_skipping = False
 
@@ -20,14 +20,14 @@ class Skipping(Classifier):
 
 
 def memory_of(fabric: nf.Fabric) -> dict[str, bytes]:
-    """What error feedback keeps of the second layer, and of the first."""
+    """The residuals of the second layer and of the first."""
     kept = {item["parameter"]: item["values"].numpy().tobytes()
             for item in fabric.state_dict()["memory"] if item["what"] in ("residual", "error")}
     return {name: kept[f"{name}.weight"] for name in ("first", "second")}
 
 
 def skip_a_layer(route: str) -> tuple[list[dict[str, bytes]], list[bool]]:
-    """What is kept after each step, and whether the second layer had a gradient in it."""
+    """The residuals after each step, and whether the second layer had a gradient in that step."""
     model = make(Skipping)
     ddp = wrap(model, find_unused_parameters=True)
     fabric = nf.attach(ddp, route=route)
@@ -45,7 +45,7 @@ def skip_a_layer(route: str) -> tuple[list[dict[str, bytes]], list[bool]]:
 
 
 @pytest.mark.parametrize("route", ["g_binary+ef", "waterfill:3+ef", "powersgd:2"])
-def test_what_is_kept_of_a_parameter_that_no_rank_used_stays(route):
+def test_the_residual_of_a_parameter_that_no_rank_used_is_kept(route):
     for kept, had_gradient in on_ranks(2, skip_a_layer, route):
         assert had_gradient == [step not in UNUSED_STEPS for step in range(6)]
         for step in range(1, 6):

@@ -1,4 +1,4 @@
-"""The workloads learn, and everything about them follows from their arguments."""
+"""The workloads learn, and are fully determined by their arguments."""
 
 import itertools
 from pathlib import Path
@@ -18,7 +18,7 @@ from tiny_sentences import write_tsv
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Small models wait for their threads more than these work."""
+    """For small models, threads cost more than they save."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -53,13 +53,13 @@ def same(a, b):
     return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def test_a_seed_decides_the_weights(workload):
+def test_the_seed_determines_the_weights(workload):
     first = weights(workload.make_model(1))
     assert torch.equal(first, weights(workload.make_model(1)))
     assert not torch.equal(first, weights(workload.make_model(2)))
 
 
-def test_making_a_model_leaves_the_callers_generator_alone(workload):
+def test_making_a_model_does_not_advance_the_callers_generator(workload):
     before = torch.get_rng_state()
     workload.make_model(1)
     assert torch.equal(before, torch.get_rng_state())
@@ -74,7 +74,7 @@ def test_batches_follow_from_seed_step_and_rank(workload):
     assert not same(first[0], take(workload.batches(0, 2, seed=2), 1)[0])
 
 
-def test_a_run_that_resumes_gets_the_batches_it_has_not_had(workload):
+def test_a_resumed_run_gets_the_batches_it_has_not_had(workload):
     whole = take(workload.batches(1, 2, seed=1), 5)
     rest = take(workload.batches(1, 2, seed=1, start=3), 2)
     assert all(same(a, b) for a, b in zip(whole[3:], rest, strict=True))
@@ -90,7 +90,7 @@ def test_an_untrained_model_guesses_and_keeps_its_mode(workload):
 
 
 def train(workload, steps, seed):
-    """As plain DDP, in the process group of one rank; the run after its end."""
+    """Trains with plain DDP in a process group of one rank; returns the finished run."""
     run = Run(TrainOptions(workload=workload.name, route="plain", ranks=1, steps=steps, seed=seed,
                            out=Path("unused")), workload, torch.device("cpu"))
     while not run.is_over:
@@ -104,7 +104,7 @@ def test_training_lowers_the_loss(workload, alone):
     assert run.curve[-1]["step"] == len(run.losses) == 50
     assert run.curve[-1]["loss"] < 0.8 * before.loss
     assert run.curve[-1]["accuracy"] > before.accuracy
-    assert run.traffic().bytes == 0  # nobody to send to
+    assert run.traffic().bytes == 0  # no peer
 
 
 def test_training_again_gives_the_same_bits(alone):
@@ -114,7 +114,7 @@ def test_training_again_gives_the_same_bits(alone):
     assert torch.equal(weights(first.model), weights(again.model))
 
 
-def test_the_rate_rises_then_falls_to_nothing(workload):
+def test_the_learning_rate_rises_then_falls_to_zero(workload):
     rates = [workload.rate(step, 100) for step in range(101)]
     peak = int(np.argmax(rates))
     assert rates[peak] == 1
@@ -132,13 +132,13 @@ def test_an_epoch_has_every_example_once_and_another_order_each_time():
     assert not np.array_equal(Shuffle(50, seed=2).take(0, 50), taken[:50])
 
 
-def test_digits_are_judged_by_images_that_were_not_learnt():
+def test_digits_are_evaluated_on_held_out_images():
     digits = make_workload("digits", "tiny")
     assert len(digits.labels) + len(digits.judges[1]) == 1797
     assert set(digits.judges[1].tolist()) == set(range(10))
 
 
-def test_text_to_judge_by_is_not_text_to_learn_from():
+def test_text_is_evaluated_on_held_out_text():
     learnt, judges = library_text()
     assert len(learnt) > 10 * len(judges) > 0
     assert judges[:400].tobytes() not in learnt.tobytes()
@@ -149,7 +149,7 @@ def test_the_target_of_a_byte_is_the_byte_after_it():
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 
-def test_unknown_names_and_sizes_are_told_with_the_known_ones():
+def test_unknown_names_and_sizes_are_reported_with_the_known_ones():
     with pytest.raises(ValueError, match="unknown workload cifar; known are digits, gpt, hostile, cifar100, cifar10, sst2"):
         make_workload("cifar")
     with pytest.raises(ValueError, match="gpt has no size huge; it has tiny, mini, small"):

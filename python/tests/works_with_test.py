@@ -100,7 +100,7 @@ def with_reentrant_checkpointing(attach: Attach) -> Run:
 
 
 def with_averaged_copy(attach: Attach) -> Run:
-    """The copy is made of the attached model and follows it."""
+    """An averaged copy of the attached model."""
     model = make()
     ddp = wrap(model)
     fabric = attach(ddp)
@@ -117,7 +117,7 @@ def compiled_inside(attach: Attach) -> Run:
     torch._dynamo.reset()
     model = make()
     ddp = wrap(torch.compile(model, backend="aot_eager"))
-    # DDPOptimizer takes no buckets smaller than the first one's default.
+    # DDPOptimizer accepts no buckets below the default size of the first one.
     with mock.patch.object(dist, "_DEFAULT_FIRST_BUCKET_BYTES", ddp.bucket_bytes_cap):
         return step_by_step(model, ddp, attach(ddp), sgd(model))
 
@@ -166,7 +166,7 @@ def both_ways(technique: str, route: str) -> tuple[Run, Run]:
 @pytest.mark.parametrize("technique", TECHNIQUES)
 def test_dense_routes_train_as_plain_ddp(technique):
     for plain, ours in on_ranks(2, both_ways, technique, "fp32"):
-        assert len(set(plain.digests)) == STEPS, "it does not train"
+        assert len(set(plain.digests)) == STEPS, "the model does not train"
         assert ours.digests == plain.digests
         assert ours.facts == plain.facts
         assert ours.steps == STEPS
@@ -187,7 +187,7 @@ def both_optimizers() -> tuple[Run, Run]:
     return with_sharded_optimizer(attach), with_whole_optimizer(attach)
 
 
-def test_a_sharded_optimizer_updates_as_a_whole_one_and_keeps_its_shard_only():
+def test_a_sharded_optimizer_updates_as_a_whole_one_and_keeps_only_its_shard():
     runs = on_ranks(2, both_optimizers)
     for sharded, whole in runs:
         assert sharded.digests == whole.digests
@@ -211,7 +211,7 @@ def in_sub_groups(route: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("route", ["fp32", "waterfill:6"])
-def test_models_of_sub_groups_train_apart(route):
+def test_models_of_sub_groups_train_independently(route):
     runs = on_ranks(4, in_sub_groups, route, fresh=True)
     for plain, ours in runs:
         assert (ours == plain) == (route == "fp32")
@@ -221,7 +221,7 @@ def test_models_of_sub_groups_train_apart(route):
 
 
 def backward_under_compiled_autograd(attached: bool) -> tuple[str, int | None]:
-    """What backward raises, and the steps that the fabric counted."""
+    """The exception that backward raises, and the steps that the fabric counted."""
     torch._dynamo.reset()
     ddp = wrap(make())
     fabric = nf.attach(ddp, route="waterfill:6") if attached else None
@@ -236,7 +236,7 @@ def backward_under_compiled_autograd(attached: bool) -> tuple[str, int | None]:
     return str(caught.value), steps
 
 
-def test_compiled_autograd_is_rejected_by_ddp_before_anything_is_summed():
+def test_compiled_autograd_is_rejected_by_ddp_before_any_reduction():
     plain = on_ranks(2, backward_under_compiled_autograd, False, fresh=True)
     ours = on_ranks(2, backward_under_compiled_autograd, True, fresh=True)
     for (words, _), (same_words, steps) in zip(plain, ours, strict=True):
@@ -246,7 +246,7 @@ def test_compiled_autograd_is_rejected_by_ddp_before_anything_is_summed():
 
 
 def hook_after_attach() -> str:
-    """As ZeroRedundancyOptimizer(overlap_with_ddp=True) and PostLocalSGDOptimizer need one."""
+    """ZeroRedundancyOptimizer(overlap_with_ddp=True) and PostLocalSGDOptimizer need such a hook."""
     ddp = wrap(make())
     fabric = nf.attach(ddp, route="fp32")
     with pytest.raises(RuntimeError) as caught:
@@ -286,8 +286,8 @@ def test_an_optimizer_that_runs_in_backward_is_rejected():
 
 
 def forward_while_capturing() -> tuple[str, int]:
-    """What a forward pass raises in a CUDA graph's capture, as far as that can be had without a GPU, and
-    the steps that are counted around it."""
+    """The exception of a forward pass during a simulated CUDA graph capture (no GPU is needed), and the
+    steps that are counted before and after it."""
     ddp = wrap(make())
     with mock.patch.object(ddp, "device_type", "cuda"):
         fabric = nf.attach(ddp, route="waterfill:6")

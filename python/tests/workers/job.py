@@ -1,12 +1,12 @@
-"""A training job of plain processes, without torchrun: ranks that a test may kill, stop or watch.
+"""A training job of plain processes, without torchrun: ranks that a test can kill, stop or observe.
 
     with Job(3, "train.py", "--route", "fp32") as job:
         job.wait_for("ready")
         job.signal(1, signal.SIGKILL)
         ends = job.join([0, 2])
 
-Workers tell what happens by JSON objects, one a line, on standard output. Leaving the block kills
-what still runs.
+Workers report events as JSON objects, one per line, on standard output. Leaving the block kills the
+ranks that still run.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PATIENCE = 120.0  # seconds; a hang, however slow the machine
+PATIENCE = 120.0  # seconds; longer is a hang, even on a slow machine
 CRASHES = ("terminate called", "Fatal Python error", "Segmentation fault", "Aborted")
 
 
@@ -34,23 +34,23 @@ class End:
     rank: int
     code: int
     events: list[dict]
-    errors: str  # what it wrote to standard error
+    errors: str  # its standard error
 
     def event(self, name: str) -> dict:
         found = [event for event in self.events if event["event"] == name]
-        assert found, f"rank {self.rank} told no {name!r}, exit code {self.code}:\n{self.errors}"
+        assert found, f"rank {self.rank} did not report {name!r}, exit code {self.code}:\n{self.errors}"
         return found[-1]
 
     def check_clean(self, by: int = 0) -> None:
-        """No crash, whatever else happened; perhaps a signal that it was sent."""
+        """The rank did not crash; it may have died of the signal `by`."""
         assert self.code >= 0 or self.code == -by, \
-            f"rank {self.rank} died of signal {-self.code}:\n{self.errors}"
+            f"rank {self.rank} was killed by signal {-self.code}:\n{self.errors}"
         for crash in CRASHES:
             assert crash not in self.errors, f"rank {self.rank}:\n{self.errors}"
 
 
-class _Nursery:
-    """The one process that ranks are forked off; started when it is first needed."""
+class _ForkServer:
+    """The process that ranks are forked from; started on first use."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -59,18 +59,18 @@ class _Nursery:
     def fork(self, job: dict) -> tuple[list[int], subprocess.Popen]:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
-                [sys.executable, HERE / "nursery.py"], stdin=subprocess.PIPE,
+                [sys.executable, HERE / "fork_server.py"], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, text=True, env=environment())
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline()), self._process
 
 
-_nursery = _Nursery()
+_fork_server = _ForkServer()
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Of a process that shall find what the test finds, and leave the cores to its neighbours."""
+    """The environment of a process with the module path of the test and one thread."""
     path = os.pathsep.join(part for part in sys.path if part)
     return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | more
 
@@ -87,19 +87,19 @@ class Job:
         self._folder = tempfile.TemporaryDirectory(prefix="nf-job-")
         self._codes: dict[int, int] = {}
         self._ended = threading.Condition()
-        _nursery.lock.acquire()
-        pids, nursery = _nursery.fork({
+        _fork_server.lock.acquire()
+        pids, server = _fork_server.fork({
             "ranks": ranks, "folder": self._folder.name,
             "command": [str(HERE / script), *arguments],
             "environment": {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
                             "WORLD_SIZE": str(ranks)}})
         self._pids = pids
-        self._reaper = threading.Thread(target=self._reap, args=(nursery,), daemon=True)
+        self._reaper = threading.Thread(target=self._reap, args=(server,), daemon=True)
         self._reaper.start()
 
-    def _reap(self, nursery: subprocess.Popen) -> None:
+    def _reap(self, server: subprocess.Popen) -> None:
         for _ in range(self.ranks):
-            pid, code = json.loads(nursery.stdout.readline())
+            pid, code = json.loads(server.stdout.readline())
             with self._ended:
                 self._codes[self._pids.index(pid)] = code
                 self._ended.notify_all()
@@ -114,14 +114,14 @@ class Job:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(self._pids[rank], signal.SIGKILL)
         self._reaper.join(PATIENCE)
-        _nursery.lock.release()
+        _fork_server.lock.release()
         self._folder.cleanup()
 
     def signal(self, rank: int, number: int) -> None:
         os.kill(self._pids[rank], number)
 
     def events(self, rank: int) -> list[dict]:
-        lines = self._read("out", rank).split("\n")[:-1]  # the last may be half written
+        lines = self._read("out", rank).split("\n")[:-1]  # the last line may be incomplete
         return [json.loads(line) for line in lines if line.startswith("{")]
 
     def _read(self, name: str, rank: int) -> str:
@@ -130,7 +130,7 @@ class Job:
         return ""
 
     def wait_for(self, name: str) -> None:
-        """Until every rank has told the event."""
+        """Waits until every rank has reported the event."""
         deadline = time.monotonic() + PATIENCE
         while not all(any(event["event"] == name for event in self.events(rank))
                       for rank in range(self.ranks)):
@@ -139,7 +139,7 @@ class Job:
             time.sleep(0.02)
 
     def join(self, ranks: list[int] | None = None) -> list[End]:
-        """Until these ranks have ended, or all."""
+        """Waits until these ranks, or all, have exited."""
         ranks = list(range(self.ranks)) if ranks is None else ranks
         with self._ended:
             self._ended.wait_for(lambda: all(rank in self._codes for rank in ranks), PATIENCE)

@@ -1,5 +1,5 @@
-"""Trains until something happens; tells `ready` after a few steps, what backward raised, and `usable`
-once nothing is on the rank's device any more."""
+"""Trains until it is stopped; reports `ready` after a few steps, `raised` with the exception of
+backward, and `usable` once the rank's device is idle."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ LAYERS = 4
 READY_STEP = 3
 
 
-def tell(event: str, **facts: object) -> None:
+def report(event: str, **facts: object) -> None:
     print(json.dumps({"event": event, "time": time.time()} | facts), flush=True)
 
 
@@ -34,7 +34,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--group-timeout", type=float, default=1800)
     parser.add_argument("--throws", choices=["forward", "backward"], help="rank 1, at step 5")
     parser.add_argument("--stops", action="store_true", help="rank 1, at step 5")
-    parser.add_argument("--late", type=float, help="so many seconds, rank 2, at step 5")
+    parser.add_argument("--late", type=float, help="seconds; rank 2, at step 5")
     return parser.parse_args()
 
 
@@ -54,14 +54,14 @@ def main(options: argparse.Namespace) -> None:
     device = join_job(options)
     torch.manual_seed(0)
     net = nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(LAYERS)))
-    # A bucket a layer.
+    # One bucket per layer.
     model = DistributedDataParallel(net.to(device), bucket_cap_mb=4 * WIDTH * WIDTH / 2**20)
     profile = json.loads(options.profile) if options.profile else None
     fabric = nf.attach(model, profile, route=options.route, timeout=options.timeout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(options.steps):
         if step == READY_STEP:
-            tell("ready", place=fabric.place)
+            report("ready", place=fabric.place)
         loss = model(torch.randn(16, WIDTH, device=device)).square().mean()
         if step == 5 and rank == 1 and options.stops:
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -75,13 +75,13 @@ def main(options: argparse.Namespace) -> None:
         try:
             loss.backward()
         except RuntimeError as error:
-            tell("raised", message=str(error), step=step)
+            report("raised", message=str(error), step=step)
             wait_for(device)
-            tell("usable", one=torch.ones(1, device=device).item())
+            report("usable", one=torch.ones(1, device=device).item())
             raise
         fabric.observe(loss)
         optimizer.step()
-    tell("end")
+    report("end")
     fabric.close()
     dist.destroy_process_group()
 

@@ -1,4 +1,4 @@
-"""What cannot work is refused on every rank before training starts, in words that help."""
+"""Invalid input is rejected on every rank before training starts, with a helpful error."""
 
 import json
 import os
@@ -21,18 +21,18 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 ROUTES = {"second": "waterfill:4", "rest": "fp32"}
 
 
-def refusal(prepare: Callable, *args: object, on: int | None = None) -> tuple[str, str]:
-    """Kind and words of what attach() raises. prepare() gives a model and the options, and may
-    patch; `on` is the only rank on which it is called with its arguments."""
+def rejection(prepare: Callable, *args: object, on: int | None = None) -> tuple[str, str]:
+    """Type and message of the exception that attach() raises. prepare() yields a model and the options,
+    and may patch; if `on` is given, only that rank passes it the arguments."""
     wanted = args if on in (None, dist.get_rank()) else ()
     with prepare(*wanted) as (model, options), pytest.raises(Exception) as caught:
         nf.attach(model, **options)
     return type(caught.value).__name__, str(caught.value)
 
 
-def refused(prepare: Callable, *args: object, on: int | None = None,
-            ranks: int = 2) -> list[tuple[str, str]]:
-    return on_ranks(ranks, refusal, prepare, *args, on=on)
+def rejected(prepare: Callable, *args: object, on: int | None = None,
+             ranks: int = 2) -> list[tuple[str, str]]:
+    return on_ranks(ranks, rejection, prepare, *args, on=on)
 
 
 @contextmanager
@@ -72,15 +72,15 @@ WRONG_OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS)
-def test_a_wrong_option_is_refused_on_every_rank(options, words):
-    for kind, message in refused(with_options, options):
+def test_an_invalid_option_is_rejected_on_every_rank(options, words):
+    for kind, message in rejected(with_options, options):
         assert kind in ("ValueError", "TypeError")
         assert words in message
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG_OPTIONS)
-def test_a_wrong_option_on_one_rank_is_refused_on_every_rank(options, words):
-    (other, heard), (kind, message) = refused(with_options, options, on=1)
+def test_an_invalid_option_on_one_rank_is_rejected_on_every_rank(options, words):
+    (other, heard), (kind, message) = rejected(with_options, options, on=1)
     assert kind in ("ValueError", "TypeError")
     assert words in message
     assert other == "AttachError"
@@ -99,10 +99,10 @@ DIFFERENCES = [
 
 
 @pytest.mark.parametrize(("options", "words"), DIFFERENCES)
-def test_options_that_differ_are_named_on_every_rank(options, words):
-    told = refused(with_options, options, on=2, ranks=3)
-    assert len(set(told)) == 1
-    kind, message = told[0]
+def test_differing_options_are_named_on_every_rank(options, words):
+    errors = rejected(with_options, options, on=2, ranks=3)
+    assert len(set(errors)) == 1
+    kind, message = errors[0]
     assert kind == "AttachError"
     assert message.startswith(f"rank 0 and rank 2 differ in {words}")
     assert message.endswith("; start all ranks with the same configuration")
@@ -113,15 +113,15 @@ def with_warm_up(steps: int = 20):
     yield wrap(make()), {"profile": profile(ROUTES, health={"warm_up_steps": steps})}
 
 
-def test_the_line_in_which_profiles_differ_is_named():
-    for kind, message in refused(with_warm_up, 30, on=1):
+def test_the_differing_line_of_profiles_is_named():
+    for kind, message in rejected(with_warm_up, 30, on=1):
         assert kind == "AttachError"
         assert message.startswith(
             'rank 0 and rank 1 differ in the profile: "warm_up_steps": 20 and "warm_up_steps": 30;')
 
 
 class Projection(torch.nn.Linear):
-    """What a region may name."""
+    """A module type that a region can name."""
 
 
 @contextmanager
@@ -132,14 +132,14 @@ def with_head(kind: str = "Linear"):
     yield wrap(model), {"route": "waterfill:4"}
 
 
-def test_models_whose_modules_differ_are_refused_on_every_rank():
-    for kind, message in refused(with_head, "Projection", on=1):
+def test_models_with_differing_modules_are_rejected_on_every_rank():
+    for kind, message in rejected(with_head, "Projection", on=1):
         assert kind == "AttachError"
         assert message.startswith("rank 0 and rank 1 differ in the types of the model's modules: "
                                   "head.weight Linear and head.weight Projection;")
 
 
-def test_of_a_profile_no_more_is_read_than_one_may_have(tmp_path):
+def test_a_profile_above_the_size_limit_is_rejected(tmp_path):
     path = tmp_path / "large.json"
     path.write_bytes(b" " * (1 << 20) + "é".encode())
     with pytest.raises(ValueError, match="large.json: larger than 1 MiB"):
@@ -165,33 +165,33 @@ def with_patch(what: str = "", value: str = ""):
     ("NF_MODE", "shadow", "NF_MODE: on and shadow"),
     ("NF_MODE", "off", "NF_MODE: on and off"),
 ])
-def test_ranks_that_were_started_differently_say_so_on_every_rank(what, value, words):
-    told = refused(with_patch, what, value, on=1)
-    assert told == 2 * [("AttachError", f"rank 0 and rank 1 differ in {words}; start all ranks "
-                                        "with the same configuration")]
+def test_differing_versions_and_modes_are_named_on_every_rank(what, value, words):
+    errors = rejected(with_patch, what, value, on=1)
+    assert errors == 2 * [("AttachError", f"rank 0 and rank 1 differ in {words}; start all ranks "
+                                          "with the same configuration")]
 
 
 @pytest.mark.parametrize("on", [None, 1])
-def test_a_mode_that_does_not_exist_is_refused_on_every_rank(on):
+def test_an_unknown_mode_is_rejected_on_every_rank(on):
     words = "the environment variable NF_MODE must be one of on, shadow, off, not 'bogus'"
-    told = refused(with_patch, "NF_MODE", "bogus", on=on)
-    assert told[1] == ("ValueError", words)
+    errors = rejected(with_patch, "NF_MODE", "bogus", on=on)
+    assert errors[1] == ("ValueError", words)
     if on is None:
-        assert told[0] == told[1]
+        assert errors[0] == errors[1]
     else:
-        assert told[0] == ("AttachError", f"attach() failed on rank 1: {words}")
+        assert errors[0] == ("AttachError", f"attach() failed on rank 1: {words}")
 
 
 @contextmanager
 def with_file(folder: Path):
-    """A profile that only rank 0's machine has."""
+    """A profile that exists only on the host of rank 0."""
     yield wrap(make()), {"profile": folder / f"rank{dist.get_rank()}.json"}
 
 
-def test_a_profile_that_one_rank_does_not_have_is_told_on_every_rank(tmp_path):
+def test_a_profile_missing_on_one_rank_is_reported_on_every_rank(tmp_path):
     file = tmp_path / "rank0.json"
     file.write_text(json.dumps(profile(ROUTES)))
-    (first, heard), (second, message) = refused(with_file, tmp_path)
+    (first, heard), (second, message) = rejected(with_file, tmp_path)
     assert (first, second) == ("AttachError", "ValueError")
     assert message == f"cannot read the profile {tmp_path}/rank1.json: No such file or directory"
     assert heard == f"attach() failed on rank 1: {message}"
@@ -199,13 +199,13 @@ def test_a_profile_that_one_rank_does_not_have_is_told_on_every_rank(tmp_path):
 
 @contextmanager
 def with_names(other: bool = False):
-    """Models of one shape whose parameters have other names: DDP itself takes them."""
+    """Models of one shape whose parameters have other names: DDP accepts them."""
     model = make()
     yield wrap(nn.ModuleDict({"other": model}) if other else model), {"route": "waterfill:4"}
 
 
-def test_models_that_differ_are_told_on_every_rank():
-    for kind, message in refused(with_names, True, on=1):
+def test_differing_models_are_reported_on_every_rank():
+    for kind, message in rejected(with_names, True, on=1):
         assert kind == "AttachError"
         assert message.startswith("rank 0 and rank 1 differ in the model's parameters: first.weight "
                                   "(64, 32) torch.float32 and other.first.weight (64, 32) ")
@@ -229,10 +229,10 @@ def with_hook(kind: str):
 @pytest.mark.parametrize(("kind", "name"), [
     ("builtin", "BuiltinCommHookType.ALLREDUCE"), ("python", "allreduce_hook"),
     ("ours", "neuron_fabric")])
-def test_a_model_that_already_has_a_hook_is_refused(kind, name):
-    told = refused(with_hook, kind)
-    assert told == 2 * [("RuntimeError", f"the model already has a communication hook ({name}), "
-                         "and DDP accepts only one: attach to a new DistributedDataParallel")]
+def test_a_model_that_already_has_a_hook_is_rejected(kind, name):
+    errors = rejected(with_hook, kind)
+    assert errors == 2 * [("RuntimeError", f"the model already has a communication hook ({name}), "
+                           "and DDP accepts only one: attach to a new DistributedDataParallel")]
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def with_model(kind: str):
                 yield wrap(make()), {}
         case "mixed_precision":
             ddp = wrap(make())
-            ddp.mixed_precision = object()  # DDP itself refuses it on a CPU
+            ddp.mixed_precision = object()  # DDP itself rejects it on a CPU
             yield ddp, {}
         case "inner":
             ddp = wrap(make())
@@ -265,26 +265,26 @@ def with_model(kind: str):
               "inside it: trainer.model_wrapped of a Hugging Face Trainer"),
     ("replicate", "this DDPClassifier is under replicate(), which reduces its gradients itself"),
 ])
-def test_a_model_that_cannot_be_attached_is_refused(kind, words):
-    for _, message in refused(with_model, kind):
+def test_an_unsupported_model_is_rejected(kind, words):
+    for _, message in rejected(with_model, kind):
         assert words in message
 
 
 def attach_without_a_group() -> list[str]:
     ddp = wrap(make())
     dist.destroy_process_group()
-    told = []
+    messages = []
     for start in (lambda: nf.attach(ddp), lambda: nf.HookState(ddp.module).session()):
         with pytest.raises(RuntimeError) as caught:
             start()
-        told.append(str(caught.value))
-    return told
+        messages.append(str(caught.value))
+    return messages
 
 
-def test_without_a_process_group_it_says_what_to_call():
-    for told in on_ranks(2, attach_without_a_group, fresh=True):
-        assert told == 2 * ["torch.distributed is not initialised: call init_process_group() "
-                            "before attach()"]
+def test_without_a_process_group_the_error_names_the_missing_call():
+    for messages in on_ranks(2, attach_without_a_group, fresh=True):
+        assert messages == 2 * ["torch.distributed is not initialised: call init_process_group() "
+                                "before attach()"]
 
 
 def join_with_another_divisor() -> str:
@@ -296,12 +296,12 @@ def join_with_another_divisor() -> str:
     return str(caught.value)
 
 
-def test_join_with_another_divisor_is_refused():
-    for told in on_ranks(2, join_with_another_divisor):
-        assert told.startswith("join(divide_by_initial_world_size=False) is not supported: ")
+def test_join_with_another_divisor_is_rejected():
+    for message in on_ranks(2, join_with_another_divisor):
+        assert message.startswith("join(divide_by_initial_world_size=False) is not supported: ")
 
 
-def refused_and_then_taken() -> int:
+def rejected_then_attached() -> int:
     ddp = wrap(make())
     for options in ({"admit": "fast"}, {"route": "waterfil:4"}, {"prometheus": "nonsense"}):
         with pytest.raises(ValueError):
@@ -313,5 +313,5 @@ def refused_and_then_taken() -> int:
     return steps
 
 
-def test_after_a_refusal_the_model_can_be_attached():
-    assert on_ranks(2, refused_and_then_taken) == [1, 1]
+def test_after_an_error_the_model_can_be_attached():
+    assert on_ranks(2, rejected_then_attached) == [1, 1]

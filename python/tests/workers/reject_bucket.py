@@ -1,5 +1,5 @@
-"""Rank 1 hands a bucket in twice, which is refused, while rank 0 comes later; tells `raised` with
-what backward raised, and `usable` once nothing is on the rank's device any more."""
+"""Rank 1 passes a bucket twice, which is rejected, while rank 0 is late; reports `raised` with the
+exception of backward, and `usable` once the rank's device is idle."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ WIDTH = 96
 STEP = 5
 
 
-def tell(event: str, **facts: object) -> None:
+def report(event: str, **facts: object) -> None:
     print(json.dumps({"event": event, "time": time.time()} | facts), flush=True)
 
 
@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> None:
     model = DistributedDataParallel(net.to(device), bucket_cap_mb=4 * WIDTH * WIDTH / 2**20)
     state = nf.HookState(net, route="waterfill:4")
     model.register_comm_hook(state, hook)
-    tell("place", place=state.fabric.place)
+    report("place", place=state.fabric.place)
     while True:
         model.zero_grad()
         loss = model(torch.randn(16, WIDTH, device=device)).square().mean()
@@ -52,9 +52,9 @@ def main(options: argparse.Namespace) -> None:
         try:
             loss.backward()
         except RuntimeError as error:
-            tell("raised", message=str(error))
+            report("raised", message=str(error))
             wait_for(device)
-            tell("usable", one=torch.ones(1, device=device).item())
+            report("usable", one=torch.ones(1, device=device).item())
             raise
 
 

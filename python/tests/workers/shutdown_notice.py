@@ -1,4 +1,4 @@
-"""Rank 1 makes its steps and ends, while rank 0 is still busy with the last one, or makes another."""
+"""Rank 1 runs its steps and exits, while rank 0 still runs the last step, or runs one more."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 5
-LOOKING_AROUND = 1.0  # seconds; rank 0 does so several times
+CHECK_SECONDS = 1.0  # during which rank 0 checks its peers several times
 
 
 class LateWork(dist._Work):
@@ -33,7 +33,7 @@ class LateWork(dist._Work):
 
 
 class SlowLink(dist.ProcessGroup):
-    """Sums as `group` does, and says so at once, or, of the last step, once rank 1 has ended."""
+    """Sums as `group` does; the work of the last step completes only after rank 1 has exited."""
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         super().__init__(group.rank(), group.size())
@@ -56,7 +56,7 @@ class SlowLink(dist.ProcessGroup):
         pid = int(dist.distributed_c10d._get_default_store().get("pid"))
         while is_running(pid):
             time.sleep(0.05)
-        time.sleep(LOOKING_AROUND)
+        time.sleep(CHECK_SECONDS)
         work.future.set_result(tensors)
 
 
@@ -75,16 +75,16 @@ def make_runtime(session: Session, link: dist.ProcessGroup) -> _C.Runtime:
         options=session.settings.to_core(session.profile.text, session.timeout, 0, ""))
 
 
-def main(rank: int, how: str) -> None:
+def main(rank: int, scenario: str) -> None:
     dist.init_process_group("gloo")
     if rank == 1:
         dist.distributed_c10d._get_default_store().set("pid", str(os.getpid()))
     model = DistributedDataParallel(nn.Linear(32, 32))
     link = SlowLink(model.process_group)
-    if rank == 0 and how == "late":
+    if rank == 0 and scenario == "late":
         Session._make_runtime = lambda session: make_runtime(session, link)
     fabric = nf.attach(model, route="fp32")
-    for step in range(STEPS + (how == "one_more" and rank == 0)):
+    for step in range(STEPS + (scenario == "one_more" and rank == 0)):
         link.is_last = step == STEPS - 1
         try:
             model(torch.randn(8, 32)).square().mean().backward()

@@ -1,4 +1,4 @@
-"""Trains a few steps, then ends in the way that it is told to."""
+"""Trains a few steps, then exits in the way that the first argument names."""
 
 import ctypes
 import gc
@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 20
-PATIENCE = 20.0  # seconds; for what is about to end
+PATIENCE = 20.0  # seconds, for threads to end
 
 
 def make_model() -> DistributedDataParallel:
@@ -38,7 +38,7 @@ class MallocInfo(ctypes.Structure):
 
 
 def threads_and_memory() -> tuple[int, int]:
-    """Of this process; memory in use, in KiB, whatever the allocator keeps beside it."""
+    """Threads of this process and its memory in use, in KiB, without the allocator's free lists."""
     with open("/proc/self/status", encoding="ascii") as status:
         figures = dict(line.split(":", 1) for line in status)
     library = ctypes.CDLL(None)
@@ -77,7 +77,7 @@ def nothing(route, _rank):
 
 
 def globals_are_left(route, _rank):
-    """To the interpreter, which ends them in an order of its own."""
+    """The interpreter destroys them at exit, in any order."""
     sys.modules["__main__"].left = attach_and_train(route)
 
 
@@ -101,18 +101,18 @@ def raises(route, _rank):
     raise ValueError("after training")
 
 
-def is_refused(_route, _rank):
+def is_rejected(_route, _rank):
     nf.attach(make_model(), route="waterfil:4")
 
 
-def meets_often(_route, rank):
-    """Gloo's thread may hold a tensor a little longer, and ends a process that ends before it."""
+def gathers_often(_route, rank):
+    """Gloo's thread may hold a tensor a little longer, and aborts a process that exits before that."""
     held = 0
     for _ in range(200):
         mine = torch.tensor([rank])
-        everyone = _all_gather(dist.group.WORLD, mine)
-        held += any(tensor._use_count() > 1 for tensor in (mine, *everyone))
-    print(json.dumps({"event": "met", "held": held}), flush=True)
+        gathered = _all_gather(dist.group.WORLD, mine)
+        held += any(tensor._use_count() > 1 for tensor in (mine, *gathered))
+    print(json.dumps({"event": "gathered", "held": held}), flush=True)
     dist.destroy_process_group()
 
 
@@ -126,7 +126,7 @@ def rank_0_is_late(route, rank):
 
 
 def rank_0_is_first(route, rank):
-    """It has the store."""
+    """Rank 0 has the store."""
     model, fabric = attach_and_train(route)
     if rank != 0:
         time.sleep(1)
@@ -143,7 +143,7 @@ def is_interrupted(route, rank):
 
 
 def attaches_often(route, rank):
-    """A new model every time, after the first few, which warm up."""
+    """A new model each time; the first few are warm-up."""
     before = None
     for i in range(13):
         model, fabric = attach_and_train(route)
@@ -164,5 +164,5 @@ def attaches_often(route, rank):
 
 if __name__ == "__main__":
     dist.init_process_group("gloo")
-    how, route = sys.argv[1:]
-    globals()[how](None if route == "none" else route, int(os.environ["RANK"]))
+    ending, route = sys.argv[1:]
+    globals()[ending](None if route == "none" else route, int(os.environ["RANK"]))

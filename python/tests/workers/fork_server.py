@@ -1,8 +1,8 @@
-"""Forks ranks off a process that has PyTorch loaded: one job a line on standard input.
+"""Forks ranks from a process that has PyTorch loaded: one job per line on standard input.
 
-Ranks are plain processes, with what torchrun would put into their environment: they end as any
-script does, and nobody but the test watches them. Answers with their process ids, then with the
-exit code of each as it ends.
+Ranks are plain processes with the environment that torchrun would set: they exit as any script does,
+and only the test monitors them. Answers with their process ids, then with the exit code of each rank
+as it exits.
 """
 
 import gc
@@ -18,8 +18,8 @@ from neuron_fabric import comm_hook, ddp, telemetry  # noqa: F401  loaded before
 
 
 def become_rank(job: dict, rank: int) -> list[str]:
-    """What the process has to run."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored here
+    """The command that the process has to run."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the server may ignore it
     os.environ.update(job["environment"], RANK=str(rank))
     for number, name in ((1, "out"), (2, "err")):
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
@@ -45,6 +45,6 @@ def serve() -> list[str]:
     sys.exit(0)
 
 
-gc.freeze()  # or every rank would copy it all as it ends
+gc.freeze()  # otherwise every rank copies all of it at exit
 sys.argv = serve()
 runpy.run_path(sys.argv[0], run_name="__main__")
