@@ -15,7 +15,7 @@ namespace {
 
 std::vector<Isa> detect() {
   std::vector<Isa> isas;
-  [[maybe_unused]] const auto targets = hwy::SupportedTargets();
+  [[maybe_unused]] const auto targets = hwy::SupportedTargets() & HWY_TARGETS;
 #if HWY_ARCH_X86
   if ((targets & HWY_AVX3) != 0) isas.push_back(Isa::kAvx512);
   if ((targets & HWY_AVX2) != 0) isas.push_back(Isa::kAvx2);

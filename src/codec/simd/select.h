@@ -6,8 +6,10 @@
 
 #include "codec/isa.h"
 
-#if HWY_ARCH_X86
+#if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX3)
 #define NF_SELECT_TABLE(isa, table) ((isa) == ::nf::Isa::kAvx512 ? &N_AVX3::table : &N_AVX2::table)
+#elif HWY_ARCH_X86  // built with NF_AVX512=OFF
+#define NF_SELECT_TABLE(isa, table) (static_cast<void>(isa), &N_AVX2::table)
 #elif HWY_ARCH_ARM
 #define NF_SELECT_TABLE(isa, table) (static_cast<void>(isa), &N_NEON::table)
 #endif
