@@ -114,7 +114,7 @@ TEST(Integers, CountWrongElementsOfTheSum) {
   std::vector<float> sum(500, 0.0f);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     by_rank[rank].resize(sum.size());
-    put_integers(rank, Values(by_rank[rank]));
+    fill_integers(rank, Values(by_rank[rank]));
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += by_rank[rank][i];
   }
   EXPECT_NE(by_rank[0], by_rank[1]);

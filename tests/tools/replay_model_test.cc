@@ -80,12 +80,12 @@ TEST(ReplayModel, FallsBackIfTheReducerHasNoCapacity) {
   const auto many_workers = cost_of(case_of(ReplayReducer::kCxl, 65, 0.1), kBucket);
   ASSERT_TRUE(many_workers);
   EXPECT_FALSE(many_workers->pays);
-  EXPECT_EQ(many_workers->reason, "capacity: counters for 64 workers");
+  EXPECT_EQ(many_workers->reason, "capacity: counters for at most 64 workers");
   const BucketTraffic huge{.step = 0, .values = 1u << 30, .low_bit_values = 1u << 30};
   const auto lines = cost_of(case_of(ReplayReducer::kCxl, 8, 0.1), huge);
   ASSERT_TRUE(lines);
   EXPECT_FALSE(lines->pays);
-  EXPECT_THAT(lines->reason, StartsWith("capacity: 16777216 lines, room for 8388608"));
+  EXPECT_THAT(lines->reason, StartsWith("capacity: 16777216 lines exceed the queue of 8388608"));
 }
 
 TEST(ReplayModel, ComputesASharedSumFromItsLinearFit) {
@@ -93,7 +93,7 @@ TEST(ReplayModel, ComputesASharedSumFromItsLinearFit) {
   ASSERT_TRUE(cost);
   EXPECT_NEAR(cost->low_bit_us, 3200, 1e-6);
   EXPECT_NEAR(cost->reduce_us, 1100, 1e-6);
-  EXPECT_EQ(cost->reason, "slower than bf16: most is the codec's time");
+  EXPECT_EQ(cost->reason, "slower than bf16: mostly codec time");
 }
 
 TEST(ReplayModel, ComputesTheCapacityOfADevice) {

@@ -1,4 +1,4 @@
-// nf help bench codec: the same as nf bench codec --help.
+// nf help: `nf help bench codec` prints the same as `nf bench codec --help`.
 #include <fmt/format.h>
 
 #include <memory>
@@ -23,7 +23,7 @@ Status run(const CLI::App& root, const std::vector<std::string>& words) {
     if (!command) return command.status();
     at = *command;
   }
-  // App::help() would give the help of `nf help`, the command that was chosen.
+  // App::help() would print the help of the selected command, which is `nf help`.
   fmt::print("{}", at->get_formatter()->make_help(at, full_name(*at), CLI::AppFormatMode::Normal));
   return {};
 }
@@ -33,7 +33,8 @@ Status run(const CLI::App& root, const std::vector<std::string>& words) {
 void add_help(CLI::App& parent, Action& action) {
   auto* command = parent.add_subcommand("help", "show the help of a command");
   auto words = std::make_shared<std::vector<std::string>>();
-  command->add_option("command", *words, "as in `nf help bench codec`")->type_name("COMMAND");
+  command->add_option("command", *words, "a command, for example `bench codec`")
+      ->type_name("COMMAND");
   command->callback(
       [&parent, &action, words] { action = [&parent, words] { return run(parent, *words); }; });
 }

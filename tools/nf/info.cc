@@ -1,4 +1,4 @@
-// nf info: what this build can do on this machine.
+// nf info: the version, instruction sets, transports and codecs of this build.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,19 +21,19 @@ namespace {
 
 constexpr bool kHasMpi = NF_WITH_MPI != 0;
 
-std::vector<std::string_view> missing_parts(bool has_torch) {
-  std::vector<std::string_view> parts;
-  if (!kHasCuda) parts.push_back("cuda");
-  if (!kHasMpi) parts.push_back("mpi");
-  if (!has_torch) parts.push_back("torch");
-  return parts;
+std::vector<std::string_view> missing_features(bool has_torch) {
+  std::vector<std::string_view> features;
+  if (!kHasCuda) features.push_back("cuda");
+  if (!kHasMpi) features.push_back("mpi");
+  if (!has_torch) features.push_back("torch");
+  return features;
 }
 
 struct Info {
   std::string_view isa;
   std::vector<std::string_view> isas;
   std::vector<std::string_view> transports;
-  std::string torch;  // the version in the Python that helpers run in, or empty
+  std::string torch;  // version found by the helpers' Python; empty if there is none
 };
 
 Status print_json(const Info& info) {
@@ -57,7 +57,7 @@ Status print_table(const Info& info) {
   Table codecs({{.title = "codec", .is_text = true},
                 {.title = "example", .is_text = true},
                 {.title = "kind", .is_text = true},
-                {.title = "what it is", .is_text = true}});
+                {.title = "description", .is_text = true}});
   for (const CodecEntry& entry : builtin_codecs()) {
     const Expected<std::unique_ptr<Codec>> codec = make_codec(entry.example);
     if (!codec) return codec.status();
@@ -65,12 +65,12 @@ Status print_table(const Info& info) {
                 std::string(to_string((*codec)->kind())), std::string(entry.summary)});
   }
   fmt::print("NEURON-Fabric {}\n\n", kVersion);
-  fmt::print("instructions  {} (this machine runs: {}; NF_FORCE_ISA chooses)\n", info.isa,
+  fmt::print("instructions  {} (available: {}; select one with NF_FORCE_ISA)\n", info.isa,
              fmt::join(info.isas, ", "));
   fmt::print("transports    {}\n", fmt::join(info.transports, ", "));
   if (!info.torch.empty()) fmt::print("torch         {}\n", info.torch);
-  if (const auto parts = missing_parts(!info.torch.empty()); !parts.empty()) {
-    fmt::print("without       {}\n", fmt::join(parts, ", "));
+  if (const auto features = missing_features(!info.torch.empty()); !features.empty()) {
+    fmt::print("without       {}\n", fmt::join(features, ", "));
   }
   fmt::print("\n{}", codecs.text());
   return {};
@@ -83,9 +83,9 @@ Status run(bool as_json) {
   if (kHasMpi) info.transports.push_back("mpi");
   if (kHasNccl) info.transports.push_back("nccl");
   for (const Isa available : available_isas()) info.isas.push_back(to_string(available));
-  if (const auto has = python_packages(python_program(), ""); has) {
-    info.torch = has->torch;
-    if (has->has_extension) info.transports.push_back("c10d");
+  if (const auto packages = python_packages(python_program(), ""); packages) {
+    info.torch = packages->torch;
+    if (packages->has_extension) info.transports.push_back("c10d");
   }
   return as_json ? print_json(info) : print_table(info);
 }
@@ -93,9 +93,9 @@ Status run(bool as_json) {
 }  // namespace
 
 void add_info(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("info", "what this build can do on this machine");
+  auto* command = parent.add_subcommand("info", "show the features of this build and this CPU");
   auto as_json = std::make_shared<bool>(false);
-  command->add_flag("--json", *as_json, "one JSON object instead of text");
+  command->add_flag("--json", *as_json, "print one JSON object instead of text");
   command->callback([&action, as_json] { action = [as_json] { return run(*as_json); }; });
 }
 

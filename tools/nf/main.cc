@@ -1,5 +1,5 @@
-// The nf command. The only place where a Status becomes an exit code: 0 for success, 2 for a
-// command line or an input that cannot be served, 1 for whatever else went wrong.
+// The nf command. Only this file turns a Status into an exit code: 0 on success, 2 if the command
+// line or an input is invalid or unsupported, 1 on any other failure.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -40,11 +40,11 @@ int finish(const Status& status) {
 }
 
 int run(int argc, char** argv) {
-  // A helper reads its own arguments.
+  // Helpers parse their own arguments.
   if (const Helper* helper = argc > 1 ? find_helper(argv[1]) : nullptr) {
     return finish(start_helper(*helper, argv + 2));
   }
-  CLI::App app("NEURON-Fabric: gradient communication at 1 to 8 bits an element.", "nf");
+  CLI::App app("NEURON-Fabric: gradient communication at 1 to 8 bits per element.", "nf");
   app.set_help_flag("-h,--help", "show this help");
   app.set_version_flag("--version", fmt::format("nf {}", kVersion), "show the version");
   app.require_subcommand(1);
@@ -62,8 +62,8 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    fmt::print(stderr, "nf: {}\n`{} --help` says more\n", usage_error(app, error),
-               full_name(deepest_chosen(app)));
+    fmt::print(stderr, "nf: {}\nsee `{} --help`\n", usage_error(app, error),
+               full_name(selected_command(app)));
     return kBadUsage;
   }
   return finish(action());

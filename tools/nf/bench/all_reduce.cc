@@ -1,8 +1,9 @@
-// nf bench all_reduce: how long sums over all ranks take, by codec, topology and size, with the
-// figures that nccl-tests made customary, the bytes that really travel and the error of the result.
+// nf bench all_reduce: times all-reduces per codec, topology and size. Reports the columns of
+// nccl-tests, the bytes actually sent and the error of the result.
 #include "nf/bench/all_reduce.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
@@ -22,32 +23,34 @@
 #include "nf/bench/all_reduce_request.h"
 #include "nf/bench/engines.h"
 #include "nf/support/helper.h"
+#include "nf/support/usage.h"
 
 namespace nf::cli {
 namespace {
 
-// Of one machine; beyond it whole numbers would no longer sum exactly in BF16 either.
-constexpr std::uint32_t kMostRanks = 64;
-constexpr std::uint32_t kUsualRanks = 4;
+// Above 85 ranks the integers of the exactness check would round in BF16.
+constexpr std::uint32_t kMaxRanks = 64;
+constexpr std::uint32_t kDefaultRanks = 4;
 
 struct Options {
   AllReduceRequest request;
   std::optional<std::uint32_t> ranks;
 };
 
-// Over MPI, which also brings the ranks of NCCL together.
+// For --transport mpi, and for nccl, which uses MPI for its rendezvous.
 Status run_over_mpi(const AllReduceBench& bench) {
   const Expected<std::unique_ptr<Transport>> transport = make_mpi_transport();
   if (!transport) return transport.status();
   if (bench.transport == "mpi") {
-    return show_all_reduce_bench(**transport, bench, mpi_engines(**transport, bench));
+    return print_all_reduce_bench(**transport, bench, mpi_engines(**transport, bench));
   }
-  const Expected<EngineMaker> engines = nccl_engines(**transport, bench);
+  const Expected<EngineFactory> engines = nccl_engines(**transport, bench);
   if (!engines) return engines.status();
-  return show_all_reduce_bench(**transport, bench, *engines);
+  return print_all_reduce_bench(**transport, bench, *engines);
 }
 
-// One thread a rank. Of several failures, the one that the others followed from.
+// Runs one thread per rank. If several ranks fail, returns the original failure rather than a
+// consequence of it (kPeerLost, kAborted).
 Status run_over_inproc(std::uint32_t ranks, const std::function<Status(Transport&)>& work) {
   std::vector<Status> results(ranks);
   std::vector<std::exception_ptr> exceptions(ranks);
@@ -61,7 +64,7 @@ Status run_over_inproc(std::uint32_t ranks, const std::function<Status(Transport
         } catch (...) {  // out of memory
           exceptions[rank] = std::current_exception();
         }
-        end.reset();  // so that nobody waits for this rank
+        end.reset();  // other ranks must not wait for this one
       });
     }
   }
@@ -78,8 +81,8 @@ Status run_over_inproc(std::uint32_t ranks, const std::function<Status(Transport
   return failure;
 }
 
-// How many ranks the job has that this process is a rank of, where torchrun or the like started it.
-Expected<std::optional<std::uint32_t>> ranks_of_job() {
+// The number of ranks of the job if a launcher such as torchrun started this process.
+Expected<std::optional<std::uint32_t>> launched_ranks() {
   if (std::getenv("RANK") == nullptr) return std::optional<std::uint32_t>();
   const char* const text = std::getenv("WORLD_SIZE");
   const std::string_view size = text == nullptr ? "" : text;
@@ -87,25 +90,26 @@ Expected<std::optional<std::uint32_t>> ranks_of_job() {
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), ranks);
   if (error != std::errc() || end != size.data() + size.size() || ranks == 0) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("RANK is set, and WORLD_SIZE is '{}', no number of ranks", size));
+                  fmt::format("RANK is set, but WORLD_SIZE ('{}') is not a number of ranks", size));
   }
   return std::optional(ranks);
 }
 
-// Becomes a rank of the job, or whoever starts the ranks. What cannot be measured fails before
-// that, so that it is told once and in a moment.
-Status become_c10d(const Options& options, const AllReduceBench& bench) {
-  const Expected<std::optional<std::uint32_t>> job = ranks_of_job();
-  if (!job) return job.status();
-  if (*job && options.ranks) {
-    return {ErrorCode::kBadConfig, "--ranks: whoever started this rank says how many there are"};
+// Replaces this process with the Python helper, which is a rank of the launched job or starts the
+// ranks itself. Invalid cases fail before that: immediately, and only once.
+Status run_over_c10d(const Options& options, const AllReduceBench& bench) {
+  const Expected<std::optional<std::uint32_t>> launched = launched_ranks();
+  if (!launched) return launched.status();
+  if (*launched && options.ranks) {
+    return {ErrorCode::kBadConfig,
+            "--ranks is not valid in a launched job: WORLD_SIZE is the number of ranks"};
   }
-  const std::uint32_t ranks = job->value_or(options.ranks.value_or(kUsualRanks));
+  const std::uint32_t ranks = launched->value_or(options.ranks.value_or(kDefaultRanks));
   InprocNetwork network(ranks);
   const std::unique_ptr<Transport> transport = network.endpoint(0);
-  for (const AllReduceCase& subject : bench.cases) {
-    if (!subject.topology) continue;
-    const Expected<BenchEngine> engine = make_our_engine(subject, bench, *transport);
+  for (const AllReduceCase& bench_case : bench.cases) {
+    if (!bench_case.topology) continue;
+    const Expected<BenchEngine> engine = make_fabric_engine(bench_case, bench, *transport);
     if (!engine) return engine.status();
   }
   constexpr Helper kHelper{.name = "bench all_reduce --transport c10d",
@@ -121,82 +125,84 @@ Status run(const Options& options) {
   const std::string& transport = options.request.transport;
   const bool is_mpi = transport == "mpi" || transport == "nccl";
   if (is_mpi && options.ranks) {
-    return {ErrorCode::kBadConfig, "--ranks: mpirun says how many there are (mpirun -n N nf ...)"};
+    return {ErrorCode::kBadConfig,
+            fmt::format("--ranks is not valid with --transport {}: mpirun sets the number of ranks "
+                        "(mpirun -n N nf ...)",
+                        transport)};
   }
   const Expected<AllReduceBench> bench = make_bench(options.request);
   if (!bench) return bench.status();
   if (is_mpi) return run_over_mpi(*bench);
-  if (transport == "c10d") return become_c10d(options, *bench);
-  return run_over_inproc(options.ranks.value_or(kUsualRanks), [&](Transport& end) {
-    return show_all_reduce_bench(end, *bench, [&](const AllReduceCase& subject) {
-      return make_our_engine(subject, *bench, end);
+  if (transport == "c10d") return run_over_c10d(options, *bench);
+  return run_over_inproc(options.ranks.value_or(kDefaultRanks), [&](Transport& end) {
+    return print_all_reduce_bench(end, *bench, [&](const AllReduceCase& bench_case) {
+      return make_fabric_engine(bench_case, *bench, end);
     });
   });
+}
+
+std::string footer() {
+  return fmt::format(
+      "Topologies: {}.\n"
+      "\n"
+      "--transport mpi: start the ranks with mpirun; rank 0 prints. --codec also accepts\n"
+      "{}: MPI_Allreduce of FP32 values and of as many 16-bit integers.\n"
+      "\n"
+      "--transport c10d: the ranks are processes with PyTorch, connected by a Gloo process group\n"
+      "as in nf.attach(). nf starts them on this host, or they are those of a launcher such as\n"
+      "torchrun. --codec also accepts {}: torch.distributed.all_reduce.\n"
+      "\n"
+      "--transport nccl: start the ranks with mpirun. The values are in device memory; several\n"
+      "ranks may share a device. --codec also accepts {}: ncclAllReduce.",
+      to_string(all_topologies()), fmt::join(native_all_reduces("mpi"), " and "),
+      fmt::join(native_all_reduces("c10d"), " and "),
+      fmt::join(native_all_reduces("nccl"), " and "));
 }
 
 }  // namespace
 
 void add_bench_all_reduce(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("all_reduce", "time, bytes and error of sums over ranks");
+  auto* command =
+      parent.add_subcommand("all_reduce", "measure time, bytes and error of all-reduces");
   auto options = std::make_shared<Options>();
   AllReduceRequest& request = options->request;
-  const auto add_names = [command](const char* name, std::vector<std::string>& names,
-                                   const char* what) {
-    return command->add_option(name, names, what)
-        ->type_name("A,B...")
-        ->delimiter(',')
-        ->allow_extra_args(false);
-  };
-  command->add_option("-b,--minbytes", request.begin, "the first size, of FP32 values")
+  command->add_option("-b,--minbytes", request.begin, "first size per rank, as FP32")
       ->type_name("SIZE")
       ->capture_default_str();
-  command->add_option("-e,--maxbytes", request.end, "the last size at most")
+  command->add_option("-e,--maxbytes", request.end, "maximum size")
       ->type_name("SIZE")
       ->capture_default_str();
-  command->add_option("-f,--stepfactor", request.factor, "from one size to the next")
+  command->add_option("-f,--stepfactor", request.factor, "factor between sizes")
       ->type_name("N")
       ->check(CLI::Range(2, 1 << 20).description(""))
       ->capture_default_str();
-  add_names("--codec", request.codecs, "codecs to measure; without it, all");
-  add_names("--topology", request.topologies, "ways to sum")->capture_default_str();
-  command->add_option("--transport", request.transport, "between ranks")
-      ->type_name("inproc|mpi|c10d|nccl")
-      ->check(CLI::IsMember({"inproc", "mpi", "c10d", "nccl"}).description(""))
+  add_names(*command, "--codec", request.codecs, "codecs to measure; default: all");
+  add_names(*command, "--topology", request.topologies, "topologies to measure")
       ->capture_default_str();
+  add_choice(*command, "--transport", request.transport,
+             {kBenchTransports.begin(), kBenchTransports.end()}, "transport between the ranks");
   command
-      ->add_option("--ranks", options->ranks,
-                   fmt::format("threads of inproc, processes of c10d; {}", kUsualRanks))
+      ->add_option(
+          "--ranks", options->ranks,
+          fmt::format("ranks: threads of inproc, processes of c10d; default: {}", kDefaultRanks))
       ->type_name("N")
-      ->check(CLI::Range(std::uint32_t{1}, kMostRanks).description(""));
+      ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""));
   command
       ->add_option("--host-group,--group", request.host_group_size,
-                   "ranks per host, for hierarchical")
+                   "ranks per host, for the hierarchical topology")
       ->type_name("N");
-  command->add_option("--dtype", request.dtype, "type of the values")
-      ->type_name("fp32|bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}).description(""))
-      ->capture_default_str();
-  command->add_option("--repeat", request.repeat, "calls of each case, after two to warm up")
+  add_choice(*command, "--dtype", request.dtype,
+             names_of(std::array{DataType::kFloat32, DataType::kBfloat16}), "type of the values");
+  command->add_option("--repeat", request.repeat, "timed calls per row, after two warm-up calls")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000).description(""))
       ->capture_default_str();
-  command->add_option("--tile", request.tile, "of a message, about; otherwise 256K, of nccl 8M")
+  command
+      ->add_option("--tile", request.tile,
+                   "approximate size of a message; default: 256K, for nccl 8M")
       ->type_name("SIZE");
-  command->add_flag("--json", request.as_json, "one JSON object a line instead of a table");
-  command->footer(
-      "Topologies: ring, tree, direct, halving_doubling, endpoint, hierarchical.\n"
-      "\n"
-      "With --transport mpi, mpirun starts the ranks and rank 0 prints. There --codec also knows\n"
-      "mpi_fp32 and mpi_16bit: MPI_Allreduce itself, of FP32 values and of as many 16-bit ones.\n"
-      "\n"
-      "With --transport c10d, ranks are processes with PyTorch, joined by a process group over "
-      "Gloo\n"
-      "as those of nf.attach() are: on this machine, or those that torchrun or the like started.\n"
-      "There --codec also knows c10d_fp32 and c10d_bf16: torch.distributed.all_reduce itself.\n"
-      "\n"
-      "With --transport nccl, mpirun starts the ranks too; values lie in device memory, and "
-      "several\n"
-      "ranks may share a device. There --codec also knows nccl_fp32 and nccl_bf16: NCCL's own.");
+  add_json_flag(*command, request.as_json);
+  command->footer(footer());
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

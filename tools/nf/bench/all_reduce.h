@@ -1,4 +1,4 @@
-// nf bench all_reduce, as a command of `nf bench`.
+// The command `nf bench all_reduce`.
 #pragma once
 
 #include "nf/support/command.h"

@@ -7,10 +7,10 @@
 
 namespace nf::cli {
 
-Expected<BenchEngine> make_our_engine(const AllReduceCase& subject, const AllReduceBench& bench,
-                                      Transport& transport) {
-  AllReduceOptions options{.codec = subject.codec,
-                           .topology = *subject.topology,
+Expected<BenchEngine> make_fabric_engine(const AllReduceCase& bench_case,
+                                         const AllReduceBench& bench, Transport& transport) {
+  AllReduceOptions options{.codec = bench_case.codec,
+                           .topology = *bench_case.topology,
                            .host_group_size = bench.host_group_size,
                            .seed = 1};
   options.tile_bytes = bench.tile_bytes.value_or(options.tile_bytes);
@@ -18,7 +18,7 @@ Expected<BenchEngine> make_our_engine(const AllReduceCase& subject, const AllRed
   if (!made) return made.status();
   const std::shared_ptr<AllReduce> sum = std::move(*made);
   return BenchEngine{.type = bench.type,
-                     .is_exact = subject.codec == "fp32",
+                     .is_exact = bench_case.codec == "fp32",
                      .run =
                          [sum](std::uint64_t step, Values values) {
                            const Gradient gradient{.parameter = parameter_key("bench"),

@@ -1,4 +1,4 @@
-// What `nf bench all_reduce` measures: something that replaces values by their sum over all ranks.
+// The all-reduce implementations that `nf bench all_reduce` measures.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,24 @@ namespace nf::cli {
 
 struct BenchEngine {
   DataType type = DataType::kFloat32;
-  bool is_exact = false;       // where no addition rounds
-  bool sums_integers = false;  // whatever the type says
+  bool is_exact = false;       // sums of small integers must be exact
+  bool sums_integers = false;  // adds the bits of the values as 16-bit integers
+  // Replaces the values by their sum over all ranks.
   std::function<Status(std::uint64_t step, Values values)> run;
-  std::function<std::uint64_t()> bytes_sent = {};  // so far; empty where nobody knows
-  // Before and after run(), and not timed: where values are summed in other memory.
+  std::function<std::uint64_t()> bytes_sent = {};  // so far; empty if unknown
+  // Copy the values to and from other memory before and after run(). Not timed.
   std::function<Status(Values values)> load = [](Values /*values*/) { return Status(); };
   std::function<Status(Values values)> store = [](Values /*values*/) { return Status(); };
 };
 
-// What a transport sums a case by, ours or its own. Fails where a case cannot be.
-using EngineMaker = std::function<Expected<BenchEngine>(const AllReduceCase& subject)>;
+// Creates the engine of a case. Fails if the case is not supported.
+using EngineFactory = std::function<Expected<BenchEngine>(const AllReduceCase& bench_case)>;
 
-// Our all-reduce, which borrows the transport. Precondition: the case has a topology.
-Expected<BenchEngine> make_our_engine(const AllReduceCase& subject, const AllReduceBench& bench,
-                                      Transport& transport);
+// The all-reduce of this library. Borrows the transport. Precondition: the case has a topology.
+Expected<BenchEngine> make_fabric_engine(const AllReduceCase& bench_case,
+                                         const AllReduceBench& bench, Transport& transport);
 
-// powersgd wants a matrix: the most nearly square one with a power of two of rows.
+// The number of rows of the gradient, for powersgd: a power of two, as nearly square as possible.
 std::size_t rows_of(std::size_t count);
 
 }  // namespace nf::cli

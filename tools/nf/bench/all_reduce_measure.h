@@ -1,4 +1,4 @@
-// How long an all-reduce takes, how much it sends, and how far its result is from the exact sum.
+// Measures the time, the bytes sent and the error of all-reduces.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,30 @@
 namespace nf::cli {
 
 struct AllReduceSpeed {
-  AllReduceCase subject;
+  AllReduceCase bench_case;
   std::uint32_t ranks = 1;
-  std::string_view dtype = {};  // of what was summed; transports' own sums have theirs
-  // By call, of the slowest rank.
+  std::string_view dtype = {};  // type of the summed values; native all-reduces have their own
+  // Per call, of the slowest rank.
   std::vector<double> seconds = {};
-  // By the busiest rank, in one call; transports' own sums do not tell.
+  // Sent by the busiest rank in one call; unknown for native all-reduces.
   std::optional<std::uint64_t> wire_bytes = {};
-  // Of the first call's result; none of integers.
+  // Of the first call; empty if integers are summed.
   std::optional<double> vnmse = {};
-  // Elements that differ between ranks, over all calls; where sums must be exact also those that
-  // differ from the exact sum of whole numbers.
+  // Elements that differ between ranks, over all calls. If sums must be exact, also the elements
+  // that differ from the exact sum of integers.
   std::uint64_t wrong = 0;
 };
 
-// Who reads the results: on rank 0.
-struct AllReduceReader {
+// Receives the results, on rank 0.
+struct AllReduceSink {
   Progress& progress;
-  std::function<void(const AllReduceSpeed&)> take;
+  std::function<void(const AllReduceSpeed&)> on_result;
 };
 
-// One rank's part; all ranks call it with the same bench. `reader` is null but on rank 0. An engine
-// for every case is made before the first is measured, so that one that cannot be fails at once.
+// Runs one rank's part; all ranks call it with the same bench. `sink` is null except on rank 0.
+// Creates an engine for every case before it measures the first, so that an unsupported case fails
+// immediately.
 Status run_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
-                            const EngineMaker& make_engine, AllReduceReader* reader);
+                            const EngineFactory& make_engine, AllReduceSink* sink);
 
 }  // namespace nf::cli

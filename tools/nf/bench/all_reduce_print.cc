@@ -11,7 +11,7 @@
 namespace nf::cli {
 namespace {
 
-// The figures of a row that follow from what was measured. GB are 10^9 bytes.
+// The figures derived from a measurement. 1 GB is 10^9 bytes.
 struct Figures {
   explicit Figures(const AllReduceSpeed& speed);
 
@@ -23,7 +23,7 @@ struct Figures {
   std::optional<double> wirebw;
 };
 
-Figures::Figures(const AllReduceSpeed& speed) : size(speed.subject.count * sizeof(float)) {
+Figures::Figures(const AllReduceSpeed& speed) : size(speed.bench_case.count * sizeof(float)) {
   std::vector<double> sorted = speed.seconds;
   std::sort(sorted.begin(), sorted.end());
   const double median = quantile(sorted, 0.5);
@@ -35,28 +35,28 @@ Figures::Figures(const AllReduceSpeed& speed) : size(speed.subject.count * sizeo
   if (speed.wire_bytes) wirebw = static_cast<double>(*speed.wire_bytes) / median / 1e9;
 }
 
-std::string topology_name(const AllReduceCase& subject) {
-  return subject.topology ? std::string(to_string(*subject.topology)) : "-";
+std::string topology_name(const AllReduceCase& bench_case) {
+  return bench_case.topology ? std::string(to_string(*bench_case.topology)) : "-";
 }
 
 Table result_table(const std::vector<AllReduceCase>& cases) {
   std::size_t codec = 0;
   std::size_t topology = 0;
-  for (const AllReduceCase& subject : cases) {
-    codec = std::max(codec, subject.codec.size());
-    topology = std::max(topology, topology_name(subject).size());
+  for (const AllReduceCase& bench_case : cases) {
+    codec = std::max(codec, bench_case.codec.size());
+    topology = std::max(topology, topology_name(bench_case).size());
   }
-  return Table({{.title = "size", .least = 11},
-                {.title = "codec", .is_text = true, .least = codec},
-                {.title = "topology", .is_text = true, .least = topology},
-                {.title = "p50 us", .least = 9},
-                {.title = "p99 us", .least = 9},
-                {.title = "algbw", .least = 6},
-                {.title = "busbw", .least = 6},
-                {.title = "wire bytes", .least = 11},
-                {.title = "wirebw", .least = 6},
-                {.title = "error", .least = 8},
-                {.title = "wrong", .least = 5}});
+  return Table({{.title = "size", .min_width = 11},
+                {.title = "codec", .is_text = true, .min_width = codec},
+                {.title = "topology", .is_text = true, .min_width = topology},
+                {.title = "p50 us", .min_width = 9},
+                {.title = "p99 us", .min_width = 9},
+                {.title = "algbw", .min_width = 6},
+                {.title = "busbw", .min_width = 6},
+                {.title = "wire bytes", .min_width = 11},
+                {.title = "wirebw", .min_width = 6},
+                {.title = "error", .min_width = 8},
+                {.title = "wrong", .min_width = 5}});
 }
 
 }  // namespace
@@ -73,53 +73,62 @@ void AllReducePrinter::print(const AllReduceSpeed& speed) {
   if (as_json_) {
     fmt::print("{}\n", json_line(speed));
   } else {
-    if (!has_begun_) print_introduction(speed.ranks);
+    if (!has_header_) print_header(speed.ranks);
     add_cells(speed);
     fmt::print("{}", table_.text());
   }
-  has_begun_ = true;
+  has_header_ = true;
   std::fflush(stdout);
 }
 
-Status AllReducePrinter::verdict() const {
+Status AllReducePrinter::status() const {
   if (wrong_ == 0) return {};
   return {ErrorCode::kDisagreement,
-          fmt::format("{} elements are wrong: see the rows with `wrong` above 0", wrong_)};
+          fmt::format("{} elements are wrong; see the rows with `wrong` above 0", wrong_)};
 }
 
 std::string AllReducePrinter::json_line(const AllReduceSpeed& speed) const {
   const Figures figures(speed);
-  nlohmann::ordered_json json{
-      {"size", figures.size},     {"count", speed.subject.count}, {"codec", speed.subject.codec},
-      {"topology", nullptr},      {"transport", transport_},      {"ranks", speed.ranks},
-      {"p50_us", figures.p50_us}, {"p99_us", figures.p99_us},     {"algbw", figures.algbw},
-      {"busbw", figures.busbw},   {"wire_bytes", nullptr},        {"wirebw", nullptr},
-      {"vnmse", nullptr},         {"wrong", speed.wrong},         {"dtype", speed.dtype},
-      {"repeat", repeat_}};
-  if (speed.subject.topology) json["topology"] = to_string(*speed.subject.topology);
+  nlohmann::ordered_json json{{"size", figures.size},
+                              {"count", speed.bench_case.count},
+                              {"codec", speed.bench_case.codec},
+                              {"topology", nullptr},
+                              {"transport", transport_},
+                              {"ranks", speed.ranks},
+                              {"p50_us", figures.p50_us},
+                              {"p99_us", figures.p99_us},
+                              {"algbw", figures.algbw},
+                              {"busbw", figures.busbw},
+                              {"wire_bytes", nullptr},
+                              {"wirebw", nullptr},
+                              {"vnmse", nullptr},
+                              {"wrong", speed.wrong},
+                              {"dtype", speed.dtype},
+                              {"repeat", repeat_}};
+  if (speed.bench_case.topology) json["topology"] = to_string(*speed.bench_case.topology);
   if (speed.wire_bytes) json["wire_bytes"] = *speed.wire_bytes;
   if (figures.wirebw) json["wirebw"] = *figures.wirebw;
   if (speed.vnmse) json["vnmse"] = *speed.vnmse;
   return json.dump();
 }
 
-void AllReducePrinter::print_introduction(std::uint32_t ranks) const {
+void AllReducePrinter::print_header(std::uint32_t ranks) const {
   fmt::print(
       "{} rank{} over {}, {} values; {} call{}\n"
-      "size    of a rank's values in bytes, as FP32\n"
-      "p50     the slowest rank's time of a call: median, and 99th percentile\n"
-      "algbw   size / p50 in GB/s; busbw is 2 (n - 1) / n of it\n"
-      "wire    bytes that the busiest rank sends in a call, statistics and frames included, and\n"
-      "        their GB/s; sums that are not ours do not tell\n"
-      "error   of the sum, squared, over the exact sum squared (vnmse)\n"
-      "wrong   elements that differ between ranks, or from the sum where that must be exact\n"
+      "size    bytes per rank, as FP32\n"
+      "p50     time per call of the slowest rank: median and 99th percentile\n"
+      "algbw   size / p50 in GB/s; busbw = algbw * 2 (n - 1) / n\n"
+      "wire    bytes that the busiest rank sends per call, including statistics and frames, and\n"
+      "        their GB/s; unknown for the all-reduces of MPI, c10d and NCCL\n"
+      "error   squared error of the sum over the squared exact sum (vnmse)\n"
+      "wrong   elements that differ between ranks, or from the exact sum if it must be exact\n"
       "\n",
       ranks, ranks == 1 ? "" : "s", transport_, dtype_, repeat_, repeat_ == 1 ? "" : "s");
 }
 
 void AllReducePrinter::add_cells(const AllReduceSpeed& speed) {
   const Figures figures(speed);
-  table_.add({grouped(figures.size), speed.subject.codec, topology_name(speed.subject),
+  table_.add({grouped(figures.size), speed.bench_case.codec, topology_name(speed.bench_case),
               fmt::format("{:.1f}", figures.p50_us), fmt::format("{:.1f}", figures.p99_us),
               fmt::format("{:.3f}", figures.algbw), fmt::format("{:.3f}", figures.busbw),
               speed.wire_bytes ? grouped(*speed.wire_bytes) : "-",
@@ -127,17 +136,17 @@ void AllReducePrinter::add_cells(const AllReduceSpeed& speed) {
               speed.vnmse ? fmt::format("{:.2e}", *speed.vnmse) : "-", grouped(speed.wrong)});
 }
 
-Status show_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
-                             const EngineMaker& make_engine) {
+Status print_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
+                              const EngineFactory& make_engine) {
   if (transport.rank() != 0) return run_all_reduce_bench(transport, bench, make_engine, nullptr);
   Progress progress(bench.cases.size());
   AllReducePrinter printer(bench);
-  AllReduceReader reader{.progress = progress, .take = [&](const AllReduceSpeed& speed) {
-                           progress.clear();
-                           printer.print(speed);
-                         }};
-  NF_RETURN_IF_ERROR(run_all_reduce_bench(transport, bench, make_engine, &reader));
-  return printer.verdict();
+  AllReduceSink sink{.progress = progress, .on_result = [&](const AllReduceSpeed& speed) {
+                       progress.clear();
+                       printer.print(speed);
+                     }};
+  NF_RETURN_IF_ERROR(run_all_reduce_bench(transport, bench, make_engine, &sink));
+  return printer.status();
 }
 
 }  // namespace nf::cli

@@ -1,4 +1,4 @@
-// What `nf bench all_reduce` prints of each case, as a table or as JSON lines.
+// Prints the results of `nf bench all_reduce` as a table or as JSON lines.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace nf::cli {
 
-// Prints rows as they come.
+// Prints each row immediately.
 class AllReducePrinter {
  public:
   explicit AllReducePrinter(const AllReduceBench& bench);
 
   void print(const AllReduceSpeed& speed);
 
-  // A wrong sum is a failure, however fast. Of the rows so far.
-  Status verdict() const;
+  // Fails if a row so far has wrong elements.
+  Status status() const;
 
  private:
   std::string json_line(const AllReduceSpeed& speed) const;
-  void print_introduction(std::uint32_t ranks) const;
+  void print_header(std::uint32_t ranks) const;
   void add_cells(const AllReduceSpeed& speed);
 
   const std::string transport_;
@@ -30,13 +30,13 @@ class AllReducePrinter {
   const int repeat_;
   const bool as_json_;
   Table table_;
-  bool has_begun_ = false;
+  bool has_header_ = false;
   std::uint64_t wrong_ = 0;
 };
 
-// One rank's part of a bench; all ranks call it with the same one. Rank 0 prints, and fails where a
-// sum is wrong.
-Status show_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
-                             const EngineMaker& make_engine);
+// Runs one rank's part of a bench; all ranks call it with the same bench. Rank 0 prints, and fails
+// if a sum is wrong.
+Status print_all_reduce_bench(Transport& transport, const AllReduceBench& bench,
+                              const EngineFactory& make_engine);
 
 }  // namespace nf::cli

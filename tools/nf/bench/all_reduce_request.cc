@@ -12,57 +12,54 @@
 
 namespace nf::cli {
 
-// The names in the text.
+// The keys of the JSON text.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AllReduceRequest, begin, end, factor, codecs,
                                                 topologies, transport, host_group_size, dtype,
                                                 repeat, tile, as_json)
 
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 34;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 34;
 
-struct OwnSum {
+struct NativeAllReduce {
   std::string_view name;
   std::string_view transport;
-  std::string_view what;
 };
 
-constexpr std::array kOwnSums{
-    OwnSum{kMpiFp32, "mpi", "MPI_Allreduce"},
-    OwnSum{kMpi16bit, "mpi", "MPI_Allreduce"},
-    OwnSum{kNcclFp32, "nccl", "NCCL"},
-    OwnSum{kNcclBf16, "nccl", "NCCL"},
-    OwnSum{kC10dFp32, "c10d", "torch.distributed.all_reduce"},
-    OwnSum{kC10dBf16, "c10d", "torch.distributed.all_reduce"},
+constexpr std::array kNativeAllReduces{
+    NativeAllReduce{kMpiFp32, "mpi"},   NativeAllReduce{kMpi16bit, "mpi"},
+    NativeAllReduce{kNcclFp32, "nccl"}, NativeAllReduce{kNcclBf16, "nccl"},
+    NativeAllReduce{kC10dFp32, "c10d"}, NativeAllReduce{kC10dBf16, "c10d"},
 };
 
-// "64M": bytes, with K, M and G as powers of two.
+// Parses bytes such as "64M"; K, M and G are powers of two.
 Expected<std::uint64_t> parse_size(std::string_view option, std::string_view text) {
   std::uint64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
   constexpr std::string_view kUnits = "KMG";
-  const std::size_t place = unit.size() == 1 ? kUnits.find(unit) : std::string_view::npos;
-  const std::size_t shift = unit.empty() ? 0 : 10 * (place + 1);
-  const bool is_size = error == std::errc() && (unit.empty() || place != std::string_view::npos);
-  if (!is_size || number > kMostBytes >> shift || number << shift < sizeof(float)) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("{}: '{}' is not a size in bytes from 4 to 16G, as 4096, 64K or 1M",
-                              option, text));
+  const std::size_t index = unit.size() == 1 ? kUnits.find(unit) : std::string_view::npos;
+  const std::size_t shift = unit.empty() ? 0 : 10 * (index + 1);
+  const bool is_size = error == std::errc() && (unit.empty() || index != std::string_view::npos);
+  if (!is_size || number > kMaxBytes >> shift || number << shift < sizeof(float)) {
+    return Status(
+        ErrorCode::kBadConfig,
+        fmt::format("{}: '{}' is not a size in bytes from 4 to 16G, such as 4096, 64K or 1M",
+                    option, text));
   }
   return number << shift;
 }
 
-// Values a rank, of each size.
+// The values per rank of each size.
 Expected<std::vector<std::size_t>> counts_of(const AllReduceRequest& request) {
   const Expected<std::uint64_t> begin = parse_size("-b", request.begin);
   if (!begin) return begin.status();
   const Expected<std::uint64_t> end = parse_size("-e", request.end);
   if (!end) return end.status();
   if (*begin > *end) {
-    return Status(ErrorCode::kBadConfig, fmt::format("sizes from {} (-b) to {} (-e) are none",
-                                                     request.begin, request.end));
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("-b ({}) exceeds -e ({})", request.begin, request.end));
   }
   std::vector<std::size_t> counts;
   for (std::uint64_t size = *begin; size <= *end; size *= request.factor) {
@@ -78,7 +75,7 @@ Expected<std::vector<Topology>> topologies_of(const AllReduceRequest& request) {
     if (!topology) return topology.status();
     if (*topology == Topology::kHierarchical && request.host_group_size == 0) {
       return Status(ErrorCode::kBadConfig,
-                    "hierarchical needs the number of ranks per host (--host-group)");
+                    "the hierarchical topology needs --host-group, the number of ranks per host");
     }
     topologies.push_back(*topology);
   }
@@ -90,38 +87,46 @@ Expected<std::vector<Topology>> topologies_of(const AllReduceRequest& request) {
   return topologies;
 }
 
-// Where it is a codec, its one spelling.
+// The canonical spelling of a codec; anything else unchanged.
 std::string spelling_of(const std::string& text) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(text);
   return codec ? (*codec)->spec().to_string() : text;
 }
 
-// Of one size: each codec along each topology, and what is not ours once.
-Expected<std::vector<AllReduceCase>> kinds_of(const AllReduceRequest& request) {
+// The cases of one size: each codec over each topology, and each native all-reduce once.
+Expected<std::vector<AllReduceCase>> cases_of_one_size(const AllReduceRequest& request) {
   const Expected<std::vector<Topology>> topologies = topologies_of(request);
   if (!topologies) return topologies.status();
   std::vector<std::string> codecs = request.codecs;
   if (codecs.empty()) {
     for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
   }
-  std::vector<AllReduceCase> kinds;
+  std::vector<AllReduceCase> cases;
   for (const std::string& codec : codecs) {
-    const auto* const own = std::ranges::find(kOwnSums, codec, &OwnSum::name);
-    if (own == kOwnSums.end()) {
+    const auto* const native = std::ranges::find(kNativeAllReduces, codec, &NativeAllReduce::name);
+    if (native == kNativeAllReduces.end()) {
       for (const Topology topology : *topologies) {
-        kinds.push_back({.codec = spelling_of(codec), .topology = topology});
+        cases.push_back({.codec = spelling_of(codec), .topology = topology});
       }
-    } else if (own->transport == request.transport) {
-      kinds.push_back({.codec = codec, .topology = {}});
+    } else if (native->transport == request.transport) {
+      cases.push_back({.codec = codec, .topology = {}});
     } else {
-      return Status(ErrorCode::kBadConfig, fmt::format("'{}' is {} itself and needs --transport {}",
-                                                       codec, own->what, own->transport));
+      return Status(ErrorCode::kBadConfig,
+                    fmt::format("--codec {} needs --transport {}", codec, native->transport));
     }
   }
-  return kinds;
+  return cases;
 }
 
 }  // namespace
+
+std::vector<std::string_view> native_all_reduces(std::string_view transport) {
+  std::vector<std::string_view> names;
+  for (const NativeAllReduce& native : kNativeAllReduces) {
+    if (native.transport == transport) names.push_back(native.name);
+  }
+  return names;
+}
 
 std::string to_text(const AllReduceRequest& request) { return nlohmann::json(request).dump(); }
 
@@ -142,12 +147,12 @@ Expected<AllReduceBench> make_bench(const AllReduceRequest& request) {
                        .as_json = request.as_json};
   const Expected<std::vector<std::size_t>> counts = counts_of(request);
   if (!counts) return counts.status();
-  const Expected<std::vector<AllReduceCase>> kinds = kinds_of(request);
-  if (!kinds) return kinds.status();
+  const Expected<std::vector<AllReduceCase>> cases = cases_of_one_size(request);
+  if (!cases) return cases.status();
   for (const std::size_t count : *counts) {
-    for (AllReduceCase subject : *kinds) {
-      subject.count = count;
-      bench.cases.push_back(std::move(subject));
+    for (AllReduceCase bench_case : *cases) {
+      bench_case.count = count;
+      bench.cases.push_back(std::move(bench_case));
     }
   }
   if (!request.tile.empty()) {

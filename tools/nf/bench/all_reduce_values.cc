@@ -45,7 +45,7 @@ void BenchGradient::put(Values out) const {
 }
 
 double BenchGradient::vnmse(ConstValues sum) {
-  if (exact_.empty() || exact_type_ != sum.type) make_exact(sum.type);
+  if (exact_.empty() || exact_type_ != sum.type) compute_exact(sum.type);
   double error = 0;
   double energy = 0;
   for (std::size_t i = 0; i < sum.count; ++i) {
@@ -56,7 +56,7 @@ double BenchGradient::vnmse(ConstValues sum) {
   return error == 0 ? 0 : error / energy;
 }
 
-void BenchGradient::make_exact(DataType type) {
+void BenchGradient::compute_exact(DataType type) {
   exact_.assign(own_.size(), 0);
   exact_type_ = type;
   std::array<float, kPart> part{};
@@ -69,7 +69,7 @@ void BenchGradient::make_exact(DataType type) {
   }
 }
 
-void put_integers(std::uint32_t rank, Values out) {
+void fill_integers(std::uint32_t rank, Values out) {
   for (std::size_t i = 0; i < out.count; ++i) {
     set_value(out, i, static_cast<float>(integer(rank, i)));
   }

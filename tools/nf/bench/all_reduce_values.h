@@ -1,4 +1,4 @@
-// What the ranks of `nf bench all_reduce` sum, and what the sum should be.
+// The values that the ranks of `nf bench all_reduce` sum, and the expected results.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace nf::cli {
 
-// A gradient of the published mixture. Fewer values of it are its beginning. Types are FP32 and
-// BF16, whose values are the FP32 ones rounded.
+// A gradient from GradientMixture. A shorter gradient is a prefix of a longer one. Types are FP32
+// and BF16; the BF16 values are the rounded FP32 values.
 class BenchGradient {
  public:
   // The first `count` values of one of `ranks` ranks.
@@ -20,12 +20,12 @@ class BenchGradient {
   // Precondition: out.count <= count.
   void put(Values out) const;
 
-  // ||sum - exact||^2 / ||exact||^2, the exact sum being that of all ranks' values of this type,
-  // which the first call makes. Precondition: sum.count <= count.
+  // ||sum - exact||^2 / ||exact||^2, where `exact` is the sum over all ranks of the values of this
+  // type. The first call computes it. Precondition: sum.count <= count.
   double vnmse(ConstValues sum);
 
  private:
-  void make_exact(DataType type);
+  void compute_exact(DataType type);
 
   const GradientMixture mixture_;
   const std::uint32_t ranks_;
@@ -34,10 +34,10 @@ class BenchGradient {
   DataType exact_type_ = DataType::kFloat32;
 };
 
-// Whole numbers from -3 to 3, by rank and index: any order of additions sums those of 85 ranks
-// without rounding, in BF16 too.
-void put_integers(std::uint32_t rank, Values out);
-// The elements that are not the sum of all ranks' numbers.
+// Integers from -3 to 3 that depend on rank and index. Up to 85 ranks, sums in any order are exact,
+// in BF16 too.
+void fill_integers(std::uint32_t rank, Values out);
+// The number of elements that are not the exact sum over all ranks.
 std::uint64_t count_wrong_integers(std::uint32_t ranks, ConstValues sum);
 
 }  // namespace nf::cli

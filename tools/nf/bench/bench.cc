@@ -1,8 +1,9 @@
-// nf bench codec: how fast each operation of a codec is, beside a copy of the same values on the
-// same machine, and how large the error of its result is.
+// nf bench codec: the speed of each codec operation, compared with a copy of the same values, and
+// the error of its result.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,14 +17,16 @@
 #include "nf/support/command.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
+#include "nf/support/usage.h"
 
 namespace nf::cli {
 namespace {
 
-// Beyond what one machine's memory holds at four bytes a value and several buffers.
-constexpr std::uint64_t kMostValues = std::uint64_t{1} << 32;
-// Values that a device's are made of, over and over.
-constexpr std::uint64_t kMostMade = std::uint64_t{1} << 24;
+// More than fits in the memory of one host, at four bytes per value and several buffers.
+constexpr std::uint64_t kMaxValues = std::uint64_t{1} << 32;
+// For a device, at most this many values are generated on the host and then repeated.
+constexpr std::uint64_t kMaxGenerated = std::uint64_t{1} << 24;
+constexpr std::array kDataTypes = {DataType::kFloat32, DataType::kBfloat16, DataType::kFloat16};
 
 struct Options {
   std::vector<std::string> codecs;
@@ -36,7 +39,7 @@ struct Options {
 };
 
 DataType data_type(std::string_view name) {
-  for (const DataType type : {DataType::kBfloat16, DataType::kFloat16}) {
+  for (const DataType type : kDataTypes) {
     if (to_string(type) == name) return type;
   }
   return DataType::kFloat32;
@@ -45,10 +48,10 @@ DataType data_type(std::string_view name) {
 std::vector<std::string> default_codecs(bool on_cuda) {
   std::vector<std::string> spellings;
   for (const CodecEntry& entry : builtin_codecs()) {
-    if (on_cuda && !has_cuda_form(std::string(entry.example))) continue;
+    if (on_cuda && !has_cuda_codec(std::string(entry.example))) continue;
     spellings.emplace_back(entry.example);
   }
-  // One width everywhere: the kernels' own speed, without the changes of width.
+  // A fixed width shows the speed of the kernels without width changes.
   for (const char* spelling : {"waterfill+width=4", "dynamiq+width=4"}) {
     if (make_codec(spelling)) spellings.emplace_back(spelling);
   }
@@ -86,14 +89,14 @@ void add_cells(Table& table, const std::vector<OpSpeed>& rows) {
   }
 }
 
-void print_introduction(const Options& options) {
+void print_header(const Options& options) {
   const bool on_cuda = options.device == "cuda";
   fmt::print(
-      "{} {} values a rank, two ranks, {}{} on {}; median of {} runs\n"
-      "bits     an element of the message, statistics included\n"
-      "error    of the result, squared, over its exact value squared (vnmse)\n"
-      "+/-      half the distance between the quartiles\n"
-      "GB/s     of the least bytes the operation must read and write\n"
+      "{} {} values per rank, two ranks, {}{} on {}; median of {} runs\n"
+      "bits     per element of the message, including statistics\n"
+      "error    squared error of the result over the squared exact result (vnmse)\n"
+      "+/-      half the interquartile range of the time\n"
+      "GB/s     bytes that the operation must at least read and write, per second\n"
       "copy     GB/s of a {} of the values, timed between the operations\n"
       "\n",
       grouped(options.count), options.dtype, on_cuda ? "" : "one thread, ", options.isa,
@@ -103,21 +106,21 @@ void print_introduction(const Options& options) {
 Table result_table(const std::vector<std::string>& codecs) {
   std::size_t longest = 0;
   for (const std::string& codec : codecs) longest = std::max(longest, codec.size());
-  return Table({{.title = "codec", .is_text = true, .least = longest},
-                {.title = "operation", .is_text = true, .least = 17},
-                {.title = "bits", .least = 5},
-                {.title = "error", .least = 8},
-                {.title = "us", .least = 9},
-                {.title = "+/-", .least = 7},
-                {.title = "GB/s", .least = 6},
-                {.title = "copy", .least = 6},
-                {.title = "of copy", .least = 7}});
+  return Table({{.title = "codec", .is_text = true, .min_width = longest},
+                {.title = "operation", .is_text = true, .min_width = 17},
+                {.title = "bits", .min_width = 5},
+                {.title = "error", .min_width = 8},
+                {.title = "us", .min_width = 9},
+                {.title = "+/-", .min_width = 7},
+                {.title = "GB/s", .min_width = 6},
+                {.title = "copy", .min_width = 6},
+                {.title = "of copy", .min_width = 7}});
 }
 
 Status choose_isa(Options& options) {
   if (options.device == "cuda") {
     if (!options.isa.empty()) {
-      return {ErrorCode::kBadConfig, "--isa is for the CPU; a CUDA device has one set"};
+      return {ErrorCode::kBadConfig, "--isa is not valid with --device cuda"};
     }
     const Expected<std::string> architecture = cuda_architecture();
     if (!architecture) return architecture.status();
@@ -135,8 +138,8 @@ Status choose_isa(Options& options) {
   return {};
 }
 
-// Every codec is made once before the work starts: a misspelt one fails at once, and each is known
-// by its one spelling.
+// Creates every codec once before the measurement, so that an unknown codec fails immediately, and
+// replaces each name by its canonical spelling.
 Status choose_codecs(std::vector<std::string>& codecs, bool on_cuda) {
   if (codecs.empty()) codecs = default_codecs(on_cuda);
   for (std::string& spelling : codecs) {
@@ -152,13 +155,13 @@ Status run(Options options) {
   NF_RETURN_IF_ERROR(choose_isa(options));
   NF_RETURN_IF_ERROR(choose_codecs(options.codecs, on_cuda));
   Progress progress(options.codecs.size());
-  progress.show("making gradients");
-  const std::uint64_t made = on_cuda ? std::min(options.count, kMostMade) : options.count;
-  const GradientPair gradients(made, data_type(options.dtype));
+  progress.show("generating gradients");
+  const std::uint64_t generated = on_cuda ? std::min(options.count, kMaxGenerated) : options.count;
+  const GradientPair gradients(generated, data_type(options.dtype));
   Table table = result_table(options.codecs);
   if (!options.as_json) {
     progress.clear();
-    print_introduction(options);
+    print_header(options);
   }
   for (const std::string& spelling : options.codecs) {
     progress.step();
@@ -182,38 +185,29 @@ Status run(Options options) {
 }
 
 void add_codec(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("codec", "speed and error of each codec's operations");
+  auto* command = parent.add_subcommand("codec", "measure speed and error of codec operations");
   auto options = std::make_shared<Options>();
-  command->add_option("--codec", options->codecs, "codecs to measure; without it, all")
-      ->type_name("A,B...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--count", options->count, "values a rank")
+  add_names(*command, "--codec", options->codecs, "codecs to measure; default: all");
+  command->add_option("--count", options->count, "values per rank")
       ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{0}, kMostValues).description(""))
+      ->check(CLI::Range(std::uint64_t{0}, kMaxValues).description(""))
       ->capture_default_str();
-  command->add_option("--isa", options->isa, "instructions to use, as `nf info` lists them")
+  command->add_option("--isa", options->isa, "instruction set; `nf info` lists those of this CPU")
       ->type_name("NAME");
-  command->add_option("--device", options->device, "where to run")
-      ->type_name("cpu|cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}).description(""))
-      ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the values")
-      ->type_name("fp32|bf16|fp16")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
-      ->capture_default_str();
+  add_choice(*command, "--device", options->device, {"cpu", "cuda"}, "device to run on");
+  add_choice(*command, "--dtype", options->dtype, names_of(kDataTypes), "type of the values");
   command->add_option("--repeat", options->repeat, "runs of each operation")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000).description(""))
       ->capture_default_str();
-  command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
+  add_json_flag(*command, options->as_json);
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 
 }  // namespace
 
 void add_bench(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("bench", "measure speed on this machine");
+  auto* command = parent.add_subcommand("bench", "measure codecs and all-reduces on this host");
   command->require_subcommand(1);
   add_codec(*command, action);
   add_bench_all_reduce(*command, action);

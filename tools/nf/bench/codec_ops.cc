@@ -13,8 +13,8 @@ constexpr std::size_t kRanks = 2;
 constexpr Origin kFirst{.encoder = 0, .contributions = 1};
 constexpr Origin kSecond{.encoder = 1, .contributions = 2};
 
-// Memory that the kernel has already given pages to.
-Buffer touched(std::size_t size) {
+// A buffer whose pages are already mapped, so that page faults are not timed.
+Buffer prefaulted(std::size_t size) {
   Buffer buffer(size);
   if (size > 0) std::memset(buffer.data(), 0, size);
   return buffer;
@@ -77,11 +77,11 @@ Status CodecOps::prepare() {
   const std::size_t count = gradients_.count();
   std::array<std::span<const std::byte>, kRanks> by_rank;
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
-    own_statistics_[rank] = touched(codec_->statistics_size(count));
+    own_statistics_[rank] = prefaulted(codec_->statistics_size(count));
     NF_RETURN_IF_ERROR(codec_->statistics(gradients_.values(rank), own_statistics_[rank].bytes()));
     by_rank[rank] = own_statistics_[rank].bytes();
   }
-  statistics_ = touched(codec_->statistics_size(count));
+  statistics_ = prefaulted(codec_->statistics_size(count));
   NF_RETURN_IF_ERROR(codec_->combine_statistics(count, by_rank, statistics_.bytes()));
   widths_.resize(codec_->width_count(count));
   NF_RETURN_IF_ERROR(choose_widths());
@@ -92,11 +92,11 @@ Status CodecOps::prepare() {
             .ranks = kRanks,
             .statistics = statistics_.bytes(),
             .widths = widths_};
-  message_ = touched(codec_->encoded_size(slice_, kFirst.contributions));
-  sum_ = touched(codec_->encoded_size(slice_, kSecond.contributions));
-  values_ = touched(gradients_.bytes());
-  add_first_phase();
-  add_second_phase();
+  message_ = prefaulted(codec_->encoded_size(slice_, kFirst.contributions));
+  sum_ = prefaulted(codec_->encoded_size(slice_, kSecond.contributions));
+  values_ = prefaulted(gradients_.bytes());
+  add_statistics_ops();
+  add_message_ops();
   return codec_->encode(slice_, kFirst, gradients_.values(0), message_.bytes());
 }
 
@@ -112,7 +112,7 @@ double CodecOps::bits_of(const Buffer& message) const {
          static_cast<double>(gradients_.count());
 }
 
-void CodecOps::add_first_phase() {
+void CodecOps::add_statistics_ops() {
   if (codec_->statistics_size(1) > 0) {
     ops_.push_back(
         {.name = "statistics", .bytes = gradients_.bytes() + statistics_.size(), .run = [this] {
@@ -126,7 +126,7 @@ void CodecOps::add_first_phase() {
   }
 }
 
-void CodecOps::add_second_phase() {
+void CodecOps::add_message_ops() {
   const Values out(values_.data(), gradients_.count(), gradients_.type());
   ops_.push_back({.name = "encode",
                   .bytes = gradients_.bytes() + message_.size(),

@@ -1,5 +1,5 @@
-// One codec with everything it needs to run each of its operations: two ranks' gradients, their
-// combined statistics, the widths, and the messages between them. For benchmarks.
+// The operations of one codec with their inputs: the gradients of two ranks, their combined
+// statistics, the widths, and the messages between them. For benchmarks.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace nf::cli {
 
-// The gradients of two ranks, from the published mixture.
+// The gradients of two ranks, from GradientMixture.
 class GradientPair {
  public:
   GradientPair(std::size_t count, DataType type, std::uint64_t seed = 1);
@@ -34,30 +34,30 @@ class GradientPair {
   std::array<Buffer, 2> ranks_;
 };
 
-// ||actual - exact||^2 / ||exact||^2, with the sum of `exact`.
+// ||actual - sum||^2 / ||sum||^2, where `sum` is the sum of the elements of `exact`.
 double vnmse_of(std::span<const ConstValues> exact, ConstValues actual);
 
 struct CodecOp {
   std::string_view name;
-  std::size_t bytes = 0;  // the least it must read and write
-  // Bits an element of the message that it reads or, where it makes one, writes; with the
+  std::size_t bytes = 0;  // minimum that it must read and write
+  // Bits per element of the message that it writes or, if it writes none, reads. Includes the
   // statistics.
   std::optional<double> bits = {};
   Work run;
-  // ||result - exact||^2 / ||exact||^2 of the values that its result stands for. Empty where there
-  // are none.
+  // ||result - exact||^2 / ||exact||^2 of the decoded result. Empty if the result is not a message
+  // or values.
   std::function<Expected<double>()> vnmse = {};
 };
 
 class CodecOps {
  public:
-  // Fails where the codec cannot be made or refuses the gradients, which must outlive the result.
+  // Fails if the codec is unknown or rejects the gradients. Borrows the gradients.
   static Expected<std::unique_ptr<CodecOps>> make(std::string_view spelling,
                                                   const GradientPair& gradients);
 
   const Codec& codec() const { return *codec_; }
-  // In the order in which an exchange runs them: statistics, widths, encode, decode, decode_add,
-  // decode_add_encode; the first two only of codecs that have them.
+  // statistics, widths, encode, decode, decode_add, decode_add_encode, as in an all-reduce. The
+  // first two only if the codec has them.
   const std::vector<CodecOp>& ops() const { return ops_; }
 
  private:
@@ -69,17 +69,17 @@ class CodecOps {
   Expected<double> decode_add_vnmse();
   Expected<double> hop_vnmse();
   double bits_of(const Buffer& message) const;
-  void add_first_phase();
-  void add_second_phase();
+  void add_statistics_ops();
+  void add_message_ops();
 
   const std::unique_ptr<Codec> codec_;
   const GradientPair& gradients_;
-  std::array<Buffer, 2> own_statistics_;  // by rank
+  std::array<Buffer, 2> own_statistics_;  // per rank
   Buffer statistics_;                     // combined
   std::vector<std::uint8_t> widths_;
   Slice slice_;
   Buffer message_;  // of rank 0
-  Buffer sum_;      // of both ranks, made by rank 1
+  Buffer sum_;      // of both ranks, encoded by rank 1
   Buffer values_;   // decoded
   std::vector<CodecOp> ops_;
 };

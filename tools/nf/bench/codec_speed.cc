@@ -7,7 +7,7 @@
 namespace nf::cli {
 namespace {
 
-// The roof: a copy of the values, read and written.
+// The upper bound: a memcpy of the values.
 class Copy {
  public:
   explicit Copy(ConstValues from)

@@ -1,4 +1,4 @@
-// How fast the operations of a codec are, beside a copy of the same values.
+// The speed of codec operations, compared with a copy of the same values.
 #pragma once
 
 #include <optional>
@@ -19,19 +19,19 @@ struct OpSpeed {
   std::optional<double> bits;
   std::optional<double> vnmse;
   Timing timing;
-  double roof_gbps = 0;  // of the copy: bytes read and written
+  double roof_gbps = 0;  // of the copy; counts bytes read and bytes written
 
   double gbps() const { return static_cast<double>(bytes) / timing.seconds / 1e9; }
   double roof_ratio() const { return roof_gbps > 0 ? gbps() / roof_gbps : 0; }
 };
 
-// One operation's row, but for the roof. Fails where its error cannot be had.
+// The row of one operation, without roof_gbps. Fails if its error cannot be computed.
 Expected<OpSpeed> speed_of(const std::string& spelling, const CodecOp& op,
                            std::span<const double> samples);
 
-// One element for each of the codec's operations (CodecOps::ops), timed `repeat` times in this
-// thread, with the error of its result. The copy is timed before, between and after them, and the
-// median of those times is the roof of them all: a machine that changes its speed changes both.
+// Times each operation of the codec (CodecOps::ops) `repeat` times in this thread and computes the
+// error of its result. The copy is timed before, between and after the operations, and the median
+// of its times is the roof of all rows, so that clock changes affect both alike.
 Expected<std::vector<OpSpeed>> measure_codec(const std::string& spelling,
                                              const GradientPair& gradients, int repeat,
                                              Progress& progress);

@@ -12,7 +12,7 @@ constexpr int kWarmUps = 3;
 
 using cuda::to_status;
 
-// Times work on the default stream by events around each run.
+// Times work on the default stream with CUDA events.
 class Stopwatch {
  public:
   Stopwatch() {
@@ -37,7 +37,7 @@ class Stopwatch {
       }
       float milliseconds = 0;
       if (Status status = to_status(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]),
-                                    "time of a run");
+                                    "elapsed time");
           !status.ok()) {
         return status;
       }
@@ -67,7 +67,7 @@ Expected<std::string> cuda_architecture() {
   return fmt::format("sm_{}{}", major, minor);
 }
 
-bool has_cuda_form(const std::string& spelling) {
+bool has_cuda_codec(const std::string& spelling) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
   return codec && cuda::make_device_codec(**codec);
 }
@@ -78,7 +78,7 @@ Expected<std::vector<OpSpeed>> measure_codec_on_cuda(const std::string& spelling
                                                      Progress& progress) {
   if (count > cuda::DeviceCodec::kMostValues) {
     return Status(ErrorCode::kInvalidArgument,
-                  fmt::format("{} values are more than a device takes; the most are {}", count,
+                  fmt::format("--count {} exceeds the limit of CUDA codecs, {}", count,
                               cuda::DeviceCodec::kMostValues));
   }
   progress.show(spelling);

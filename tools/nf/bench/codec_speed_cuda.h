@@ -1,4 +1,4 @@
-// How fast the device forms of codecs are, beside a copy of the same values on the same device.
+// The speed of CUDA codecs, compared with a copy of the same values on the same device.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace nf::cli {
 // Whether this build has CUDA.
 extern const bool kHasCuda;
 
-// Of the current device, such as "sm_90". Fails where this build or this machine has no CUDA.
+// The architecture of the current device, such as "sm_90". Fails without CUDA or without a device.
 Expected<std::string> cuda_architecture();
 
-// Whether the codec has a device form.
-bool has_cuda_form(const std::string& spelling);
+// Whether the codec is implemented in CUDA.
+bool has_cuda_codec(const std::string& spelling);
 
-// Like measure_codec(), with the device's own clock. A rank's `count` values are those of
-// `gradients` over and over: making more on the host would take longer than all that is measured.
-// The error is that of the first of them.
+// Like measure_codec(), timed with CUDA events. A rank's `count` values repeat those of
+// `gradients`: generating more on the host would take longer than the measurement. The error is
+// that of the first repetition.
 Expected<std::vector<OpSpeed>> measure_codec_on_cuda(const std::string& spelling,
                                                      const GradientPair& gradients,
                                                      std::uint64_t count, int repeat,

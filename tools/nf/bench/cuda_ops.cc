@@ -7,7 +7,7 @@ namespace {
 
 constexpr Origin kFirst{.encoder = 0, .contributions = 1};
 constexpr Origin kSecond{.encoder = 1, .contributions = 2};
-// What the owner of a chunk adds to its own values where there is one rank more.
+// Messages that fold_encode adds to the values: those of the other ranks of a job of four.
 constexpr std::size_t kFolded = 3;
 
 using cuda::to_status;
@@ -73,10 +73,10 @@ Status DeviceOps::share_statistics() {
   const std::size_t size = statistics_.size();
   NF_RETURN_IF_ERROR(by_rank_.resize(kRanks * size));
   if (size == 0) return {};
-  NF_RETURN_IF_ERROR(room_.resize(device_->statistics_room(batch(pieces_[0]))));
+  NF_RETURN_IF_ERROR(scratch_.resize(device_->statistics_scratch_size(batch(pieces_[0]))));
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
     NF_RETURN_IF_ERROR(device_->statistics(batch(pieces_[rank]), by_rank_.bytes() + rank * size,
-                                           room_.bytes(), nullptr));
+                                           scratch_.bytes(), nullptr));
   }
   NF_RETURN_IF_ERROR(device_->combine_statistics(batch(pieces_[0]), kRanks, by_rank_.bytes(), size,
                                                  statistics_.bytes(), nullptr));
@@ -88,13 +88,13 @@ Status DeviceOps::share_statistics() {
   return codec_->choose_widths({&request, 1}, {.ranks = kRanks});
 }
 
-// Everything lies in one piece.
+// All values are one piece.
 Status DeviceOps::place() {
   const std::uint64_t start = 0;
   NF_RETURN_IF_ERROR(piece_at_.assign<std::uint64_t>({&start, 1}));
   if (widths_.empty()) return {};
   if (codec_->kind() == CodecKind::kSparse) {
-    return places_.assign<cuda::SuperGroupPlace>(cuda::places_of_blocks(*codec_, slice_, 0));
+    return offsets_.assign<cuda::SuperGroupOffsets>(cuda::block_offsets(*codec_, slice_, 0));
   }
   const std::size_t granule = codec_->granule();
   const std::size_t scales = codec_->granule_size(1) - 2 - granule / 8;
@@ -108,17 +108,17 @@ Status DeviceOps::place() {
   }
   std::size_t codes = (2 * sent + scale_bytes + 15) / 16 * 16;
   std::size_t index = 0;
-  std::vector<cuda::SuperGroupPlace> places;
+  std::vector<cuda::SuperGroupOffsets> offsets;
   for (std::size_t j = 0; j < widths_.size(); ++j) {
-    places.push_back({.units = static_cast<std::uint32_t>(2 * index),
-                      .scales = static_cast<std::uint32_t>(2 * sent + scales * index),
-                      .codes = static_cast<std::uint32_t>(codes),
-                      .width = widths_[j]});
+    offsets.push_back({.units = static_cast<std::uint32_t>(2 * index),
+                       .scales = static_cast<std::uint32_t>(2 * sent + scales * index),
+                       .codes = static_cast<std::uint32_t>(codes),
+                       .width = widths_[j]});
     if (widths_[j] == 0) continue;
     ++index;
     codes += (held(j) + 31) / 32 * 4 * widths_[j];
   }
-  return places_.assign<cuda::SuperGroupPlace>(places);
+  return offsets_.assign<cuda::SuperGroupOffsets>(offsets);
 }
 
 Expected<double> DeviceOps::vnmse(std::size_t first, std::size_t ranks) const {
@@ -137,8 +137,8 @@ std::vector<CodecOp> DeviceOps::ops() {
   const std::size_t values = values_[0].size();
   if (statistics_.size() > 0) {
     ops.push_back({.name = "statistics", .bytes = values + statistics_.size(), .run = [this] {
-                     return device_->statistics(batch(pieces_[0]), by_rank_.bytes(), room_.bytes(),
-                                                nullptr);
+                     return device_->statistics(batch(pieces_[0]), by_rank_.bytes(),
+                                                scratch_.bytes(), nullptr);
                    }});
   }
   const auto decode = [this](const DeviceMemory& memory, Origin origin) {
@@ -195,7 +195,7 @@ std::vector<CodecOp> DeviceOps::ops() {
                    if (Status status = decode(sum_, kSecond); !status.ok()) return status;
                    return vnmse(0, 2);
                  }});
-  // The same message for all of them: what the sum is does not matter here.
+  // Folds the same message several times: the time does not depend on the values.
   ops.push_back({.name = "fold_encode",
                  .bytes = kFolded * message_.size() + values + folded_.size(),
                  .bits = bits_of(folded_.size()),

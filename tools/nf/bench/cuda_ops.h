@@ -16,7 +16,7 @@
 
 namespace nf::cli {
 
-// Memory of the device.
+// A device allocation.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -47,7 +47,7 @@ class DeviceMemory {
   std::size_t size_ = 0;
 };
 
-// One codec on the device with everything that its operations need.
+// The operations of one codec on the device, with their inputs.
 class DeviceOps {
  public:
   DeviceOps(const GradientPair& gradients, std::size_t count)
@@ -84,8 +84,8 @@ class DeviceOps {
   cuda::DeviceMessageOf<Byte> message(const DeviceMemory& memory, Origin origin) const {
     return {.bytes = memory.bytes(),
             .size = memory.size(),
-            .piece_at = places_.size() > 0 ? nullptr : piece_at_.as<std::uint64_t>(),
-            .places = places_.size() > 0 ? places_.as<cuda::SuperGroupPlace>() : nullptr,
+            .piece_at = offsets_.size() > 0 ? nullptr : piece_at_.as<std::uint64_t>(),
+            .offsets = offsets_.size() > 0 ? offsets_.as<cuda::SuperGroupOffsets>() : nullptr,
             .origin = origin};
   }
   double bits_of(std::size_t size) const {
@@ -93,7 +93,7 @@ class DeviceOps {
                ? 0
                : 8.0 * static_cast<double>(size + statistics_.size()) / static_cast<double>(count_);
   }
-  // Of the values in decoded_ against the sum of the first `ranks` from `first` on.
+  // The error of decoded_ relative to the sum of ranks [first, first + ranks).
   Expected<double> vnmse(std::size_t first, std::size_t ranks) const;
 
   const GradientPair& gradients_;
@@ -106,16 +106,16 @@ class DeviceOps {
   std::vector<std::uint8_t> widths_;
   Slice slice_;
   std::array<DeviceMemory, kRanks> values_;
-  std::array<DeviceMemory, kRanks> pieces_;  // one for each rank's values
+  std::array<DeviceMemory, kRanks> pieces_;  // one piece per rank
   DeviceMemory decoded_;
   DeviceMemory decoded_piece_;
   DeviceMemory by_rank_;
-  DeviceMemory room_;  // of statistics
+  DeviceMemory scratch_;  // for statistics
   DeviceMemory statistics_;
   DeviceMemory piece_at_;
-  DeviceMemory places_;
+  DeviceMemory offsets_;
   DeviceMemory message_;  // of rank 0
-  DeviceMemory sum_;      // of both ranks, made by rank 1
+  DeviceMemory sum_;      // of both ranks, encoded by rank 1
   DeviceMemory folded_;
 };
 

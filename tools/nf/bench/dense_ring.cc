@@ -15,7 +15,7 @@
 namespace nf::cli {
 namespace {
 
-// Both ends of a connection of this machine with itself, or -1 where one could not be had.
+// The two ends of a loopback connection; an end is -1 on failure.
 std::pair<int, int> connect_pair(int listener) {
   sockaddr_in address = {};
   socklen_t size = sizeof(address);
@@ -49,7 +49,7 @@ Expected<DenseSockets> DenseSockets::create(std::uint32_t ranks) {
   if (listener >= 0) close(listener);
   if (is_made) return sockets;
   return Status(ErrorCode::kUnsupported,
-                fmt::format("no sockets between ranks: {}", std::strerror(error)));
+                fmt::format("cannot connect the ranks by sockets: {}", std::strerror(error)));
 }
 
 DenseSockets::~DenseSockets() {
@@ -58,7 +58,7 @@ DenseSockets::~DenseSockets() {
   }
 }
 
-void DenseSockets::keep(std::uint32_t rank) {
+void DenseSockets::close_others(std::uint32_t rank) {
   const int own[] = {to_next(rank), from_previous(rank)};
   for (int& end : ends_) {
     if (std::find(std::begin(own), std::end(own), end) != std::end(own)) continue;
@@ -74,87 +74,87 @@ DenseRing::DenseRing(const DenseSockets& sockets, std::uint32_t rank, std::uint3
       ranks_(ranks),
       own_((values + ranks - 1) / ranks),
       received_(own_.size()),
-      reader_([this] { read(); }),
-      summer_([this] { run(); }) {}
+      read_thread_([this] { read(); }),
+      sum_thread_([this] { run(); }) {}
 
 DenseRing::~DenseRing() {
   {
     const std::lock_guard lock(mutex_);
-    is_over_ = true;
+    is_closed_ = true;
   }
   changed_.notify_all();
-  // Nobody waits for a sum any more.
+  // Unblocks both threads.
   for (const End* end : {&to_, &from_}) shutdown(end->socket, SHUT_RDWR);
-  summer_.join();
-  reader_.join();
+  sum_thread_.join();
+  read_thread_.join();
 }
 
 void DenseRing::start() {
   {
     const std::lock_guard lock(mutex_);
-    is_asked_ = true;
+    is_requested_ = true;
   }
   changed_.notify_all();
 }
 
 bool DenseRing::finish() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !is_asked_ || is_over_; });
-  return !is_asked_;
+  changed_.wait(lock, [this] { return !is_requested_ || is_closed_; });
+  return !is_requested_;
 }
 
 void DenseRing::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_asked_ || is_over_; });
-    if (is_over_) return;
+    changed_.wait(lock, [this] { return is_requested_ || is_closed_; });
+    if (is_closed_) return;
     lock.unlock();
     const bool is_summed = sum();
     lock.lock();
     if (is_summed) {
-      is_asked_ = false;
+      is_requested_ = false;
     } else {
-      is_over_ = true;
+      is_closed_ = true;
     }
     changed_.notify_all();
   }
 }
 
-// Which part it is makes no difference to the time.
+// Always sends the same part: the time does not depend on which part it is.
 bool DenseRing::sum() {
   for (std::uint32_t hop = 0; hop < 2 * (ranks_ - 1); ++hop) {
-    const bool is_to_be_added = hop + 1 < ranks_;  // then all sums are made: the rest is told
-    if (!pass(is_to_be_added)) return false;
+    const bool should_add = hop + 1 < ranks_;  // reduce-scatter first, then all-gather
+    if (!exchange(should_add)) return false;
   }
   return true;
 }
 
-// To the next and from the previous rank at the same time. False where one of them is gone.
-bool DenseRing::pass(bool is_to_be_added) {
-  for (std::size_t half = 0; half < kUnderWay; ++half) {
-    if (!send(from_, {.kind = Note::Kind::kReady})) return false;
-    if (!send(to_, {.kind = Note::Kind::kHaveOne})) return false;
+// Sends to the next rank and receives from the previous one. Returns false if a rank is gone.
+bool DenseRing::exchange(bool should_add) {
+  for (std::size_t half = 0; half < kInFlight; ++half) {
+    if (!send(from_, {.kind = Header::Kind::kReceiveReady})) return false;
+    if (!send(to_, {.kind = Header::Kind::kSendReady})) return false;
   }
-  for (std::uint32_t half = 0; half < kUnderWay; ++half) {
-    if (!wait_for(asked_for_, passed_ + half + 1)) return false;
-    if (!send(to_, {.kind = Note::Kind::kMessage, .half = half})) return false;
+  for (std::uint32_t half = 0; half < kInFlight; ++half) {
+    if (!wait_for(ready_, exchanged_ + half + 1)) return false;
+    if (!send(to_, {.kind = Header::Kind::kData, .half = half})) return false;
     if (!send(to_, std::as_bytes(half_of(own_, half)))) return false;
   }
-  for (std::uint32_t half = 0; half < kUnderWay; ++half) {
-    if (!wait_for(arrived_, passed_ + half + 1)) return false;
-    if (!is_to_be_added) continue;
+  for (std::uint32_t half = 0; half < kInFlight; ++half) {
+    if (!wait_for(arrived_, exchanged_ + half + 1)) return false;
+    if (!should_add) continue;
     const auto own = half_of(own_, half);
     const auto other = half_of(received_, half);
     for (std::size_t i = 0; i < own.size(); ++i) own[i] += other[i];
   }
-  passed_ += kUnderWay;
+  exchanged_ += kInFlight;
   return true;
 }
 
-bool DenseRing::wait_for(const std::uint64_t& count, std::uint64_t least) {
+bool DenseRing::wait_for(const std::uint64_t& count, std::uint64_t target) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return count >= least || is_over_; });
-  return count >= least;
+  changed_.wait(lock, [&] { return count >= target || is_closed_; });
+  return count >= target;
 }
 
 bool DenseRing::send(End& end, std::span<const std::byte> bytes) {
@@ -165,8 +165,8 @@ bool DenseRing::send(End& end, std::span<const std::byte> bytes) {
     const bool is_full = sent < 0 && errno == EAGAIN;
     turn.unlock();
     if (is_full) {
-      pollfd room{.fd = end.socket, .events = POLLOUT, .revents = 0};
-      poll(&room, 1, -1);
+      pollfd writable{.fd = end.socket, .events = POLLOUT, .revents = 0};
+      poll(&writable, 1, -1);
       continue;
     }
     if (sent <= 0) return false;
@@ -176,51 +176,52 @@ bool DenseRing::send(End& end, std::span<const std::byte> bytes) {
 }
 
 void DenseRing::read() {
-  for (bool is_there = true; is_there;) {
+  for (bool is_connected = true; is_connected;) {
     pollfd polled[] = {{.fd = to_.socket, .events = POLLIN, .revents = 0},
                        {.fd = &from_ == &to_ ? -1 : from_.socket, .events = POLLIN, .revents = 0}};
     poll(polled, std::size(polled), -1);
-    if (polled[0].revents != 0) is_there = read_some(to_);
-    if (polled[1].revents != 0) is_there = is_there && read_some(from_);
+    if (polled[0].revents != 0) is_connected = read_some(to_);
+    if (polled[1].revents != 0) is_connected = is_connected && read_some(from_);
   }
   const std::lock_guard lock(mutex_);
-  is_over_ = true;
+  is_closed_ = true;
   changed_.notify_all();
 }
 
-// Where the next bytes of this end belong: in its note, then in the half that the note names.
-std::span<std::byte> DenseRing::room_of(End& end) {
-  const auto note = std::as_writable_bytes(std::span(&end.note, 1));
-  if (end.got < note.size()) return note.subspan(end.got);
-  return std::as_writable_bytes(half_of(received_, end.note.half)).subspan(end.got - note.size());
+// The destination of the next bytes: the header, then the half that the header names.
+std::span<std::byte> DenseRing::target_of(End& end) {
+  const auto header = std::as_writable_bytes(std::span(&end.header, 1));
+  if (end.got < header.size()) return header.subspan(end.got);
+  return std::as_writable_bytes(half_of(received_, end.header.half))
+      .subspan(end.got - header.size());
 }
 
-// False where the rank at the other end is gone.
+// Returns false if the peer is gone.
 bool DenseRing::read_some(End& end) {
   const std::unique_lock turn(end.mutex, std::try_to_lock);
   if (!turn) return true;
-  const std::span<std::byte> room = room_of(end);
-  const ssize_t got = recv(end.socket, room.data(), room.size(), MSG_DONTWAIT);
+  const std::span<std::byte> target = target_of(end);
+  const ssize_t got = recv(end.socket, target.data(), target.size(), MSG_DONTWAIT);
   if (got <= 0) return got < 0 && errno == EAGAIN;
   end.got += static_cast<std::size_t>(got);
-  if (end.got < sizeof(Note)) return true;
-  const bool is_message = end.note.kind == Note::Kind::kMessage;
-  if (is_message && !room_of(end).empty()) return true;
+  if (end.got < sizeof(Header)) return true;
+  const bool is_data = end.header.kind == Header::Kind::kData;
+  if (is_data && !target_of(end).empty()) return true;
   end.got = 0;
-  heed(end.note);
+  handle(end.header);
   return true;
 }
 
-void DenseRing::heed(const Note& note) {
+void DenseRing::handle(const Header& header) {
   const std::lock_guard lock(mutex_);
-  if (note.kind == Note::Kind::kReady) ++asked_for_;
-  if (note.kind == Note::Kind::kMessage) ++arrived_;
+  if (header.kind == Header::Kind::kReceiveReady) ++ready_;
+  if (header.kind == Header::Kind::kData) ++arrived_;
   changed_.notify_all();
 }
 
 std::span<float> DenseRing::half_of(std::vector<float>& part, std::size_t half) const {
-  const std::size_t begin = part.size() * half / kUnderWay;
-  return std::span(part).subspan(begin, part.size() * (half + 1) / kUnderWay - begin);
+  const std::size_t begin = part.size() * half / kInFlight;
+  return std::span(part).subspan(begin, part.size() * (half + 1) / kInFlight - begin);
 }
 
 }  // namespace nf::cli

@@ -1,4 +1,5 @@
-// What `nf bench all_reduce` sums by over MPI and over NCCL: our all-reduce, or theirs.
+// The engines of `nf bench all_reduce` over MPI and NCCL: this library's all-reduce, or the native
+// one.
 #pragma once
 
 #include "neuron_fabric/status.h"
@@ -7,9 +8,9 @@
 
 namespace nf::cli {
 
-// Both borrow the bench and the transport, which is MPI's.
-EngineMaker mpi_engines(Transport& transport, const AllReduceBench& bench);
-// In device memory. All ranks call it; the transport only brings them together.
-Expected<EngineMaker> nccl_engines(Transport& rendezvous, const AllReduceBench& bench);
+// Both functions take the MPI transport. They borrow it and the bench.
+EngineFactory mpi_engines(Transport& transport, const AllReduceBench& bench);
+// Sums in device memory. Collective; MPI is used for the rendezvous only.
+Expected<EngineFactory> nccl_engines(Transport& rendezvous, const AllReduceBench& bench);
 
 }  // namespace nf::cli

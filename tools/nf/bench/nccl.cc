@@ -25,11 +25,11 @@ Status check_nccl(ncclResult_t result) {
 class DeviceBench final : public NcclBench {
  public:
   explicit DeviceBench(std::unique_ptr<cuda::NcclTransport> transport)
-      : transport_(std::move(transport)), room_(cuda::pool_allocator()) {}
+      : transport_(std::move(transport)), buffer_(cuda::pool_allocator()) {}
   ~DeviceBench() override {
     sum_.reset();
     memories_.reset();
-    room_.reset();  // in the order of the stream
+    buffer_.reset();  // stream-ordered, so before the stream is destroyed
     if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
   }
 
@@ -37,16 +37,16 @@ class DeviceBench final : public NcclBench {
     return to_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
   }
 
-  Status choose(const AllReduceCase& subject, const AllReduceBench& bench) override {
+  Status choose(const AllReduceCase& bench_case, const AllReduceBench& bench) override {
     sum_.reset();
-    if (!subject.topology) return {};
-    cuda::DeviceAllReduceOptions options{.codec = subject.codec,
-                                         .topology = *subject.topology,
+    if (!bench_case.topology) return {};
+    cuda::DeviceAllReduceOptions options{.codec = bench_case.codec,
+                                         .topology = *bench_case.topology,
                                          .host_group_size = bench.host_group_size,
                                          .seed = 1};
     options.tile_bytes = bench.tile_bytes.value_or(options.tile_bytes);
     memories_.emplace(cuda::pool_allocator(), stream_);
-    const Expected<cuda::RouteMemory*> memory = memories_->find(subject.codec);
+    const Expected<cuda::RouteMemory*> memory = memories_->find(bench_case.codec);
     if (!memory) return memory.status();
     auto made = cuda::make_device_collective(*transport_, options, *memory);
     if (!made) return made.status();
@@ -56,8 +56,8 @@ class DeviceBench final : public NcclBench {
 
   Status load(ConstValues values) override {
     const std::size_t bytes = values.count * size_of(values.type);
-    NF_RETURN_IF_ERROR(room_.reserve(bytes, stream_));
-    values_ = Values(room_.data(), values.count, values.type);
+    NF_RETURN_IF_ERROR(buffer_.reserve(bytes, stream_));
+    values_ = Values(buffer_.data(), values.count, values.type);
     NF_RETURN_IF_ERROR(to_status(
         cudaMemcpyAsync(values_.data, values.data, bytes, cudaMemcpyHostToDevice, stream_),
         "copy to the device"));
@@ -91,9 +91,9 @@ class DeviceBench final : public NcclBench {
 
  private:
   std::unique_ptr<cuda::NcclTransport> transport_;
-  std::optional<cuda::RouteMemories> memories_;  // outlive the sum
+  std::optional<cuda::RouteMemories> memories_;  // must outlive sum_
   std::unique_ptr<cuda::DeviceCollective> sum_;
-  cuda::DeviceBuffer room_;
+  cuda::DeviceBuffer buffer_;
   Values values_;
   cudaStream_t stream_ = nullptr;
 };
@@ -105,7 +105,7 @@ const bool kHasNccl = true;
 Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& rendezvous) {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    return Status(ErrorCode::kUnsupported, "this machine has no CUDA device");
+    return Status(ErrorCode::kUnsupported, "this host has no CUDA device");
   }
   const std::uint32_t rank = rendezvous.rank();
   if (rendezvous.ranks() > static_cast<std::uint32_t>(devices)) {
@@ -114,7 +114,7 @@ Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& rendezvous) {
   }
   const int device = static_cast<int>(rank % static_cast<std::uint32_t>(devices));
   if (Status status = to_status(cudaSetDevice(device), "device"); !status.ok()) return status;
-  // Waiting ranks leave the cores to the threads that feed the sockets.
+  // Waiting ranks must not spin: the socket threads need the cores.
   if (Status status = to_status(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "device");
       !status.ok()) {
     return status;

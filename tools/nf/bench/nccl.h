@@ -1,5 +1,5 @@
-// The device side of `nf bench all_reduce --transport nccl`: sums in device memory over NCCL, ours
-// and NCCL's own.
+// The device side of `nf bench all_reduce --transport nccl`: all-reduces in device memory, this
+// library's over NCCL and ncclAllReduce.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,22 @@ namespace nf::cli {
 // Whether this build has NCCL.
 extern const bool kHasNccl;
 
-// One rank's communicator. Ranks take devices in turn; several may share one, each then as a host
-// of its own, so that NCCL joins them by sockets.
+// One rank's communicator. Devices are assigned to ranks round-robin. If ranks share a device, each
+// rank gets its own host ID, so that NCCL connects them by sockets.
 class NcclBench {
  public:
-  // All ranks of `rendezvous` call it; it serves to bring them together. Fails with kUnsupported
-  // where this build has no NCCL or this machine no device.
+  // Collective over the ranks of `rendezvous`. Fails with kUnsupported if the build has no NCCL or
+  // the host has no device.
   static Expected<std::shared_ptr<NcclBench>> create(Transport& rendezvous);
   virtual ~NcclBench() = default;
 
-  // What the next sums are made by: NCCL itself where the case has no topology.
-  virtual Status choose(const AllReduceCase& subject, const AllReduceBench& bench) = 0;
-  // Values come to the device, are summed, and come back. The first and the last wait for the
-  // device, and so does the sum.
+  // Selects the all-reduce of the next sums: ncclAllReduce if the case has no topology.
+  virtual Status choose(const AllReduceCase& bench_case, const AllReduceBench& bench) = 0;
+  // Copy the values to the device, sum them, and copy them back. All three wait for the device.
   virtual Status load(ConstValues values) = 0;
   virtual Status sum(std::uint64_t step, std::size_t rows) = 0;
   virtual Status store(Values values) = 0;
-  // So far; nothing of NCCL itself.
+  // Bytes so far; empty for ncclAllReduce.
   virtual std::optional<std::uint64_t> bytes_sent() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The symbols of bench_nccl.cc for a build without CUDA or NCCL.
+// Stubs of nccl.cc for a build without CUDA or NCCL.
 #include "nf/bench/nccl.h"
 
 namespace nf::cli {
@@ -7,7 +7,7 @@ const bool kHasNccl = false;
 
 Expected<std::shared_ptr<NcclBench>> NcclBench::create(Transport& /*rendezvous*/) {
   return Status(ErrorCode::kUnsupported,
-                "this build has no NCCL; configure it with -DNF_CUDA=ON where nccl.h is");
+                "this build has no NCCL; install nccl.h and configure with -DNF_CUDA=ON");
 }
 
 }  // namespace nf::cli

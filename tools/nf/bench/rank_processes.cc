@@ -18,33 +18,35 @@ namespace {
 
 constexpr std::size_t kMessageBytes = 512;
 
-// What a rank leaves behind; its samples follow.
-struct alignas(double) Note {
+// The result of a rank, followed by its samples.
+struct alignas(double) RankResult {
   ErrorCode code = ErrorCode::kOk;
   char message[kMessageBytes] = {};
 };
 
-// Memory that children share with this process.
-class Notes {
+// Results in memory that the child processes share with this one.
+class SharedResults {
  public:
-  Notes(std::uint32_t ranks, std::size_t samples)
-      : stride_(sizeof(Note) + samples * sizeof(double)),
+  SharedResults(std::uint32_t ranks, std::size_t samples)
+      : stride_(sizeof(RankResult) + samples * sizeof(double)),
         samples_(samples),
         size_(ranks * stride_) {
     void* const memory =
         mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) memory_ = static_cast<std::byte*>(memory);
   }
-  ~Notes() {
+  ~SharedResults() {
     if (memory_ != nullptr) munmap(memory_, size_);
   }
-  Notes(const Notes&) = delete;
-  Notes& operator=(const Notes&) = delete;
+  SharedResults(const SharedResults&) = delete;
+  SharedResults& operator=(const SharedResults&) = delete;
 
-  bool is_there() const { return memory_ != nullptr; }
-  Note& note(std::uint32_t rank) { return *reinterpret_cast<Note*>(memory_ + rank * stride_); }
+  bool is_valid() const { return memory_ != nullptr; }
+  RankResult& result(std::uint32_t rank) {
+    return *reinterpret_cast<RankResult*>(memory_ + rank * stride_);
+  }
   std::span<double> samples(std::uint32_t rank) {
-    return {reinterpret_cast<double*>(memory_ + rank * stride_ + sizeof(Note)), samples_};
+    return {reinterpret_cast<double*>(memory_ + rank * stride_ + sizeof(RankResult)), samples_};
   }
 
  private:
@@ -54,7 +56,7 @@ class Notes {
   std::byte* memory_ = nullptr;
 };
 
-// What is thrown must not leave the child by way of the parent's main().
+// Exceptions must not unwind into the parent's main() in the child.
 Status guarded(const RankWork& work, std::uint32_t rank, std::span<double> samples) {
   try {
     return work(rank, samples);
@@ -65,14 +67,14 @@ Status guarded(const RankWork& work, std::uint32_t rank, std::span<double> sampl
   }
 }
 
-[[noreturn]] void be_rank(const RankWork& work, std::uint32_t rank, Notes& notes) {
+[[noreturn]] void run_rank(const RankWork& work, std::uint32_t rank, SharedResults& results) {
   setsid();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a session of its own hears no Ctrl-C
-  const Status status = guarded(work, rank, notes.samples(rank));
-  Note& note = notes.note(rank);
-  note.code = status.code();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // Ctrl-C does not reach a separate session
+  const Status status = guarded(work, rank, results.samples(rank));
+  RankResult& result = results.result(rank);
+  result.code = status.code();
   const std::size_t size = std::min(status.message().size(), kMessageBytes - 1);
-  std::memcpy(note.message, status.message().data(), size);
+  std::memcpy(result.message, status.message().data(), size);
   _exit(0);
 }
 
@@ -85,13 +87,13 @@ Status system_error(const char* what) {
 Expected<std::vector<std::vector<double>>> run_rank_processes(std::uint32_t ranks,
                                                               std::size_t samples,
                                                               const RankWork& work) {
-  Notes notes(ranks, samples);
-  if (!notes.is_there()) return system_error("no memory to share with other processes");
+  SharedResults results(ranks, samples);
+  if (!results.is_valid()) return system_error("cannot allocate shared memory");
   std::vector<pid_t> children;
   Status failure;
   for (std::uint32_t rank = 0; rank < ranks && failure.ok(); ++rank) {
     const pid_t child = fork();
-    if (child == 0) be_rank(work, rank, notes);
+    if (child == 0) run_rank(work, rank, results);
     if (child > 0) {
       children.push_back(child);
     } else {
@@ -99,21 +101,21 @@ Expected<std::vector<std::vector<double>>> run_rank_processes(std::uint32_t rank
     }
   }
   for (std::uint32_t rank = 0; rank < children.size(); ++rank) {
-    if (children.size() < ranks) kill(children[rank], SIGKILL);  // they would wait for the others
-    int ended = 0;
-    waitpid(children[rank], &ended, 0);
+    if (children.size() < ranks) kill(children[rank], SIGKILL);  // it would wait for the others
+    int wait_status = 0;
+    waitpid(children[rank], &wait_status, 0);
     if (!failure.ok()) continue;
-    if (WIFSIGNALED(ended)) {
+    if (WIFSIGNALED(wait_status)) {
       failure = {ErrorCode::kPeerLost, fmt::format("the process of rank {} was killed by signal {}",
-                                                   rank, WTERMSIG(ended))};
-    } else if (const Note& note = notes.note(rank); note.code != ErrorCode::kOk) {
-      failure = {note.code, note.message};
+                                                   rank, WTERMSIG(wait_status))};
+    } else if (const RankResult& result = results.result(rank); result.code != ErrorCode::kOk) {
+      failure = {result.code, result.message};
     }
   }
   if (!failure.ok()) return failure;
   std::vector<std::vector<double>> all;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::span<double> own = notes.samples(rank);
+    const std::span<double> own = results.samples(rank);
     all.emplace_back(own.begin(), own.end());
   }
   return all;

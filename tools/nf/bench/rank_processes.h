@@ -1,4 +1,4 @@
-// Ranks as processes, for what is measured to be scheduled as a job's ranks are.
+// Runs ranks as processes, so that they are scheduled like the ranks of a job.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@ namespace nf::cli {
 
 using RankWork = std::function<Status(std::uint32_t rank, std::span<double> samples)>;
 
-// Calls `work` in so many processes, with room for so many samples, and gives back by rank what
-// they wrote there. Each has a session of its own, as torchrun gives its ranks: Linux shares cores
-// out among sessions first. Fails as the first rank that does, or where one is killed.
+// Forks `ranks` processes. Each calls `work` with space for `samples` samples. Returns the samples
+// per rank. Each process has its own session, as under torchrun: Linux distributes CPU time among
+// sessions first. Fails with the error of the lowest rank that failed or was killed.
 Expected<std::vector<std::vector<double>>> run_rank_processes(std::uint32_t ranks,
                                                               std::size_t samples,
                                                               const RankWork& work);

@@ -7,10 +7,11 @@
 namespace nf::cli {
 namespace {
 
-// Rank 0 computes exact sums while the others wait for it. A rank that is gone is noticed at once.
-constexpr Duration kPatience = std::chrono::minutes(30);
+// Long, because rank 0 computes exact sums while the others wait. A lost rank is detected
+// immediately.
+constexpr Duration kTimeout = std::chrono::minutes(30);
 
-constexpr std::size_t kPart = std::size_t{16} << 20;  // of what is compared, in bytes
+constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // compared at a time
 
 }  // namespace
 
@@ -32,7 +33,7 @@ Status RankSync::gather_bytes(std::span<std::byte> own, std::span<std::byte> all
 
 Status RankSync::share_bytes(std::span<std::byte> bytes) {
   if (transport_.rank() != 0) return receive(0, bytes);
-  // All at once, so that nobody starts a message's time later than his neighbour.
+  // Start all sends before waiting, so that all ranks leave the barrier at about the same time.
   std::vector<Transfer> sends(transport_.ranks());
   for (std::uint32_t peer = 1; peer < transport_.ranks(); ++peer) {
     sends[peer] = {.peer = peer, .bytes = bytes};
@@ -49,7 +50,7 @@ Expected<std::uint64_t> RankSync::count_differences(std::span<const std::byte> o
   std::uint64_t differences = 0;
   std::vector<std::byte> part;
   std::vector<bool> differs;
-  const std::size_t step = kPart / element * element;
+  const std::size_t step = kBlockBytes / element * element;
   for (std::size_t at = 0; at < own.size(); at += step) {
     const std::span<const std::byte> held = own.subspan(at, std::min(step, own.size() - at));
     part.assign(held.begin(), held.end());
@@ -84,9 +85,9 @@ Status RankSync::receive(std::uint32_t peer, std::span<std::byte> bytes) {
 
 Status RankSync::finish(const Transfer& transfer) {
   while (!transfer.is_done) {
-    Status status = transport_.wait(transport_.now() + kPatience);
+    Status status = transport_.wait(transport_.now() + kTimeout);
     if (status.ok()) continue;
-    transport_.abort(status);  // it must not touch the transfer again
+    transport_.abort(status);  // the transport must not touch the transfer again
     return status;
   }
   return {};

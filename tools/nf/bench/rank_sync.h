@@ -1,5 +1,4 @@
-// What the ranks of a benchmark say to each other between two measurements, over the transport that
-// they measure.
+// Synchronisation of benchmark ranks between measurements, over the measured transport.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +12,14 @@
 
 namespace nf::cli {
 
-// One rank's end. All ranks call the same methods in the same order, while nothing else is under
-// way. A method fails where the transport does.
+// All ranks call the same methods in the same order, while the transport has no other transfers.
+// Methods fail if the transport fails.
 class RankSync {
  public:
   // Borrows the transport.
   explicit RankSync(Transport& transport) : transport_(transport) {}
 
-  // What each rank has, by rank, on rank 0; nothing elsewhere.
+  // On rank 0, returns the values of all ranks, by rank; on other ranks, an empty vector.
   template <typename T>
   Expected<std::vector<T>> gather(T own) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -33,18 +32,18 @@ class RankSync {
     return all;
   }
 
-  // Rank 0's value for all.
+  // Broadcasts the value of rank 0.
   template <typename T>
   Status share(T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
     return share_bytes(std::as_writable_bytes(std::span(&value, 1)));
   }
 
-  // Returns on each rank after all have called it.
+  // Returns after all ranks have called it.
   Status barrier();
 
-  // How many elements of `element` bytes are not the same bytes on all ranks; known to rank 0
-  // alone. All ranks bring as many bytes.
+  // On rank 0, returns the number of elements of `element` bytes that are not equal on all ranks;
+  // on other ranks, 0. All ranks pass the same number of bytes.
   Expected<std::uint64_t> count_differences(std::span<const std::byte> own, std::size_t element);
 
  private:

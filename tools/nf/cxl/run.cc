@@ -13,14 +13,15 @@
 #include "nf/profile/text.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
+#include "nf/support/usage.h"
 
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kMostLines = 1'000'000;
+constexpr std::uint32_t kMaxLines = 1'000'000;
 constexpr std::uint32_t kHighPressure = 128;
-constexpr std::uint32_t kMostOutstanding = 1024;
-constexpr std::uint32_t kMostWorkers = 64;
+constexpr std::uint32_t kMaxOutstanding = 1024;
+constexpr std::uint32_t kMaxWorkers = 64;
 
 struct Options {
   std::string mode = "g_binary";
@@ -56,7 +57,7 @@ Expected<std::vector<cxl::RunOptions>> cases_of(const Options& options) {
   one.repeats = options.repeat;
   if (one.timing.one_way() < 0) {
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("--latency-ns {}: the memory and the link's own time take more",
+                  fmt::format("--latency-ns {} is less than the time of memory and link alone",
                               options.latency_ns));
   }
   std::vector<std::uint32_t> outstanding = options.outstanding;
@@ -105,31 +106,30 @@ void print_json(const Options& options, const Row& row) {
 
 void print_title(const Options& options) {
   fmt::print(
-      "{}, {} workers, {} lines each, {} stages; a line takes {} ns, nothing else going on; "
-      "modelled\n"
-      "miss        of the last-level cache: a miss waits for its answer\n"
-      "at a time   accesses of all hosts together\n"
-      "cycles      of the controller, until the hosts have all answers; mean of {}\n"
-      "baseline    the same requests and memory traffic, a datapath that takes no time\n"
-      "exposed     what the datapath adds to the baseline; beside it the closed formula's\n"
-      "deviation   of the two, relative; their difference where the formula's is below 0.1 %\n"
-      "correct     every answer, by the codec\n"
+      "{}, {} workers, {} lines per worker, {} stages, idle latency {} ns; simulated\n"
+      "miss         miss rate of the last-level cache; a miss waits for its answer\n"
+      "outstanding  accesses in flight, of all hosts together\n"
+      "cycles       of the controller, until the hosts have all answers; mean of {}\n"
+      "baseline     cycles for the same requests and memory traffic with an ideal datapath\n"
+      "exposed      overhead of the datapath over the baseline; next to it the closed formula\n"
+      "deviation    of exposed from formula: relative, or absolute if formula is below 0.1 %\n"
+      "correct      whether every answer matches the codec\n"
       "\n",
       options.mode, options.workers, grouped(options.lines), options.stages, options.latency_ns,
       counted(options.repeat, "run"));
 }
 
 Table new_table() {
-  return Table({{.title = "GHz", .least = 5},
-                {.title = "miss", .least = 5},
-                {.title = "at a time", .least = 9},
-                {.title = "cycles", .least = 13},
-                {.title = "baseline", .least = 13},
-                {.title = "DRAM MB", .least = 8},
-                {.title = "exposed", .least = 9},
-                {.title = "formula", .least = 9},
-                {.title = "deviation", .least = 9},
-                {.title = "bound", .is_text = true, .least = 7},
+  return Table({{.title = "GHz", .min_width = 5},
+                {.title = "miss", .min_width = 5},
+                {.title = "outstanding", .min_width = 11},
+                {.title = "cycles", .min_width = 13},
+                {.title = "baseline", .min_width = 13},
+                {.title = "DRAM MB", .min_width = 8},
+                {.title = "exposed", .min_width = 9},
+                {.title = "formula", .min_width = 9},
+                {.title = "deviation", .min_width = 9},
+                {.title = "bound", .is_text = true, .min_width = 7},
                 {.title = "correct", .is_text = true}});
 }
 
@@ -157,7 +157,7 @@ Status run(const Options& options) {
   bool is_correct = true;
   for (const cxl::RunOptions& one : *cases) {
     progress.step();
-    progress.show(fmt::format("{} accesses at a time, miss rate {:g}", one.host.outstanding,
+    progress.show(fmt::format("{} outstanding accesses, miss rate {:g}", one.host.outstanding,
                               one.host.miss_rate));
     const Expected<cxl::RunResult> result = cxl::run(one);
     if (!result) return result.status();
@@ -171,58 +171,49 @@ Status run(const Options& options) {
     is_correct = is_correct && result->correct;
   }
   if (is_correct) return {};
-  return {ErrorCode::kCorruptFrame, "the model gave wrong sums"};
+  return {ErrorCode::kCorruptFrame, "the model returned wrong sums"};
 }
 
 }  // namespace
 
 void add_cxl_run(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("run", "what the datapath of the reducer costs");
+  auto* command = parent.add_subcommand("run", "measure the overhead of the datapath");
   auto options = std::make_shared<Options>();
-  const auto add_choice = [command](const char* name, std::string& choice,
-                                    std::vector<std::string> choices, const char* what) {
-    command->add_option(name, choice, what)
-        ->type_name(fmt::format("{}", fmt::join(choices, "|")))
-        ->check(CLI::IsMember(choices).description(""))
-        ->capture_default_str();
-  };
-  const auto add_number = [command](const char* name, auto& number, auto least, auto most,
-                                    const char* what) {
-    return command->add_option(name, number, what)
+  const auto add_number = [command](const char* name, auto& number, auto min, auto max,
+                                    const char* description) {
+    return command->add_option(name, number, description)
         ->type_name("N")
-        ->check(CLI::Range(least, most).description(""))
+        ->check(CLI::Range(min, max).description(""))
         ->capture_default_str();
   };
-  add_choice("--mode", options->mode, {"identity", "fp32", "g_binary", "g_ternary"},
-             "of the region");
-  add_number("--workers", options->workers, std::uint32_t{1}, kMostWorkers, "that write");
-  add_number("--lines", options->lines, std::uint32_t{1}, kMostLines,
-             "gradient lines of every worker");
+  add_choice(*command, "--mode", options->mode, names_of(cxl::kModes), "mode of the region");
+  add_number("--workers", options->workers, std::uint32_t{1}, kMaxWorkers, "workers that write");
+  add_number("--lines", options->lines, std::uint32_t{1}, kMaxLines, "gradient lines per worker");
   add_number("--llc-miss", options->miss, 0.0, 1.0, "miss rates of the last-level cache")
       ->type_name("R,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add_choice("--pressure", options->pressure, {"low", "high"},
-             "low: one access at a time; high: 128");
-  add_number("--outstanding", options->outstanding, std::uint32_t{1}, kMostOutstanding,
-             "accesses at a time, instead of --pressure; above 128 the queue grows with them")
+  add_choice(*command, "--pressure", options->pressure, {"low", "high"},
+             fmt::format("low: 1 outstanding access; high: {}", kHighPressure));
+  add_number("--outstanding", options->outstanding, std::uint32_t{1}, kMaxOutstanding,
+             "outstanding accesses, instead of --pressure; above 128, the queue grows, too")
       ->type_name("N,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add_choice("--order", options->order, {"apart", "in_step"},
-             "workers write different lines at a time, or the same");
-  add_number("--clock-ghz", options->clocks, 0.001, 100.0, "clocks of the controller")
+  add_choice(*command, "--order", options->order, {"apart", "in_step"},
+             "apart: workers write different lines at the same time; in_step: the same line");
+  add_number("--clock-ghz", options->clocks, 0.001, 100.0, "clock rates of the controller")
       ->type_name("X,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  add_number("--latency-ns", options->latency_ns, 1.0, 1e6, "of a line, nothing else going on")
+  add_number("--latency-ns", options->latency_ns, 1.0, 1e6, "idle latency of a line")
       ->type_name("X");
-  add_number("--stages", options->stages, 1u, 64u, "of the datapath");
-  add_number("--repeat", options->repeat, 1u, 1000u, "runs of each, refreshes falling otherwise");
-  command->add_option("--seed", options->seed, "of all that is random")
+  add_number("--stages", options->stages, 1u, 64u, "pipeline stages of the datapath");
+  add_number("--repeat", options->repeat, 1u, 1000u, "runs per row, with shifted DRAM refreshes");
+  command->add_option("--seed", options->seed, "seed of the random numbers")
       ->type_name("N")
       ->capture_default_str();
-  command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
+  add_json_flag(*command, options->as_json);
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

@@ -1,4 +1,4 @@
-// nf cxl run: what the datapath costs, by the cycle-level model.
+// nf cxl run: the overhead of the reducer's datapath in the cycle-level model.
 #pragma once
 
 #include "nf/support/command.h"

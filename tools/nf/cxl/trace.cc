@@ -6,13 +6,14 @@
 #include <string>
 
 #include "cxl/traffic.h"
+#include "nf/support/usage.h"
 #include "runtime/text_file.h"
 
 namespace nf::cli {
 namespace {
 
-constexpr std::size_t kMostTraceBytes = std::size_t{1} << 30;
-constexpr std::uint32_t kMostLines = 1'000'000;
+constexpr std::size_t kMaxTraceBytes = std::size_t{1} << 30;
+constexpr std::uint32_t kMaxLines = 1'000'000;
 
 struct TraceOptions {
   std::string mode = "g_binary";
@@ -27,7 +28,7 @@ Status print_random_trace(const TraceOptions& options) {
 }
 
 Status print_answers_of(const std::string& path) {
-  const Expected<std::string> text = read_text_file(path, kMostTraceBytes);
+  const Expected<std::string> text = read_text_file(path, kMaxTraceBytes);
   if (!text) return text.status();
   const Expected<cxl::Trace> trace = cxl::parse_trace(*text, path);
   if (!trace) return trace.status();
@@ -38,27 +39,24 @@ Status print_answers_of(const std::string& path) {
 }  // namespace
 
 void add_cxl_trace(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("trace", "random traffic, as a trace");
+  auto* command = parent.add_subcommand("trace", "print a trace of random traffic");
   auto options = std::make_shared<TraceOptions>();
   cxl::TrafficOptions& traffic = options->traffic;
-  command->add_option("--mode", options->mode, "of the region")
-      ->type_name("identity|fp32|g_binary|g_ternary")
-      ->check(CLI::IsMember({"identity", "fp32", "g_binary", "g_ternary"}).description(""))
-      ->capture_default_str();
-  const auto add_number = [command](const char* name, std::uint32_t& number, std::uint32_t least,
-                                    std::uint32_t most, const char* what) {
-    command->add_option(name, number, what)
+  add_choice(*command, "--mode", options->mode, names_of(cxl::kModes), "mode of the region");
+  const auto add_number = [command](const char* name, std::uint32_t& number, std::uint32_t min,
+                                    std::uint32_t max, const char* description) {
+    command->add_option(name, number, description)
         ->type_name("N")
-        ->check(CLI::Range(least, most).description(""))
+        ->check(CLI::Range(min, max).description(""))
         ->capture_default_str();
   };
-  add_number("--workers", traffic.workers, 1, 64, "that write");
-  add_number("--lines", traffic.lines, 1, kMostLines, "of every worker");
-  add_number("--rounds", traffic.rounds, 1, 1000, "of all lines, with a clear between");
-  add_number("--idle", traffic.idle_percent, 0, 99, "% of the cycles without a request");
-  add_number("--busy", traffic.busy_percent, 0, 99, "% of the cycles with a busy receiver");
-  add_number("--faults", traffic.fault_percent, 0, 99, "% of the requests that are refused");
-  command->add_option("--seed", traffic.seed, "of all that is random")
+  add_number("--workers", traffic.workers, 1, 64, "workers that write");
+  add_number("--lines", traffic.lines, 1, kMaxLines, "lines per worker");
+  add_number("--rounds", traffic.rounds, 1, 1000, "rounds over all lines, with a clear in between");
+  add_number("--idle", traffic.idle_percent, 0, 99, "% of cycles without a request");
+  add_number("--busy", traffic.busy_percent, 0, 99, "% of cycles with a busy receiver");
+  add_number("--faults", traffic.fault_percent, 0, 99, "% of requests that are rejected");
+  command->add_option("--seed", traffic.seed, "seed of the random numbers")
       ->type_name("N")
       ->capture_default_str();
   command->callback(
@@ -66,9 +64,10 @@ void add_cxl_trace(CLI::App& parent, Action& action) {
 }
 
 void add_cxl_answers(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("answers", "what the model answers to a trace, and when");
+  auto* command =
+      parent.add_subcommand("answers", "print the model's answers to a trace, with their cycles");
   auto path = std::make_shared<std::string>();
-  command->add_option("trace", *path, "a trace, as docs/cxl.md has them")
+  command->add_option("trace", *path, "a trace; docs/cxl.md describes the format")
       ->required()
       ->type_name("TRACE");
   command->callback([&action, path] { action = [path] { return print_answers_of(*path); }; });

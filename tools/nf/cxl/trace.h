@@ -1,4 +1,5 @@
-// nf cxl trace, nf cxl answers: what model and RTL are compared by.
+// nf cxl trace, nf cxl answers: the inputs and expected outputs for comparing the RTL with the
+// model.
 #pragma once
 
 #include "nf/support/command.h"

@@ -18,18 +18,19 @@
 namespace nf::cli {
 namespace {
 
-// DDP's own, for FP32 gradients: a small first bucket, so that something travels early.
+// The defaults of DDP: the first bucket is small, so that communication starts early.
 constexpr std::uint64_t kFirstBucketBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBucketBytes = std::uint64_t{25} << 20;
 
-// As the gradients come: the last parameter first. A bucket is full when it has reached its size.
+// Fills buckets in the order of the gradients: the last parameter first. A bucket is full when it
+// reaches its size.
 std::vector<std::vector<BucketSlot>> fill_buckets(const ModelShapes& model) {
   std::vector<std::vector<BucketSlot>> buckets;
-  std::uint64_t most = 0;
+  std::uint64_t bucket_bytes = 0;
   std::uint64_t offset = 0;
   for (std::size_t i = model.parameters.size(); i-- > 0;) {
-    if (4 * offset >= most) {
-      most = buckets.empty() ? kFirstBucketBytes : kBucketBytes;
+    if (4 * offset >= bucket_bytes) {
+      bucket_bytes = buckets.empty() ? kFirstBucketBytes : kBucketBytes;
       offset = 0;
       buckets.emplace_back();
     }
@@ -70,7 +71,7 @@ std::string why(const Binding& binding, const Segment& segment, std::string_view
   return text;
 }
 
-// What the planner does at a step where every region is admitted, in the order of the buckets.
+// The planner's result at a step at which every region is admitted, in the order of the buckets.
 std::vector<Row> rows_of(const Binding& binding, const ModelShapes& model, std::uint64_t step) {
   std::vector<std::string> routes;
   for (std::uint32_t i = 0; i < binding.profile().regions.size(); ++i) {
@@ -143,12 +144,12 @@ std::string totals_table(const std::vector<Row>& rows, const ModelShapes& model)
 void print_tables(const std::vector<Row>& rows, const ModelShapes& model, const Binding& binding,
                   std::uint64_t step) {
   fmt::print(
-      "{} under profile {}, step {}, once every route is admitted\n"
-      "Buckets as DDP makes them: the last parameter first, 1 MiB and then 25 MiB each.\n"
-      "offset, length  values of the bucket\n"
-      "why             the pattern that took the parameter; `dense`: the route of its region;\n"
-      "                `small`: fewer than {} values, dense whatever its region\n"
-      "collectives     one for all segments of a route in a bucket\n"
+      "{} with profile {} at step {}, after every route is admitted\n"
+      "Buckets as in DDP: the last parameter first, 1 MiB for the first bucket, then 25 MiB.\n"
+      "offset, length  in values of the bucket\n"
+      "why             the pattern that matched the parameter; `dense`: the route of its region;\n"
+      "                `small`: fewer than {} values, always dense\n"
+      "collectives     one per route and bucket\n"
       "\n{}\n{}",
       printable(model.name), printable(binding.profile().name), step,
       grouped(binding.profile().smallest_parameter), rows_table(rows, model),

@@ -1,4 +1,4 @@
-// How a profile sends a model: bucket by bucket, what travels along which route, and why.
+// nf plan --explain: the route of each parameter under a profile, bucket by bucket, and its reason.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 namespace nf::cli {
 
 struct ExplainRequest {
-  std::string profile;     // a file; empty for the profile that attach() takes without one
-  std::uint64_t step = 0;  // chooses the phase
+  std::string profile;     // a file; empty for the default profile of attach()
+  std::uint64_t step = 0;  // selects the training phase
   bool as_json = false;
 };
 
-// Fails where the profile cannot be read or is not for this model.
+// Fails if the profile cannot be read or does not fit the model.
 Status explain_plan(const ModelShapes& model, const ExplainRequest& request);
 
 }  // namespace nf::cli

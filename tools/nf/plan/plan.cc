@@ -1,4 +1,4 @@
-// nf plan: the traffic of a model by route, and what a profile makes of it.
+// nf plan: the traffic of a model per route, or the routes of its parameters under a profile.
 #include <fmt/format.h>
 
 #include <memory>
@@ -13,12 +13,13 @@
 #include "nf/support/command.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
+#include "nf/support/usage.h"
 #include "runtime/glob.h"
 
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kMostRanks = 65'536;
+constexpr std::uint32_t kMaxRanks = 65'536;
 
 struct Options {
   std::string shapes;
@@ -29,10 +30,10 @@ struct Options {
   bool as_json = false;
 };
 
-// Everything at one bit, the classifier of a torchvision model dense.
+// All parameters at one bit, except the classifier of a torchvision model.
 std::vector<Route> default_routes() { return {{"*", "g_binary"}, {"fc.*", "fp32"}}; }
 
-// A pattern that matches nothing, or an unknown codec, is a slip to be told, before any work.
+// Fails if a pattern matches no parameter or a codec is unknown.
 Expected<std::vector<Route>> parse_routes(const std::vector<std::string>& texts,
                                           const ModelShapes& model) {
   std::vector<Route> routes;
@@ -40,7 +41,7 @@ Expected<std::vector<Route>> parse_routes(const std::vector<std::string>& texts,
     const std::size_t equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return Status(ErrorCode::kBadConfig,
-                    fmt::format("route '{}' is not PATTERN=CODEC, as 'fc.*=fp32'", text));
+                    fmt::format("route '{}' is not PATTERN=CODEC, such as 'fc.*=fp32'", text));
     }
     const Route route{.pattern = text.substr(0, equals), .codec = text.substr(equals + 1)};
     if (const auto codec = make_codec(route.codec); !codec) return codec.status();
@@ -105,7 +106,7 @@ void print_json(const ModelShapes& model, const std::vector<RouteTraffic>& route
   }
 }
 
-// Two lines a route: bytes, and below them their share.
+// Adds two lines per route: bytes, and below them their share.
 void add_cells(Table& table, const RouteTraffic& route, std::uint64_t dense) {
   const auto percent = [](std::uint64_t bytes, std::uint64_t of) {
     return fmt::format("{:.2f} %", 100 * share(bytes, of));
@@ -132,13 +133,12 @@ void print_table(const ModelShapes& model, const std::vector<RouteTraffic>& rout
   for (const RouteTraffic& route : routes) add_cells(table, route, dense);
   fmt::print(
       "{}: {} values, {} bytes as FP32\n"
-      "Bytes that one rank of {} exchanges with a reducer in a step, from messages really "
-      "encoded:\n"
-      "codes       of its contribution: the values, at what they cost between two scales\n"
-      "scales      of its contribution: the rest of the messages, scales and padding\n"
-      "statistics  sent before the contribution; as many come back\n"
-      "back        the messages that hold the sum of all ranks\n"
-      "%           of the whole model as FP32 one way; of `both ways`, as FP32 both ways\n"
+      "Bytes per step between one of {} ranks and a reducer, from encoded messages:\n"
+      "codes       of the contribution: codes of the values\n"
+      "scales      of the contribution: scales and padding\n"
+      "statistics  sent before the contribution; the same number of bytes is received\n"
+      "back        messages received with the sum of all ranks\n"
+      "%           of the model as FP32 one way; for `both ways`, of FP32 both ways\n"
       "\n{}",
       printable(model.name), grouped(model.count()), grouped(dense), ranks, table.text());
 }
@@ -167,47 +167,44 @@ Status run(const Options& options) {
 }  // namespace
 
 void add_plan(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("plan", "the traffic of a model, by route");
+  auto* command = parent.add_subcommand("plan", "show the traffic of a model per route");
   auto options = std::make_shared<Options>();
-  command->add_option("--shapes", options->shapes, "the model's parameters, as below")
+  command->add_option("--shapes", options->shapes, "the parameters of the model; see below")
       ->required()
       ->type_name("FILE");
-  auto* route = command->add_option("--route", options->routes, "how parameters travel, as below")
+  auto* route = command->add_option("--route", options->routes, "codec of parameters; see below")
                     ->type_name("PATTERN=CODEC")
                     ->allow_extra_args(false);
   auto* ranks = command->add_option("--ranks", options->ranks, "ranks in the job")
                     ->type_name("N")
-                    ->check(CLI::Range(std::uint32_t{1}, kMostRanks).description(""))
+                    ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""))
                     ->capture_default_str();
-  auto* explain =
-      command->add_flag("--explain", options->is_explained,
-                        "bucket by bucket, how a profile sends the parameters, and why");
+  auto* explain = command->add_flag("--explain", options->is_explained,
+                                    "show the route of each parameter under a profile, and why");
   explain->excludes(route)->excludes(ranks);
   command
       ->add_option("--profile", options->explain.profile,
-                   "of --explain; without it, what a job without a profile does")
+                   "profile for --explain; default: that of a job without a profile")
       ->type_name("PROFILE")
       ->needs(explain);
-  command->add_option("--step", options->explain.step, "of --explain: the step of training")
+  command->add_option("--step", options->explain.step, "training step for --explain")
       ->type_name("N")
       ->needs(explain)
       ->capture_default_str();
-  command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
+  add_json_flag(*command, options->as_json);
   command->footer(
-      "A route is a glob on parameter names and a codec, as 'layer4.*=waterfill:4'. The last "
-      "route\n"
-      "that matches a parameter takes it; what none matches travels as fp32. Without --route:\n"
-      "'*=g_binary' and 'fc.*=fp32'.\n"
+      "A route is a glob on parameter names and a codec, for example 'layer4.*=waterfill:4'. If\n"
+      "several routes match a parameter, the last one applies; if none matches, it is sent as\n"
+      "fp32. Default: '*=g_binary' and 'fc.*=fp32'.\n"
       "\n"
       "FILE is {\"name\": ..., \"parameters\": [{\"name\": ..., \"shape\": [...], "
       "\"module_type\": ...},\n"
-      "...]}: the parameters that train, in the order of the model, with the types of the modules "
+      "...]}: the trainable parameters in the order of the model, with the types of the modules "
       "that\n"
-      "own them. From PyTorch:\n"
+      "own them. To write it from PyTorch:\n"
       "  neuron_fabric.write_shapes(model, \"FILE\")\n"
-      "Without any \"module_type\", --explain without --profile guesses norms and embeddings from "
-      "shapes\n"
-      "and names.");
+      "If no parameter has a \"module_type\", --explain without --profile guesses norms and\n"
+      "embeddings from shapes and names.");
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

@@ -15,18 +15,18 @@
 namespace nf::cli {
 namespace {
 
-constexpr std::size_t kMostFileBytes = std::size_t{64} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{64} << 20;
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
 
-// The product of the dimensions; nothing where one is no size or the product is too large.
+// The product of the dimensions; nullopt if one is not a size or the product is too large.
 std::optional<std::uint64_t> product(const Json& shape) {
   std::uint64_t count = 1;
   for (const Json& size : shape) {
     if (!size.is_number_unsigned()) return {};
     const auto factor = size.get<std::uint64_t>();
-    if (factor > kMostModelValues) return {};
-    if (factor != 0 && count > kMostModelValues / factor) return {};
+    if (factor > kMaxModelValues) return {};
+    if (factor != 0 && count > kMaxModelValues / factor) return {};
     count *= factor;
   }
   return count;
@@ -50,7 +50,7 @@ Expected<ParameterShape> parse_parameter(const Json& json, const std::string& pa
     values = product(Json::array({*count}));
     if (!values) return fail("has a \"count\" that is not a size up to 2^40");
   } else {
-    if (shape == nullptr || !shape->is_array()) return fail("has no \"shape\" that is an array");
+    if (shape == nullptr || !shape->is_array()) return fail("needs a \"shape\", which is an array");
     values = product(*shape);
     if (!values) {
       return fail("has a \"shape\" that is not a list of sizes with a product up to 2^40");
@@ -72,7 +72,7 @@ std::string owner(std::string_view name) {
   return last;
 }
 
-// A module whose weight is a vector is a norm; an embedding is known by its name.
+// A module whose weight is a vector is a norm; an embedding is recognised by its name.
 std::string guess_module_type(std::string_view name, const std::set<std::string>& norms) {
   static constexpr std::array<std::string_view, 4> kEmbeddings = {"*embed*", "*_emb", "wte", "wpe"};
   if (norms.contains(std::string(name.substr(0, name.rfind('.'))))) return "Norm";
@@ -93,7 +93,7 @@ Expected<ModelShapes> parse(std::string_view text) {
   NF_RETURN_IF_ERROR(object->read("name", model.name));
   const Json* parameters = object->find("parameters");
   if (parameters == nullptr || !parameters->is_array()) {
-    return bad("there is no \"parameters\" that is an array");
+    return bad("\"parameters\" is missing or not an array");
   }
   std::set<std::string> names;
   std::uint64_t sum = 0;
@@ -105,7 +105,7 @@ Expected<ModelShapes> parse(std::string_view text) {
       return bad(fmt::format("two parameters are named {}", in_quotes(parameter->name)));
     }
     sum += parameter->count;
-    if (sum > kMostModelValues) return bad("more than 2^40 values in all");
+    if (sum > kMaxModelValues) return bad("the model has more than 2^40 values");
     model.parameters.push_back(std::move(*parameter));
   }
   return model;
@@ -146,7 +146,7 @@ ModelShapes with_guessed_types(ModelShapes model) {
 }
 
 Expected<ModelShapes> read_shapes(const std::string& path) {
-  const Expected<std::string> text = read_text_file(path, kMostFileBytes);
+  const Expected<std::string> text = read_text_file(path, kMaxFileBytes);
   if (!text) return text.status();
   Expected<ModelShapes> model = parse(*text);
   if (!model) return bad(fmt::format("{}: {}", path, model.status().message()));

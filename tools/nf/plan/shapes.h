@@ -1,8 +1,8 @@
-// The parameters of a model, by name and shape, from a JSON file:
+// The names and shapes of a model's parameters, from a JSON file:
 //   {"name": "tiny", "parameters": [
 //      {"name": "fc.weight", "shape": [10, 64], "module_type": "Linear"}, ...]}
-// A model without a name has that of its file; a parameter may have a "count" instead of a "shape".
-// The "module_type" is what regions of a profile may ask for.
+// If the model has no name, the path of the file is its name. A parameter may have a "count"
+// instead of a "shape". Regions of a profile can match the "module_type".
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace nf::cli {
 struct ParameterShape {
   std::string name;
   std::uint64_t count = 0;       // values
-  std::uint64_t rows = 0;        // of what has two dimensions or more
-  std::uint64_t dimensions = 0;  // 0 also if the file has a count
+  std::uint64_t rows = 0;        // 0 if the parameter has fewer than two dimensions
+  std::uint64_t dimensions = 0;  // also 0 if the file has a count
   std::string module_type = {};  // empty if the file has none
 };
 
@@ -27,18 +27,18 @@ struct ModelShapes {
   std::vector<ParameterShape> parameters;
 
   std::uint64_t count() const;
-  // As a profile is bound to them.
+  // The parameters in the form that Binding::make() takes.
   std::vector<ModelParameter> bindable() const;
 };
 
-// Fails, naming the file and the place, where it cannot be read, is no JSON, has an unknown key, or
-// describes parameters that cannot be: two of one name, or more values than kMostModelValues.
+// Fails with the name of the file and the position if it cannot be read, is not JSON, has an
+// unknown key, has two parameters of the same name or more than kMaxModelValues values.
 Expected<ModelShapes> read_shapes(const std::string& path);
 
-// If no parameter has a module type: with "Norm" and "Embedding" for those whose shapes and names
-// suggest it, so that the default profile finds its regions.
+// If no parameter has a module type, sets "Norm" and "Embedding" where shapes and names suggest
+// it, so that the default profile finds its regions.
 ModelShapes with_guessed_types(ModelShapes model);
 
-inline constexpr std::uint64_t kMostModelValues = std::uint64_t{1} << 40;
+inline constexpr std::uint64_t kMaxModelValues = std::uint64_t{1} << 40;
 
 }  // namespace nf::cli

@@ -28,9 +28,9 @@ bool is_number(const Json& row, const char* key) {
   return found != row.end() && found->is_number();
 }
 
-// In a form of fmt, as "{:.3f}".
-std::string number_of(const Json& row, const char* key, std::string_view form) {
-  return is_number(row, key) ? fmt::format(fmt::runtime(form), row[key].get<double>()) : "-";
+// `format` is a format string of fmt, such as "{:.3f}".
+std::string number_of(const Json& row, const char* key, std::string_view format) {
+  return is_number(row, key) ? fmt::format(fmt::runtime(format), row[key].get<double>()) : "-";
 }
 
 std::string share_of(const Json& row, const char* part, const char* whole) {
@@ -47,7 +47,7 @@ bool is_true(const Json& row, const char* key) {
   return found != row.end() && *found == true;
 }
 
-// By how much the loss was higher. What was tried and has no number has diverged.
+// The increase of the loss. A route that was tried and has no number has diverged.
 std::string harm_of(const Json& row) {
   if (!is_number(row, "pairs") || row["pairs"].get<double>() <= 0) return "-";
   return is_number(row, "harm") ? number_of(row, "harm", "{:+.4f}") : "diverged";

@@ -1,4 +1,4 @@
-// What a calibration found out, as `nf calibrate` leaves it in a profile's provenance.
+// The evidence of a calibration, which `nf calibrate` stores in the provenance of a profile.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,11 +6,12 @@
 
 namespace nf::cli {
 
-// Keys of the provenance that evidence_tables() shows, or that hold what its tables were made of.
+// Whether the key of the provenance is evidence: shown by evidence_tables(), or the raw data of its
+// tables.
 bool is_evidence(const std::string& key);
 
-// Tables of routes by region and of branches. Empty where there is no evidence; a provenance may
-// hold anything, so what does not look like evidence is passed over.
+// Tables of routes per region and of branches; empty if there is no evidence. A provenance may
+// contain anything, so entries of another form are skipped.
 std::string evidence_tables(const nlohmann::ordered_json& provenance);
 
 }  // namespace nf::cli

@@ -1,4 +1,4 @@
-// nf profile: what a profile says, whether it fits, and how two of them differ.
+// nf profile: shows, validates and compares profiles.
 #include "neuron_fabric/profile.h"
 
 #include <fmt/format.h>
@@ -32,8 +32,8 @@ Status show(const Options& options) {
 Status check(const Options& options) {
   Expected<Profile> profile = Profile::read(options.file);
   if (!profile) return profile.status();
-  std::string what = fmt::format("{}, {}", counted(profile->regions.size(), "region"),
-                                 counted(profile->phases.size(), "phase"));
+  std::string summary = fmt::format("{}, {}", counted(profile->regions.size(), "region"),
+                                    counted(profile->phases.size(), "phase"));
   if (!options.shapes.empty()) {
     const Expected<ModelShapes> model = read_shapes(options.shapes);
     if (!model) return model.status();
@@ -42,10 +42,10 @@ Status check(const Options& options) {
       return {binding.status().code(),
               fmt::format("{}: {}", options.file, binding.status().message())};
     }
-    what += fmt::format(", fits the {} of {}", counted(model->parameters.size(), "parameter"),
-                        printable(model->name));
+    summary += fmt::format(", fits the {} of {}", counted(model->parameters.size(), "parameter"),
+                           printable(model->name));
   }
-  fmt::print("{}: ok, {}\n", options.file, what);
+  fmt::print("{}: ok, {}\n", options.file, summary);
   return {};
 }
 
@@ -60,11 +60,11 @@ Status diff(const Options& options) {
   return {ErrorCode::kDisagreement, fmt::format("{} and {} differ", options.file, options.other)};
 }
 
-// A command about one file, whose work is `run`.
+// Adds a command that takes a profile.
 CLI::App* add_command(CLI::App& parent, Action& action, const std::shared_ptr<Options>& options,
-                      const std::string& name, const std::string& what,
+                      const std::string& name, const std::string& description,
                       Status (*run)(const Options&)) {
-  auto* command = parent.add_subcommand(name, what);
+  auto* command = parent.add_subcommand(name, description);
   command->add_option("file", options->file, "a profile")->required()->type_name("FILE");
   command->callback([&action, options, run] { action = [options, run] { return run(*options); }; });
   return command;
@@ -77,17 +77,18 @@ void add_profile(CLI::App& parent, Action& action) {
   command->require_subcommand(1);
   auto options = std::make_shared<Options>();
 
-  auto* one = add_command(*command, action, options, "show", "what a profile says", show);
-  one->add_flag("--json", options->as_json,
-                "as JSON, with everything that FILE leaves to defaults");
+  auto* one = add_command(*command, action, options, "show", "show a profile as tables", show);
+  one->add_flag("--json", options->as_json, "print JSON, including all defaults");
 
-  one = add_command(*command, action, options, "check", "whether a profile is sound", check);
-  one->add_option("--shapes", options->shapes, "a model that it must fit, as `nf plan` reads it")
+  one = add_command(*command, action, options, "check", "check a profile for errors", check);
+  one->add_option("--shapes", options->shapes,
+                  "a model that the profile must fit; see `nf plan --help` for the format")
       ->type_name("SHAPES");
 
-  one = add_command(*command, action, options, "diff", "what differs between two profiles", diff);
+  one =
+      add_command(*command, action, options, "diff", "show the differences of two profiles", diff);
   one->add_option("other", options->other, "another profile")->required()->type_name("OTHER");
-  one->footer("Exits with 0 where they are the same and with 1 where they differ.");
+  one->footer("Exit status: 0 if the profiles are equal, 1 if they differ.");
 }
 
 }  // namespace nf::cli

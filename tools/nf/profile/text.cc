@@ -63,7 +63,7 @@ std::string health_table(const Profile& profile) {
     table.add({std::string(setting.key), number_text(value), std::string(setting.meaning)});
   });
   table.add({"smallest_parameter", grouped(profile.smallest_parameter),
-             "values; what has fewer travels dense"});
+             "values; smaller parameters are dense"});
   return table.text();
 }
 
@@ -91,7 +91,8 @@ std::string provenance_table(const Profile& profile) {
   return evidence.empty() ? table.text() : table.text() + '\n' + evidence;
 }
 
-// With regions by their names and phases by their steps, so that like is held against like.
+// The profile with regions keyed by name and phases keyed by step, so that the comparison matches
+// them.
 Json keyed(const Profile& profile) {
   Json json = Json::parse(profile.print());
   Json regions = Json::object();
@@ -117,7 +118,7 @@ class Difference {
 
   const std::string& lines() const { return lines_; }
 
-  // Of two objects at `path`.
+  // Adds the differences of two objects at `path`.
   void add(const std::string& path, const Json& a, const Json& b) {
     for (const auto& [key, value] : a.items()) {
       const std::string at = path.empty() ? key : fmt::format("{}.{}", path, key);
@@ -138,8 +139,8 @@ class Difference {
   }
 
  private:
-  void add_line(const std::string& at, const std::string& what) {
-    lines_ += printable(fmt::format("{}: {}", at, what)) + '\n';
+  void add_line(const std::string& at, const std::string& difference) {
+    lines_ += printable(fmt::format("{}: {}", at, difference)) + '\n';
   }
 
   std::string_view first_;

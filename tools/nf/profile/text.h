@@ -1,4 +1,4 @@
-// Profiles for people.
+// Profiles as readable text.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 
 namespace nf::cli {
 
-// Regions, routes by phase, limits, capacity and provenance, as tables.
+// Tables of the regions, the routes per training phase, the limits, the capacity of the reducer and
+// the provenance.
 std::string profile_tables(const Profile& profile);
 
 struct NamedProfile {
@@ -17,7 +18,7 @@ struct NamedProfile {
   const Profile* profile = nullptr;
 };
 
-// One line for each thing that differs; empty where nothing does.
+// One line per difference; empty if the profiles are equal.
 std::string profile_difference(const NamedProfile& first, const NamedProfile& second);
 
 // "1 region", "2 regions".

@@ -18,14 +18,14 @@ double student95(std::size_t freedom) {
   return kNormal95 + 2.5 / static_cast<double>(freedom);
 }
 
-// A wrong sum of nothing is infinitely wrong, and so is one that is no number.
+// Infinite if the exact sum is zero and the sum is not, or if the sum has NaN.
 double vnmse_of(const ErrorSums& sums) {
   if (sums.error == 0) return 0;
   if (sums.energy == 0 || std::isnan(sums.error)) return kInfinity;
   return sums.error / sums.energy;
 }
 
-// Of values [first, last) of the piece.
+// The sums of the values [first, last) of the piece, as one block.
 ErrorSums measure_block(const SummedPiece& piece, std::size_t first, std::size_t last) {
   ErrorSums sums;
   for (std::size_t i = first; i < last; ++i) {
@@ -72,21 +72,21 @@ TrialError trial_error(std::span<const ErrorSums> by_parameter) {
   TrialError trial;
   ErrorSums all;
   for (const ErrorSums& parameter : by_parameter) {
-    const bool is_nothing = parameter.error == 0 && parameter.energy == 0;
-    trial.parameters.push_back(is_nothing ? kNan : vnmse_of(parameter));
+    const bool is_zero = parameter.error == 0 && parameter.energy == 0;
+    trial.parameters.push_back(is_zero ? kNan : vnmse_of(parameter));
     all += parameter;
   }
   trial.vnmse = vnmse_of(all);
   trial.slope = 1 - all.missing / all.energy;
   trial.dropped = all.dropped / all.energy;
   trial.cosine = (all.energy - all.missing) / std::sqrt(all.energy * all.square);
-  // The share of the energy that is lost is a ratio of two sums over blocks; its variance is that
-  // of the blocks' distances from it.
+  // The lost share of the energy is a ratio of two sums over blocks. Its variance follows from the
+  // residuals of the blocks (ratio estimator).
   const double lost = (all.missing - all.dropped) / all.energy;
-  const double distances =
+  const double residuals =
       all.lost_lost - 2 * lost * all.lost_energy + lost * lost * all.energy_energy;
   trial.slope_variance = all.blocks < 2 ? kNan
-                                        : std::max(distances, 0.0) / (all.energy * all.energy) *
+                                        : std::max(residuals, 0.0) / (all.energy * all.energy) *
                                               all.blocks / (all.blocks - 1);
   return trial;
 }

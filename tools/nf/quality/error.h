@@ -1,4 +1,4 @@
-// How far a sum is from the exact one (docs/quality.md).
+// The error of a sum relative to the exact sum (docs/quality.md).
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,15 @@
 
 namespace nf::cli {
 
-// Sums over some of the elements; those of several parts add up.
+// Sums over a subset of the elements. The sums of disjoint subsets can be added.
 struct ErrorSums {
   double error = 0;    // (sum - exact)^2
   double energy = 0;   // exact^2
   double square = 0;   // sum^2
   double missing = 0;  // (exact - sum) * exact
-  double dropped = 0;  // what messages had no bits for * exact
+  double dropped = 0;  // (values that got no bits) * exact
 
-  // Over blocks, which are independent of each other: of what is missing and was not dropped,
-  // called lost, and the energy.
+  // Sums over blocks, which are independent of each other. `lost` is missing - dropped of a block.
   double blocks = 0;
   double lost_lost = 0;
   double lost_energy = 0;
@@ -30,13 +29,13 @@ struct ErrorSums {
   ErrorSums& operator+=(const ErrorSums& other);
 };
 
-// Of one piece, in blocks of so many values.
+// The sums of one piece, in blocks of `block` values.
 ErrorSums measure_piece(const SummedPiece& piece, std::size_t block);
 
 // The figures of one trial.
 struct TrialError {
   double vnmse = 0;
-  std::vector<double> parameters;  // vnmse of each; NaN where there is nothing to be wrong about
+  std::vector<double> parameters;  // vnmse of each; NaN if sum and exact sum are zero
   double slope = 0;
   double slope_variance = 0;
   double dropped = 0;
@@ -45,10 +44,10 @@ struct TrialError {
 
 TrialError trial_error(std::span<const ErrorSums> by_parameter);
 
-// The figures of all trials: means, and 95 % half widths where they are called ci.
+// Means over all trials. The fields named *_ci are 95 % confidence half-widths.
 struct MeanError {
   double vnmse = 0;
-  double vnmse_ci = 0;  // between trials; NaN for a single one
+  double vnmse_ci = 0;  // over trials; NaN for a single trial
   double parameter_vnmse = 0;
   double worst_parameter_vnmse = 0;
   std::size_t worst_parameter = 0;  // index
@@ -58,7 +57,7 @@ struct MeanError {
   double cosine = 0;
 };
 
-// Precondition: there is a trial.
+// Precondition: `trials` is not empty.
 MeanError mean_error(std::span<const TrialError> trials,
                      std::span<const ParameterShape> parameters);
 

@@ -17,8 +17,8 @@ namespace nf::cli {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-// Blocks of at least so many values are taken as independent of each other.
-constexpr std::size_t kLeastBlock = 256;
+// Blocks of at least this many values are assumed to be independent of each other.
+constexpr std::size_t kMinBlock = 256;
 
 std::vector<SimulatedParameter> keyed(std::span<const ParameterShape> parameters) {
   std::vector<SimulatedParameter> keyed;
@@ -28,13 +28,13 @@ std::vector<SimulatedParameter> keyed(std::span<const ParameterShape> parameters
   return keyed;
 }
 
-// Says from the thread that made it how far the parts of some work are.
+// Shows the percentage of finished parts. Only the thread that created it prints.
 class Percent {
  public:
   Percent(Progress& progress, std::string what, std::size_t parts)
       : progress_(progress), what_(std::move(what)), parts_(parts) {}
 
-  void part_is_done() {
+  void finish_part() {
     const std::size_t done = ++done_;
     if (std::this_thread::get_id() != owner_) return;
     progress_.show(fmt::format("{} {} %", what_, 100 * done / parts_));
@@ -48,7 +48,7 @@ class Percent {
   std::atomic<std::size_t> done_ = 0;
 };
 
-// What one chunk has of one parameter.
+// The error of the part of a parameter that is in one chunk.
 struct ChunkError {
   std::size_t parameter = 0;
   ErrorSums sums;
@@ -61,19 +61,19 @@ struct Chunk {
 
 class Measurement {
  public:
-  Measurement(const QualityCase& subject, SimulatedAllReduce& sum, std::size_t parameters)
-      : subject_(subject), sum_(sum), by_parameter_(parameters) {
-    const std::size_t granule = subject.codec->granule();
-    block_ = (kLeastBlock + granule - 1) / granule * granule;
+  Measurement(const QualityCase& quality_case, SimulatedAllReduce& sum, std::size_t parameters)
+      : case_(quality_case), sum_(sum), by_parameter_(parameters) {
+    const std::size_t granule = quality_case.codec->granule();
+    block_ = (kMinBlock + granule - 1) / granule * granule;
   }
 
   Status run(Progress& progress) {
-    const std::string name = fmt::format("{} {}, trial {}:", subject_.codec->spec().to_string(),
-                                         to_string(subject_.topology), subject_.trial + 1);
-    Percent statistics(progress, name + " statistics", subject_.ranks);
-    NF_RETURN_IF_ERROR(for_each_part(subject_.ranks, [&](std::size_t rank) {
-      Status status = sum_.take_statistics(static_cast<std::uint32_t>(rank));
-      statistics.part_is_done();
+    const std::string name = fmt::format("{} {}, trial {}:", case_.codec->spec().to_string(),
+                                         to_string(case_.topology), case_.trial + 1);
+    Percent statistics(progress, name + " statistics", case_.ranks);
+    NF_RETURN_IF_ERROR(for_each_part(case_.ranks, [&](std::size_t rank) {
+      Status status = sum_.compute_statistics(static_cast<std::uint32_t>(rank));
+      statistics.finish_part();
       return status;
     }));
     NF_RETURN_IF_ERROR(sum_.make_plan());
@@ -81,7 +81,7 @@ class Measurement {
     Percent sums(progress, name + " sum", chunks.size());
     NF_RETURN_IF_ERROR(for_each_part(chunks.size(), [&](std::size_t chunk) {
       Status status = sum_chunk(static_cast<std::uint32_t>(chunk), chunks[chunk]);
-      sums.part_is_done();
+      sums.finish_part();
       return status;
     }));
     bytes_ = sum_.statistics_bytes();
@@ -105,7 +105,7 @@ class Measurement {
     return {};
   }
 
-  const QualityCase& subject_;
+  const QualityCase& case_;
   SimulatedAllReduce& sum_;
   std::size_t block_ = 0;
   std::uint64_t bytes_ = 0;
@@ -114,21 +114,23 @@ class Measurement {
 
 }  // namespace
 
-Expected<QualityTrial> measure_quality(const QualityCase& subject, const RankValues& values,
+Expected<QualityTrial> measure_quality(const QualityCase& quality_case, const RankValues& values,
                                        std::span<const ParameterShape> parameters,
                                        Progress& progress) {
-  const SimulationOptions options{
-      .topology = subject.topology, .ranks = subject.ranks, .seed = kSeed, .step = subject.trial};
+  const SimulationOptions options{.topology = quality_case.topology,
+                                  .ranks = quality_case.ranks,
+                                  .seed = kSeed,
+                                  .step = quality_case.trial};
   Expected<SimulatedAllReduce> sum =
-      SimulatedAllReduce::create(*subject.codec, options, keyed(parameters), values);
+      SimulatedAllReduce::create(*quality_case.codec, options, keyed(parameters), values);
   if (!sum) return sum.status();
-  Measurement measurement(subject, *sum, parameters.size());
+  Measurement measurement(quality_case, *sum, parameters.size());
   NF_RETURN_IF_ERROR(measurement.run(progress));
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (std::isfinite(measurement.by_parameter()[p].energy)) continue;
     return Status(ErrorCode::kBadConfig,
-                  fmt::format("the gradients of '{}' are not all finite: no sum can be compared "
-                              "with theirs",
+                  fmt::format("the gradients of parameter '{}' are not finite (NaN or Inf): the "
+                              "error is undefined",
                               printable(parameters[p].name)));
   }
   return QualityTrial{.error = trial_error(measurement.by_parameter()),

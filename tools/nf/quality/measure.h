@@ -1,4 +1,4 @@
-// The error of one codec's sums along one topology, and what they cost.
+// Measures the error and the traffic of one codec over one topology.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct QualityCase {
 
 struct QualityTrial {
   TrialError error;
-  std::uint64_t bytes = 0;  // that all ranks together send
+  std::uint64_t bytes = 0;  // sent by all ranks together
 };
 
-// One trial, on all cores; the figures do not depend on how many there are. Fails where a gradient
-// is not finite, and where the codec fails.
-Expected<QualityTrial> measure_quality(const QualityCase& subject, const RankValues& values,
+// Runs one trial on all cores; the result does not depend on their number. Fails if a gradient is
+// not finite or the codec fails.
+Expected<QualityTrial> measure_quality(const QualityCase& quality_case, const RankValues& values,
                                        std::span<const ParameterShape> parameters,
                                        Progress& progress);
 

@@ -1,4 +1,4 @@
-// nf quality: the error of compressed sums, by codec and topology.
+// nf quality: the error of compressed sums per codec and topology.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +15,13 @@
 #include "nf/support/command.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
+#include "nf/support/usage.h"
 
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kMostRanks = 65'536;
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 32;
+constexpr std::uint32_t kMaxRanks = 65'536;
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 32;
 
 struct Options {
   GradientRequest gradients;
@@ -30,7 +31,7 @@ struct Options {
   bool as_json = false;
 };
 
-// One line of the result.
+// One row of the result.
 struct Row {
   std::unique_ptr<Codec> codec;
   Topology topology = Topology::kRing;
@@ -39,7 +40,8 @@ struct Row {
   MeanError error;
 };
 
-// Every codec and topology is made before the work starts: a misspelt one fails at once.
+// Creates every codec before the measurement, so that unknown codecs and topologies fail
+// immediately.
 Expected<std::vector<Row>> rows_of(const Options& options, std::uint32_t ranks) {
   std::vector<std::string> codecs = options.codecs;
   if (codecs.empty()) {
@@ -54,13 +56,13 @@ Expected<std::vector<Row>> rows_of(const Options& options, std::uint32_t ranks) 
       if (!topology) return topology.status();
       if (*topology == Topology::kHierarchical) {
         return Status(ErrorCode::kUnsupported,
-                      "a hierarchical sum is exact within its groups: measure a ring with as many "
-                      "ranks as there are groups");
+                      "the hierarchical topology is exact within a host group; measure a ring with "
+                      "one rank per host group instead");
       }
-      if (ranks > (*codec)->most_ranks()) {
+      if (ranks > (*codec)->max_ranks()) {
         return Status(ErrorCode::kBadConfig,
-                      fmt::format("{} sums at most {} ranks, not {}; choose others with --codec",
-                                  spelling, (*codec)->most_ranks(), ranks));
+                      fmt::format("{} sums at most {} ranks, not {}; select others with --codec",
+                                  spelling, (*codec)->max_ranks(), ranks));
       }
       rows.push_back(
           {.codec = std::move(*codec), .topology = *topology, .trials = {}, .error = {}});
@@ -69,7 +71,7 @@ Expected<std::vector<Row>> rows_of(const Options& options, std::uint32_t ranks) 
   return rows;
 }
 
-// An element crosses 2 (n - 1) links on its way to the sum and back.
+// Each element is transferred 2 (n - 1) times.
 double bits(const Row& row, const QualityGradients& gradients) {
   const double transfers = 2.0 * (gradients.ranks() - 1);
   if (transfers == 0) return 0;
@@ -105,12 +107,12 @@ void print_table(const std::vector<Row>& rows, const QualityGradients& gradients
                  const Options& options) {
   fmt::print(
       "{}: {} elements of {} parameter{}, {} ranks, {} trial{}\n"
-      "bits         an element and transfer, statistics and frames included\n"
-      "error        of the sum, squared, over the exact sum squared (vnmse)\n"
-      "+/-          95 % half width, between trials\n"
-      "parameters   vnmse of each parameter: mean by their sizes, and the worst\n"
-      "slope        of the sum against the exact one, with its 95 % half width\n"
-      "dropped      share of the exact sum squared that got no bits\n"
+      "bits         per element and transfer, including statistics and frames\n"
+      "error        squared error of the sum over the squared exact sum (vnmse)\n"
+      "+/-          95 % confidence half-width over the trials\n"
+      "parameters   vnmse per parameter: mean weighted by size, and the worst\n"
+      "slope        of the sum against the exact sum, with its 95 % half-width\n"
+      "dropped      share of the squared exact sum that got no bits\n"
       "\n",
       printable(gradients.name()), grouped(gradients.elements()), gradients.parameters().size(),
       gradients.parameters().size() == 1 ? "" : "s", gradients.ranks(), options.trials,
@@ -144,17 +146,17 @@ void print_table(const std::vector<Row>& rows, const QualityGradients& gradients
 Status measure(const Options& options, QualityGradients& gradients, std::vector<Row>& rows) {
   Progress progress(rows.size() * options.trials);
   for (std::uint32_t trial = 0; trial < options.trials; ++trial) {
-    progress.show("making gradients");
+    progress.show("generating gradients");
     const Expected<const RankValues*> values = gradients.trial(trial);
     if (!values) return values.status();
     for (Row& row : rows) {
       progress.step();
-      const QualityCase subject{.codec = row.codec.get(),
-                                .topology = row.topology,
-                                .ranks = gradients.ranks(),
-                                .trial = trial};
+      const QualityCase quality_case{.codec = row.codec.get(),
+                                     .topology = row.topology,
+                                     .ranks = gradients.ranks(),
+                                     .trial = trial};
       Expected<QualityTrial> measured =
-          measure_quality(subject, **values, gradients.parameters(), progress);
+          measure_quality(quality_case, **values, gradients.parameters(), progress);
       if (!measured) {
         return {measured.status().code(),
                 fmt::format("{} over {}: {}", row.codec->spec().to_string(),
@@ -167,10 +169,12 @@ Status measure(const Options& options, QualityGradients& gradients, std::vector<
   return {};
 }
 
-// An infinite error is no figure to be read past.
-void warn(const Row& row, const QualityGradients& gradients) {
+// Infinite errors are easily overlooked in the table.
+void warn_if_infinite(const Row& row, const QualityGradients& gradients) {
   if (std::isfinite(row.error.worst_parameter_vnmse)) return;
-  fmt::print(stderr, "nf: {} over {} makes something of nothing, or no number, in parameter '{}'\n",
+  fmt::print(stderr,
+             "nf: {} over {}: the error of parameter '{}' is infinite: its sum is NaN, or non-zero "
+             "although the exact sum is zero\n",
              row.codec->spec().to_string(), to_string(row.topology),
              printable(gradients.parameters()[row.error.worst_parameter].name));
 }
@@ -183,7 +187,7 @@ Status run(const Options& options) {
   NF_RETURN_IF_ERROR(measure(options, **gradients, *rows));
   for (Row& row : *rows) {
     row.error = mean_error(row.trials, (*gradients)->parameters());
-    warn(row, **gradients);
+    warn_if_infinite(row, **gradients);
     if (options.as_json) fmt::print("{}\n", json_line(row, **gradients));
   }
   if (!options.as_json) print_table(*rows, **gradients, options);
@@ -193,49 +197,48 @@ Status run(const Options& options) {
 }  // namespace
 
 void add_quality(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("quality", "the error of compressed sums");
+  auto* command = parent.add_subcommand("quality", "measure the error of compressed sums");
   auto options = std::make_shared<Options>();
-  command->add_option("--gradients", options->gradients.text, "what to sum, as below")
+  command->add_option("--gradients", options->gradients.text, "the values to sum; see below")
       ->required()
       ->type_name("FILE.npy|mixture:SEED|gaussian:SEED");
-  command->add_option("--ranks", options->gradients.ranks, "ranks; all of a file's, or 8")
+  command
+      ->add_option("--ranks", options->gradients.ranks,
+                   fmt::format("ranks; default: all of the file, or {}", kDefaultRanks))
       ->type_name("N")
-      ->check(CLI::Range(std::uint32_t{1}, kMostRanks).description(""));
-  command->add_option("--codec", options->codecs, "codecs to measure; without it, all")
-      ->type_name("A,B...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--topology", options->topologies, "ways to sum")
-      ->type_name("A,B...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+      ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""));
+  add_names(*command, "--codec", options->codecs, "codecs to measure; default: all");
+  add_names(*command, "--topology", options->topologies, "topologies to measure")
       ->capture_default_str();
   command
-      ->add_option("--elements", options->gradients.elements,
-                   "values a rank; all of a file's, or 8388608")
+      ->add_option(
+          "--elements", options->gradients.elements,
+          fmt::format("values per rank; default: all of the file, or {}", kDefaultElements))
       ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, kMostElements).description(""));
+      ->check(CLI::Range(std::uint64_t{1}, kMaxElements).description(""));
   command
       ->add_option("--correlation", options->gradients.correlation,
-                   "of any two ranks; 0.5 for mixture, 0 for gaussian")
+                   fmt::format("between any two ranks; default: {} for mixture, {} for gaussian",
+                               kMixtureCorrelation, kGaussianCorrelation))
       ->type_name("R")
       ->check(CLI::Range(0.0, 1.0).description(""));
-  command->add_option("--trials", options->trials, "times to repeat, with other draws")
+  command->add_option("--trials", options->trials, "repetitions, with different random numbers")
       ->type_name("N")
       ->check(CLI::Range(std::uint32_t{1}, std::uint32_t{10'000}).description(""))
       ->capture_default_str();
-  command->add_flag("--json", options->as_json, "one JSON object a line instead of a table");
+  add_json_flag(*command, options->as_json);
   command->footer(
-      "mixture:SEED is the log-normal mixture published with DynamiQ, gaussian:SEED normal values "
-      "of\n"
-      "deviation 1. Each trial takes the next seed.\n"
+      "mixture:SEED generates the log-normal mixture published with DynamiQ, gaussian:SEED normal\n"
+      "values with standard deviation 1. Each trial uses the next seed.\n"
       "\n"
-      "FILE.npy is float32 of shape (ranks, elements), in C order. A FILE.json beside it names "
-      "the\n"
-      "parameters: {\"parameters\": [{\"name\": ..., \"shape\": [...]} or {\"name\": ..., "
+      "FILE.npy is float32 of shape (ranks, elements) in C order. An optional FILE.json next to "
+      "it\n"
+      "names the parameters:\n"
+      "  {\"parameters\": [{\"name\": ..., \"shape\": [...]} or {\"name\": ..., "
       "\"count\": N}, ...]}.\n"
       "\n"
-      "Topologies: ring, tree, direct, halving_doubling, endpoint.");
+      "Topologies: " +
+      to_string(flat_topologies()) + ".");
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

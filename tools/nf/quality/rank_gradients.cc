@@ -17,15 +17,12 @@
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kRanks = 8;
-constexpr std::uint64_t kElements = 32'768 * GradientMixture::kSuperGroup;
-constexpr double kMixtureCorrelation = 0.5;
-// Made-up values are kept where they take no more than this, else made again where they are used.
-constexpr std::uint64_t kMostBytesKept = std::uint64_t{1} << 30;
+// If synthetic values need more bytes than this, they are generated on each use.
+constexpr std::uint64_t kMaxCachedBytes = std::uint64_t{1} << 30;
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
 
-// Rows of a file: one a rank, the parameters one after the other.
+// The rows of a file, one per rank; the parameters are concatenated.
 class FileGradients final : public QualityGradients, private RankValues {
  public:
   FileGradients(const std::string& path, NpyArray array, std::uint32_t ranks,
@@ -48,28 +45,28 @@ class FileGradients final : public QualityGradients, private RankValues {
   }
 
   const NpyArray array_;
-  std::vector<std::size_t> starts_;  // by parameter
-  std::size_t end_ = 0;              // of the last one
+  std::vector<std::size_t> starts_;  // per parameter
+  std::size_t end_ = 0;              // of the last parameter
 };
 
-// One parameter of all elements.
-class MadeUpGradients final : public QualityGradients, private RankValues {
+// Generated values. All elements are one parameter.
+class SyntheticGradients final : public QualityGradients, private RankValues {
  public:
-  MadeUpGradients(const GradientMixture& mixture, std::uint32_t ranks,
-                  const ParameterShape& parameter)
+  SyntheticGradients(const GradientMixture& mixture, std::uint32_t ranks,
+                     const ParameterShape& parameter)
       : QualityGradients(fmt::format("{}:{}", parameter.name, mixture.seed), ranks, {parameter},
                          mixture.correlation),
         mixture_(mixture),
-        is_kept_(elements() <= kMostBytesKept / sizeof(float) / ranks) {}
+        is_cached_(elements() <= kMaxCachedBytes / sizeof(float) / ranks) {}
 
   Expected<const RankValues*> trial(std::uint32_t index) override {
     GradientMixture mixture = mixture_;
     mixture.seed += index;
     common_ = std::make_unique<CommonGradients>(mixture, elements());
-    if (!is_kept_) return this;
-    if (kept_.size() == 0) {
-      kept_ = Buffer(elements() * ranks() * sizeof(float));
-      values_ = kept_.as<float>();
+    if (!is_cached_) return this;
+    if (cache_.size() == 0) {
+      cache_ = Buffer(elements() * ranks() * sizeof(float));
+      values_ = cache_.as<float>();
     }
     const Status status = for_each_part(ranks(), [&](std::size_t rank) -> Status {
       common_->fill(static_cast<std::uint32_t>(rank), 0, row(rank));
@@ -86,19 +83,19 @@ class MadeUpGradients final : public QualityGradients, private RankValues {
 
   std::span<const float> read(std::uint32_t rank, std::size_t /*parameter*/, std::size_t first,
                               std::span<float> scratch) const override {
-    if (is_kept_) return row(rank).subspan(first, scratch.size());
+    if (is_cached_) return row(rank).subspan(first, scratch.size());
     common_->fill(rank, first, scratch);
     return scratch;
   }
 
   const GradientMixture mixture_;
-  const bool is_kept_;
+  const bool is_cached_;
   std::unique_ptr<CommonGradients> common_;
-  Buffer kept_;
-  std::span<float> values_;  // in it, by rank
+  Buffer cache_;
+  std::span<float> values_;  // in cache_, rank after rank
 };
 
-// The number after the colon, where the text is `kind:SEED`; nothing where it is something else.
+// The seed if the text is `kind:SEED`; nullopt if it is another source.
 Expected<std::optional<std::uint64_t>> seed_of(std::string_view text, std::string_view kind) {
   if (text != kind && !text.starts_with(std::string(kind) + ':'))
     return std::optional<std::uint64_t>();
@@ -106,12 +103,13 @@ Expected<std::optional<std::uint64_t>> seed_of(std::string_view text, std::strin
   std::uint64_t seed = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seed);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
-    return bad(fmt::format("gradients '{}' need a seed, a whole number, as '{}:1'", text, kind));
+    return bad(fmt::format("--gradients {}: the seed must be a whole number, for example {}:1",
+                           text, kind));
   }
   return std::optional(seed);
 }
 
-// The names and sizes beside FILE.npy, or all elements as one parameter.
+// The parameters in FILE.json next to FILE.npy; without that file, one parameter.
 Expected<std::vector<ParameterShape>> parameters_of(const std::string& path,
                                                     std::uint64_t elements) {
   const std::filesystem::path shapes = std::filesystem::path(path).replace_extension(".json");
@@ -122,13 +120,13 @@ Expected<std::vector<ParameterShape>> parameters_of(const std::string& path,
   Expected<ModelShapes> model = read_shapes(shapes.string());
   if (!model) return model.status();
   if (model->count() != elements) {
-    return bad(fmt::format("{}: the parameters have {} values, but {} has {} a rank",
+    return bad(fmt::format("{}: the parameters have {} values, but {} has {} per rank",
                            shapes.string(), model->count(), path, elements));
   }
   return std::move(model->parameters);
 }
 
-// The parameters of the first `elements` values.
+// Truncates the parameters to the first `elements` values.
 void cut(std::vector<ParameterShape>& parameters, std::uint64_t elements) {
   for (ParameterShape& parameter : parameters) {
     parameter.count = std::min(parameter.count, elements);
@@ -138,30 +136,31 @@ void cut(std::vector<ParameterShape>& parameters, std::uint64_t elements) {
 
 Expected<std::unique_ptr<QualityGradients>> open_file(const GradientRequest& request) {
   if (request.correlation) {
-    return bad("--correlation is for mixture:SEED and gaussian:SEED; a file has its own");
+    return bad("--correlation is only valid with mixture:SEED and gaussian:SEED");
   }
   std::error_code ignored;
   if (!std::filesystem::exists(request.text, ignored)) {
     return bad(
-        fmt::format("there is no file '{}'; gradients are FILE.npy, mixture:SEED or "
+        fmt::format("--gradients: file '{}' does not exist; pass FILE.npy, mixture:SEED or "
                     "gaussian:SEED",
                     request.text));
   }
   Expected<NpyArray> array = NpyArray::open(request.text);
   if (!array) return array.status();
   if (array->rows() == 0 || array->columns() == 0) {
-    return bad(fmt::format("{}: no values: its shape is ({}, {})", request.text, array->rows(),
-                           array->columns()));
+    return bad(fmt::format("{}: the array is empty: its shape is ({}, {})", request.text,
+                           array->rows(), array->columns()));
   }
   const std::uint64_t ranks = request.ranks.value_or(static_cast<std::uint32_t>(
       std::min<std::size_t>(array->rows(), std::numeric_limits<std::uint32_t>::max())));
   const std::uint64_t elements = request.elements.value_or(array->columns());
   if (ranks > array->rows()) {
-    return bad(fmt::format("{} has {} ranks, not {}", request.text, array->rows(), ranks));
+    return bad(
+        fmt::format("--ranks {} exceeds the {} ranks of {}", ranks, array->rows(), request.text));
   }
   if (elements > array->columns()) {
-    return bad(
-        fmt::format("{} has {} elements a rank, not {}", request.text, array->columns(), elements));
+    return bad(fmt::format("--elements {} exceeds the {} elements per rank of {}", elements,
+                           array->columns(), request.text));
   }
   Expected<std::vector<ParameterShape>> parameters = parameters_of(request.text, array->columns());
   if (!parameters) return parameters.status();
@@ -184,13 +183,13 @@ Expected<std::unique_ptr<QualityGradients>> QualityGradients::open(const Gradien
     const Expected<std::optional<std::uint64_t>> seed = seed_of(request.text, kind);
     if (!seed) return seed.status();
     if (!*seed) continue;
-    const GradientMixture mixture{
-        .seed = **seed,
-        .correlation = request.correlation.value_or(is_gaussian ? 0 : kMixtureCorrelation),
-        .is_gaussian = is_gaussian};
-    return std::unique_ptr<QualityGradients>(std::make_unique<MadeUpGradients>(
-        mixture, request.ranks.value_or(kRanks),
-        ParameterShape{.name = kind, .count = request.elements.value_or(kElements)}));
+    const GradientMixture mixture{.seed = **seed,
+                                  .correlation = request.correlation.value_or(
+                                      is_gaussian ? kGaussianCorrelation : kMixtureCorrelation),
+                                  .is_gaussian = is_gaussian};
+    return std::unique_ptr<QualityGradients>(std::make_unique<SyntheticGradients>(
+        mixture, request.ranks.value_or(kDefaultRanks),
+        ParameterShape{.name = kind, .count = request.elements.value_or(kDefaultElements)}));
   }
   return open_file(request);
 }

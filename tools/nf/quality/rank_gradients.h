@@ -1,4 +1,4 @@
-// The gradients that `nf quality` measures with: from a file, or made up.
+// The gradients of `nf quality`: from a file, or synthetic.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,13 @@
 
 namespace nf::cli {
 
-// What was asked for; what is missing follows from the kind of gradients.
+// The defaults of synthetic gradients.
+inline constexpr std::uint32_t kDefaultRanks = 8;
+inline constexpr std::uint64_t kDefaultElements = std::uint64_t{32'768} * 256;
+inline constexpr double kMixtureCorrelation = 0.5;
+inline constexpr double kGaussianCorrelation = 0;
+
+// Empty fields have the default of the source.
 struct GradientRequest {
   std::string text;  // a file, mixture:SEED or gaussian:SEED
   std::optional<std::uint32_t> ranks;
@@ -23,21 +29,21 @@ struct GradientRequest {
 
 class QualityGradients {
  public:
-  // Fails, naming what is wrong, on a file or a description that is none, and where more ranks or
-  // elements are asked for than there are.
+  // Fails with the reason if the file or the seed is invalid, or if the request exceeds the ranks
+  // or elements of the file.
   static Expected<std::unique_ptr<QualityGradients>> open(const GradientRequest& request);
   virtual ~QualityGradients() = default;
 
-  // As it was asked for; of a file, its name without folder and ending.
+  // The source: "mixture:1", or the name of the file without directory and extension.
   const std::string& name() const { return name_; }
   std::uint32_t ranks() const { return ranks_; }
   std::uint64_t elements() const;
   const std::vector<ParameterShape>& parameters() const { return parameters_; }
-  // Of two ranks' values, where it is known.
+  // The correlation of the values of two ranks; empty if it is unknown.
   std::optional<double> correlation() const { return correlation_; }
 
-  // The values of a trial. Made-up ones differ from trial to trial, by their seed. Valid until the
-  // next call.
+  // The values of a trial, valid until the next call. Each trial of synthetic gradients uses
+  // another seed.
   virtual Expected<const RankValues*> trial(std::uint32_t index) = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// Work that falls into independent parts, on all cores of the machine.
+// Runs independent parts of work on all cores.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,8 @@
 
 namespace nf::cli {
 
-// Calls work(0), work(1), ... work(count - 1), in any order and from several threads; this one is
-// among them. After a failure no further part starts, and the failure of the first part is
-// returned.
+// Calls work(0), work(1), ... work(count - 1) in any order from several threads, including this
+// one. After a failure, no further part is started. Returns the failure of the lowest part.
 Status for_each_part(std::size_t count, const std::function<Status(std::size_t)>& work);
 
 }  // namespace nf::cli

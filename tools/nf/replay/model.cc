@@ -24,7 +24,7 @@ double seconds(const ReplayLink& link, double bytes, double transfers) {
   return transfers * link.latency_us * 1e-6 + bytes * 8 / (link.gbps * 1e9);
 }
 
-// A ring sends every byte but its own part twice.
+// A ring sends 2 (n - 1) / n of the bytes, in 2 (n - 1) transfers.
 double dense_seconds(const ReplayCase& one, double bytes) {
   if (one.workers == 1 || bytes == 0) return 0;
   const double n = one.workers;
@@ -44,12 +44,12 @@ Expected<Reduction> ring_seconds(const ReplayCase& one, std::size_t values) {
   const double wire = seconds(one.link, static_cast<double>(traffic->bytes), traffic->hops);
   const auto count = static_cast<double>(values);
   const double n = one.workers;
-  // A rank encodes one part, adds to all others but its own last one, and decodes them all.
+  // A rank encodes one part, adds to n - 1 parts, and decodes all of them.
   return Reduction{.codec = count * (one.times.encode / n + one.times.decode),
                    .reduce = wire + count * one.times.hop * (n - 1) / n};
 }
 
-// Rank 0 receives a message from everybody else, merges them all, and sends the sum to everybody.
+// Rank 0 receives a message from every other rank, merges them, and sends the sum to every rank.
 Expected<Reduction> endpoint_seconds(const ReplayCase& one, std::size_t values) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(one.codec);
   if (!codec) return codec.status();
@@ -66,8 +66,8 @@ cxl::Mode mode_of(const std::string& codec) {
   return codec.starts_with("g_ternary") ? cxl::Mode::kGTernary : cxl::Mode::kGBinary;
 }
 
-// Every worker writes its lines, then reads all results, and all of them share the device. Scales
-// are lines of FP32.
+// Every worker writes its lines, then reads all results; all workers share the device. Scales are
+// lines in FP32 mode.
 Reduction cxl_seconds(const ReplayCase& one, std::size_t values) {
   const cxl::Mode mode = mode_of(one.codec);
   const auto lines = static_cast<double>(cxl::gradient_lines(mode, values));
@@ -84,7 +84,7 @@ Reduction cxl_seconds(const ReplayCase& one, std::size_t values) {
   return {.codec = count * (one.times.encode + one.times.decode), .reduce = reduce};
 }
 
-// Ranks of one machine share its cores: codec and reducer are measured together.
+// The ranks of a host share its cores, so codec and reducer are measured together.
 Reduction shared_seconds(const ReplayCase& one, std::size_t values) {
   const auto count = static_cast<double>(values);
   const double reduce = one.shared.reduce.at(count);
@@ -102,16 +102,16 @@ Expected<Reduction> reduction_seconds(const ReplayCase& one, std::size_t values)
   return Reduction{};
 }
 
-// Why the reducer cannot take the bucket, or nothing.
+// Why the bucket exceeds the capacity of the reducer; empty if it does not.
 std::string beyond_capacity(const ReplayCase& one, std::size_t values) {
   const ReducerCapacity& capacity = one.capacity;
   if (one.reducer != ReplayReducer::kCxl) return {};
   if (capacity.most_workers > 0 && one.workers > capacity.most_workers) {
-    return fmt::format("capacity: counters for {} workers", capacity.most_workers);
+    return fmt::format("capacity: counters for at most {} workers", capacity.most_workers);
   }
   const std::uint64_t lines = one.workers * cxl::gradient_lines(mode_of(one.codec), values);
   if (capacity.queue_lines > 0 && lines > capacity.queue_lines) {
-    return fmt::format("capacity: {} lines, room for {}", lines, capacity.queue_lines);
+    return fmt::format("capacity: {} lines exceed the queue of {}", lines, capacity.queue_lines);
   }
   return {};
 }
@@ -132,9 +132,9 @@ Expected<CodecTimes> measure_codec_times(const std::string& spelling, std::uint3
   const Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
   if (!codec) return codec.status();
   const std::uint32_t ranks = std::max(workers, 2u);
-  if (ranks > (*codec)->most_ranks()) {
+  if (ranks > (*codec)->max_ranks()) {
     return Status(ErrorCode::kBadConfig, fmt::format("{} sums at most {} ranks, not {}", spelling,
-                                                     (*codec)->most_ranks(), ranks));
+                                                     (*codec)->max_ranks(), ranks));
   }
   const Slice slice{.count = kTimedValues, .ranks = ranks};
   std::vector<float> values(kTimedValues);
@@ -142,7 +142,7 @@ Expected<CodecTimes> measure_codec_times(const std::string& spelling, std::uint3
     values[i] = std::sin(static_cast<float>(i * i % 1009)) + 0.001f;
   }
   std::vector<std::byte> own((*codec)->encoded_size(slice, 1));
-  // Of zero counts and scales: what a sum holds makes no difference to its time.
+  // All counts and scales are zero: the time does not depend on the values.
   const std::uint32_t before = ranks - 1;
   std::vector<std::byte> partial((*codec)->encoded_size(slice, before));
   std::vector<std::byte> sum((*codec)->encoded_size(slice, ranks));
@@ -208,14 +208,13 @@ Expected<ReplayCost> cost_of(const ReplayCase& one, const BucketTraffic& bucket)
   if (one.workers == 1) {
     cost.reason = "one worker has nothing to send";
   } else if (low_bit == 0) {
-    cost.reason = "nothing in it may travel at low bits";
+    cost.reason = "the bucket has no low-bit values";
   } else {
     cost.pays = cost.low_bit_us < cost.bf16_us;
     const bool is_codec = reduction->codec > reduction->reduce;
-    cost.reason = cost.pays
-                      ? fmt::format("{:.1f} times as fast as bf16", cost.bf16_us / cost.low_bit_us)
-                      : fmt::format("slower than bf16: most is the {}",
-                                    is_codec ? "codec's time" : "reducer's time");
+    cost.reason =
+        cost.pays ? fmt::format("{:.1f} times as fast as bf16", cost.bf16_us / cost.low_bit_us)
+                  : fmt::format("slower than bf16: mostly {} time", is_codec ? "codec" : "reducer");
   }
   return cost;
 }

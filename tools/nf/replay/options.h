@@ -1,4 +1,4 @@
-// What `nf replay` is asked for.
+// The options of `nf replay`.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@
 
 namespace nf::cli {
 
+// If neither the command line nor the trace has a number of workers.
+inline constexpr std::uint32_t kDefaultWorkers = 8;
+
 struct ReplayOptions {
   std::string trace;
   std::string reducer = "cxl";
@@ -20,17 +23,17 @@ struct ReplayOptions {
   double latency_us = 5;
   double clock_ghz = 2;
   std::string order = "in_step";
-  std::vector<std::string> of_cxl;  // options that were given and that only cxl has
+  std::vector<std::string> cxl_options;  // given options that only --reducer cxl supports
   bool is_measured = false;
   std::string profile;
   std::string write_profile;
   bool as_json = false;
 };
 
-// Filled in as the command line is read.
+// Adds the options; parsing the command line fills in the result.
 std::shared_ptr<ReplayOptions> add_replay_options(CLI::App& command);
 
-// Whether they go together.
+// Fails if the options contradict each other.
 Status check(const ReplayOptions& options);
 
 }  // namespace nf::cli

@@ -1,4 +1,4 @@
-// nf replay: recorded buckets through a reducer, to say when low bits pay.
+// nf replay: predicts for which buckets of a job low bits pay with a given reducer.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,40 +21,39 @@
 namespace nf::cli {
 namespace {
 
-constexpr std::uint32_t kMostSharedWorkers = 64;
-constexpr std::uint32_t kUsualWorkers = 8;
-constexpr int kRepeat = 9;  // of what --measure sums
+constexpr std::uint32_t kMaxSharedWorkers = 64;
+constexpr int kRepeat = 9;  // all-reduces of --measure
 
-// Buckets that are alike, and how many of them there are.
-struct Kind {
+// Buckets of equal size.
+struct BucketGroup {
   BucketTraffic bucket;
   std::uint64_t count = 0;
 };
 
-std::vector<Kind> kinds_of(const BucketTrace& trace) {
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Kind> kinds;
+std::vector<BucketGroup> group_by_size(const BucketTrace& trace) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, BucketGroup> groups;
   for (const BucketTraffic& bucket : trace.buckets) {
-    Kind& kind = kinds[{bucket.values, bucket.low_bit_values}];
-    kind.bucket = bucket;
-    ++kind.count;
+    BucketGroup& group = groups[{bucket.values, bucket.low_bit_values}];
+    group.bucket = bucket;
+    ++group.count;
   }
-  std::vector<Kind> sorted;
-  sorted.reserve(kinds.size());
-  for (const auto& [key, kind] : kinds) sorted.push_back(kind);
+  std::vector<BucketGroup> sorted;
+  sorted.reserve(groups.size());
+  for (const auto& [key, group] : groups) sorted.push_back(group);
   return sorted;
 }
 
 struct Row {
   const ReplayCase& one;
-  const Kind& kind;
+  const BucketGroup& group;
   ReplayCost cost;
-  double measured_us = 0;  // of the reduction; 0 where nothing was measured
+  double measured_us = 0;  // of the reduction; 0 if it was not measured
 };
 
 void print_json(const Row& row) {
   nlohmann::ordered_json json{{"reducer", to_string(row.one.reducer)},
                               {"workers", row.one.workers},
-                              {"bucket_bytes", row.kind.bucket.bytes()},
+                              {"bucket_bytes", row.group.bucket.bytes()},
                               {"fp32_us", row.cost.fp32_us},
                               {"bf16_us", row.cost.bf16_us},
                               {"low_bit_us", row.cost.low_bit_us},
@@ -62,8 +61,8 @@ void print_json(const Row& row) {
                               {"reason", row.cost.reason},
                               {"codec", row.one.codec},
                               {"link_gbps", row.one.link.gbps},
-                              {"low_bit_values", row.kind.bucket.low_bit_values},
-                              {"buckets", row.kind.count},
+                              {"low_bit_values", row.group.bucket.low_bit_values},
+                              {"buckets", row.group.count},
                               {"reduce_us", row.cost.reduce_us}};
   if (row.measured_us > 0) json["measured_reduce_us"] = row.measured_us;
   fmt::print("{}\n", json.dump());
@@ -71,11 +70,11 @@ void print_json(const Row& row) {
 
 void print_title(const ReplayOptions& options, const BucketTrace& trace) {
   fmt::print(
-      "{}: {}, {} through {}; predicted\n"
-      "low bits   values that may travel so; the rest of the bucket is dense\n"
-      "fp32, bf16 the whole bucket by a ring over the link, without a codec\n"
-      "low_bit    with encoding and decoding by one thread, as fast as measured here\n"
-      "reduce     of it, from the last encode to the first decode\n"
+      "{}: {}, {} with reducer {}; predicted\n"
+      "low bits    values that can be sent at low bits; the rest of the bucket is dense\n"
+      "fp32, bf16  the whole bucket with a ring over the link, without a codec\n"
+      "low_bit     including encode and decode, at the speed of one thread of this host\n"
+      "reduce      the part of low_bit from the last encode to the first decode\n"
       "\n",
       printable(trace.name.empty() ? "trace" : trace.name), counted(trace.buckets.size(), "bucket"),
       options.codec, options.reducer);
@@ -83,13 +82,13 @@ void print_title(const ReplayOptions& options, const BucketTrace& trace) {
 
 Table new_table(bool is_measured) {
   std::vector<Column> columns{
-      {.title = "workers", .least = 7},       {.title = "Gb/s", .least = 6},
-      {.title = "bucket bytes", .least = 12}, {.title = "buckets", .least = 7},
-      {.title = "low bits", .least = 11},     {.title = "fp32 us", .least = 10},
-      {.title = "bf16 us", .least = 10},      {.title = "low_bit us", .least = 10},
-      {.title = "reduce us", .least = 10}};
-  if (is_measured) columns.push_back({.title = "measured us", .least = 11});
-  columns.push_back({.title = "pays", .is_text = true, .least = 4});
+      {.title = "workers", .min_width = 7},       {.title = "Gb/s", .min_width = 6},
+      {.title = "bucket bytes", .min_width = 12}, {.title = "buckets", .min_width = 7},
+      {.title = "low bits", .min_width = 11},     {.title = "fp32 us", .min_width = 10},
+      {.title = "bf16 us", .min_width = 10},      {.title = "low_bit us", .min_width = 10},
+      {.title = "reduce us", .min_width = 10}};
+  if (is_measured) columns.push_back({.title = "measured us", .min_width = 11});
+  columns.push_back({.title = "pays", .is_text = true, .min_width = 4});
   columns.push_back({.title = "reason", .is_text = true});
   return Table(columns);
 }
@@ -98,9 +97,9 @@ void print_row(Table& table, const Row& row, bool is_measured) {
   const auto number = [](double us) { return fmt::format("{:.1f}", us); };
   std::vector<std::string> cells{fmt::format("{}", row.one.workers),
                                  fmt::format("{:g}", row.one.link.gbps),
-                                 grouped(row.kind.bucket.bytes()),
-                                 fmt::format("{}", row.kind.count),
-                                 grouped(row.kind.bucket.low_bit_values),
+                                 grouped(row.group.bucket.bytes()),
+                                 fmt::format("{}", row.group.count),
+                                 grouped(row.group.bucket.low_bit_values),
                                  number(row.cost.fp32_us),
                                  number(row.cost.bf16_us),
                                  number(row.cost.low_bit_us),
@@ -119,20 +118,19 @@ Status write_capacity(const ReplayOptions& options, const ReducerCapacity& capac
   file << profile->print();
   file.close();
   if (!file) {
-    return {ErrorCode::kBadConfig, fmt::format("{}: cannot write it", options.write_profile)};
+    return {ErrorCode::kBadConfig, fmt::format("cannot write {}", options.write_profile)};
   }
   return {};
 }
 
 Expected<ReplayReducer> reducer_of(const std::string& name) {
-  for (const ReplayReducer reducer : {ReplayReducer::kRing, ReplayReducer::kEndpoint,
-                                      ReplayReducer::kCxl, ReplayReducer::kShared}) {
+  for (const ReplayReducer reducer : kReplayReducers) {
     if (to_string(reducer) == name) return reducer;
   }
-  return Status(ErrorCode::kBadConfig, fmt::format("no reducer '{}'", name));
+  return Status(ErrorCode::kBadConfig, fmt::format("unknown reducer '{}'", name));
 }
 
-// The case of so many workers, with what has to be measured for it.
+// The case of a number of workers. Measures its codec times and, for kShared, the reducer.
 Expected<ReplayCase> case_of(const ReplayOptions& options, const BucketTrace& trace,
                              std::uint32_t workers) {
   const Expected<ReplayReducer> reducer = reducer_of(options.reducer);
@@ -159,13 +157,14 @@ Status run(const ReplayOptions& options) {
   const Expected<BucketTrace> trace = read_bucket_trace(options.trace);
   if (!trace) return trace.status();
   std::vector<std::uint32_t> workers = options.workers;
-  if (workers.empty()) workers = {trace->workers > 0 ? trace->workers : kUsualWorkers};
-  if (const std::uint32_t most = *std::max_element(workers.begin(), workers.end());
-      options.reducer == "shared" && most > kMostSharedWorkers) {
-    return {ErrorCode::kBadConfig, fmt::format("{} workers: a shared-memory reducer has at most {}",
-                                               most, kMostSharedWorkers)};
+  if (workers.empty()) workers = {trace->workers > 0 ? trace->workers : kDefaultWorkers};
+  if (const std::uint32_t max = *std::max_element(workers.begin(), workers.end());
+      options.reducer == "shared" && max > kMaxSharedWorkers) {
+    return {ErrorCode::kBadConfig,
+            fmt::format("--reducer shared supports at most {} workers, not {}", kMaxSharedWorkers,
+                        max)};
   }
-  const std::vector<Kind> kinds = kinds_of(*trace);
+  const std::vector<BucketGroup> groups = group_by_size(*trace);
   Progress progress(workers.size());
   if (!options.as_json) print_title(options, *trace);
   Table table = new_table(options.is_measured);
@@ -176,13 +175,13 @@ Status run(const ReplayOptions& options) {
     if (!one) return one.status();
     for (const double gbps : options.gbps) {
       one->link.gbps = gbps;
-      for (const Kind& kind : kinds) {
-        const Expected<ReplayCost> cost = cost_of(*one, kind.bucket);
+      for (const BucketGroup& group : groups) {
+        const Expected<ReplayCost> cost = cost_of(*one, group.bucket);
         if (!cost) return cost.status();
-        Row row{.one = *one, .kind = kind, .cost = *cost};
-        if (options.is_measured && kind.bucket.low_bit_values > 0 && count > 1) {
+        Row row{.one = *one, .group = group, .cost = *cost};
+        if (options.is_measured && group.bucket.low_bit_values > 0 && count > 1) {
           const Expected<SharedSum> measured =
-              measure_shared_sum(options.codec, count, kind.bucket, kRepeat);
+              measure_shared_sum(options.codec, count, group.bucket, kRepeat);
           if (!measured) return measured.status();
           row.measured_us = 1e6 * measured->reduce;
         }
@@ -205,11 +204,11 @@ Status run(const ReplayOptions& options) {
 }  // namespace
 
 void add_replay(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("replay", "recorded buckets through a reducer");
+  auto* command = parent.add_subcommand("replay", "predict the time of buckets with a reducer");
   const std::shared_ptr<ReplayOptions> options = add_replay_options(*command);
   command->callback([&action, command, options] {
     for (const char* name : {"--clock-ghz", "--order"}) {
-      if (command->count(name) > 0) options->of_cxl.emplace_back(name);
+      if (command->count(name) > 0) options->cxl_options.emplace_back(name);
     }
     action = [options] {
       NF_RETURN_IF_ERROR(check(*options));

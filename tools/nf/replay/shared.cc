@@ -18,17 +18,17 @@
 namespace nf::cli {
 namespace {
 
-constexpr std::uint64_t kSmall = std::uint64_t{1} << 14;  // values of a bucket
+constexpr std::uint64_t kSmall = std::uint64_t{1} << 14;  // values per bucket
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 22;
-constexpr int kLeastRepeat = 9;
-constexpr int kMostRepeat = 100;
-constexpr double kSeconds = 2;  // of computing, of one size
+constexpr int kMinRepeat = 9;
+constexpr int kMaxRepeat = 100;
+constexpr double kSeconds = 2;  // computing time per size
 constexpr int kWarmUps = 2;
-// Of a rank's processor, between two sums: enough for ranks that share cores to come one after the
-// other, as from a backward pass, and for those that wait to fall asleep.
+// CPU time of a rank between two all-reduces: long enough that ranks on the same core arrive one
+// after another, as after a backward pass, and that waiting ranks go to sleep.
 constexpr double kComputeSeconds = 0.01;
 
-// Of shared memory, which all users of the machine see.
+// A name of shared memory, which is visible to all users of the host.
 std::string random_name() {
   std::random_device random;
   return fmt::format("replay-{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
@@ -40,7 +40,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// As a backward pass does, writes all gradients last of all.
+// Uses CPU time and ends by writing all gradients, as a backward pass does.
 void compute(std::vector<float>& gradients) {
   const double end = processor_seconds() + kComputeSeconds;
   do {
@@ -51,7 +51,7 @@ void compute(std::vector<float>& gradients) {
 int repeat_of(std::uint32_t workers) {
   const double cores = std::max(1u, std::thread::hardware_concurrency());
   const double round = kComputeSeconds * std::max(1.0, workers / cores);
-  return std::clamp(static_cast<int>(kSeconds / round), kLeastRepeat, kMostRepeat);
+  return std::clamp(static_cast<int>(kSeconds / round), kMinRepeat, kMaxRepeat);
 }
 
 // One process of the job.
@@ -69,7 +69,7 @@ class Rank {
     }
   }
 
-  // Two samples a sum: the whole, and reduce.
+  // Writes two samples per all-reduce: whole and reduce.
   Status run(const std::string& spelling, std::span<double> samples) {
     const Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
     if (!codec) return codec.status();
@@ -82,7 +82,7 @@ class Rank {
       if (has_dense_) dense_.start();
       const Expected<SharedSum> taken = sum(**codec, **reducer);
       if (!taken) return taken.status();
-      if (has_dense_) dense_.finish();  // whoever is gone too early is missed at the reducer
+      if (has_dense_) dense_.finish();  // if a rank is gone, the reducer reports it
       samples[i] = taken->whole;
       samples[i + 1] = taken->reduce;
     }
@@ -125,7 +125,7 @@ Expected<SharedSum> measure_shared_sum(const std::string& codec, std::uint32_t w
   const auto sums = static_cast<std::size_t>(kWarmUps) + static_cast<std::size_t>(repeat);
   const auto samples =
       run_rank_processes(workers, 2 * sums, [&](std::uint32_t rank, std::span<double> own) {
-        sockets->keep(rank);
+        sockets->close_others(rank);
         const SharedReducerOptions options{
             .name = name,
             .rank = rank,

@@ -1,6 +1,6 @@
-// What sums at a shared-memory reducer take on this machine, measured under the conditions of a
-// job: a process a rank, which computes between two sums, and the dense part of the bucket on its
-// way at the same time.
+// Measures all-reduces with the shared-memory reducer on this host under the conditions of a job:
+// one process per rank, which computes between two all-reduces, while the dense part of the bucket
+// is summed in parallel.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace nf::cli {
 
 struct SharedSum {
   double whole = 0;   // seconds: encode, reduce, decode
-  double reduce = 0;  // of them, from the end of encode to the beginning of decode
+  double reduce = 0;  // the part from the end of encode to the beginning of decode
 };
 
-// Ranks come to a sum at different times, and whoever comes first waits: a sum's time is that of
-// the rank that waited least. The medians of `repeat` sums. Precondition: 2 workers or more, and
-// something in the bucket at low bits.
+// Returns the medians of `repeat` all-reduces. Ranks enter an all-reduce at different times and
+// wait for each other, so its time is that of the rank that entered last. Precondition: at least 2
+// workers and one low-bit value.
 Expected<SharedSum> measure_shared_sum(const std::string& codec, std::uint32_t workers,
                                        const BucketTraffic& bucket, int repeat);
 
-// Fitted to two sizes, with low bits as large a share of a bucket as in all of the trace. Zero
-// where there is nothing to sum.
+// A linear fit to two bucket sizes, with the trace's share of low-bit values. Zero if there is
+// nothing to sum.
 Expected<SharedTimes> measure_shared_times(const std::string& codec, std::uint32_t workers,
                                            const BucketTrace& trace);
 

@@ -1,5 +1,6 @@
-// How a sub-command joins the program. It adds itself to the parser and, where the user chose it,
-// sets the action; main() runs the action and turns its Status into an exit code.
+// Registration of sub-commands. Each add_* function adds a command to the parser; if the user
+// selects the command, it sets `action`. main() runs the action and turns its Status into an exit
+// code.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,7 +19,7 @@ void add_plan(CLI::App& parent, Action& action);
 void add_profile(CLI::App& parent, Action& action);
 void add_quality(CLI::App& parent, Action& action);
 void add_replay(CLI::App& parent, Action& action);
-// Lists the helpers; main() starts them.
+// Lists the helpers in the help. main() starts them before it parses the command line.
 void add_helpers(CLI::App& parent);
 void add_help(CLI::App& parent, Action& action);
 

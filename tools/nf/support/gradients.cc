@@ -13,7 +13,7 @@
 namespace nf::cli {
 namespace {
 
-// The fit, natural logarithms: share, mean and deviation of log M in each part of the mixture.
+// The published fit: share, mean and standard deviation of the natural log of M, per component.
 constexpr double kLoudShare = 0.79;
 constexpr double kLoudMean = -3.99;
 constexpr double kLoudDeviation = 1.22;
@@ -23,15 +23,15 @@ constexpr double kQuietDeviation = 4.63;
 constexpr std::size_t kPairs = GradientMixture::kSuperGroup / 2;
 using Normals = std::array<double, GradientMixture::kSuperGroup>;
 
-// Places in a super-group.
+// Indices [first, last) within a super-group.
 struct Range {
   std::size_t first = 0;
   std::size_t last = GradientMixture::kSuperGroup;
 
-  bool has(std::size_t place) const { return first <= place && place < last; }
+  bool contains(std::size_t index) const { return first <= index && index < last; }
 };
 
-// The streams of one seed; rank r draws from kFirstRank + r.
+// The random streams of a seed; rank r draws from kFirstRank + r.
 enum Stream : std::uint64_t { kMagnitude, kCommon, kFirstRank };
 
 std::uint64_t stream_key(std::uint64_t seed, std::uint64_t stream) {
@@ -42,8 +42,8 @@ std::uint64_t draw(std::uint64_t key, std::uint64_t index) {
   return mix64(key + index * kGolden64);
 }
 
-// The library's logarithm, exponential and sine differ in their last bits from one machine to the
-// next; these short series, good to 1e-9, do not.
+// The C library's logarithm, exponential and sine differ in the last bits between platforms. These
+// short series are accurate to 1e-9 and give the same bits everywhere.
 
 // Precondition: x is positive and normal.
 double natural_log(double x) {
@@ -72,8 +72,8 @@ double exponential(double x) {
   return std::ldexp(sum, static_cast<int>(n));
 }
 
-// Two independent normal values from 64 random bits (Box and Muller): the low half gives the
-// radius, of the high half two bits choose a quadrant and the others the angle within it.
+// Two independent normal values from 64 random bits (Box-Muller): the low 32 bits give the radius,
+// the next two select the quadrant, the others give the angle within it.
 std::pair<double, double> normal_pair(std::uint64_t bits) {
   const double u = (static_cast<double>(bits & 0xffffffffu) + 1) * 0x1p-32;
   const double radius = std::sqrt(-2 * natural_log(u));
@@ -91,10 +91,10 @@ std::pair<double, double> normal_pair(std::uint64_t bits) {
           signed_radius * (is_swapped ? cosine : sine)};
 }
 
-// Normal values [first, last) of a super-group, each at its place.
+// Fills in the normal values of a super-group that `range` needs.
 void fill_normals(std::uint64_t key, std::uint64_t block, Range range, Normals& normals) {
   for (std::size_t pair = 0; pair < kPairs; ++pair) {
-    if (!range.has(pair) && !range.has(pair + kPairs)) continue;
+    if (!range.contains(pair) && !range.contains(pair + kPairs)) continue;
     const auto [x, y] = normal_pair(draw(key, block * kPairs + pair));
     normals[pair] = x;
     normals[pair + kPairs] = y;
@@ -108,13 +108,13 @@ double magnitude(std::uint64_t key, std::uint64_t block) {
                  : exponential(kQuietMean + kQuietDeviation * normal);
 }
 
-// Of the values of one super-group.
+// The standard deviation of the values of one super-group.
 double deviation_of(const GradientMixture& mixture, std::uint64_t block) {
   if (mixture.is_gaussian) return 1;
-  return magnitude(stream_key(mixture.seed, kMagnitude), block) / 16;  // the root of 256
+  return magnitude(stream_key(mixture.seed, kMagnitude), block) / 16;  // sqrt(256)
 }
 
-// The part of a super-group's values, at deviation 1, that all ranks share.
+// The component of a super-group's values that all ranks share, for standard deviation 1.
 void fill_shared(const GradientMixture& mixture, std::uint64_t block, Range range,
                  Normals& shared) {
   if (mixture.correlation == 0) return;
@@ -136,15 +136,15 @@ void fill_values(const GradientMixture& mixture, std::uint32_t rank, std::uint64
   }
 }
 
-// Calls work(super-group, range in it, its values) for all of `values`.
+// Calls work(super-group, range within it, pointer to its values) for all of `values`.
 template <typename Work>
 void for_each_block(std::uint64_t first, std::span<float> values, Work work) {
   for (std::size_t at = 0; at < values.size();) {
-    const std::uint64_t place = first + at;
-    const std::size_t start = place % GradientMixture::kSuperGroup;
+    const std::uint64_t index = first + at;
+    const std::size_t start = index % GradientMixture::kSuperGroup;
     const std::size_t end =
         std::min<std::size_t>(GradientMixture::kSuperGroup, start + values.size() - at);
-    work(place / GradientMixture::kSuperGroup, Range{start, end}, values.data() + at);
+    work(index / GradientMixture::kSuperGroup, Range{start, end}, values.data() + at);
     at += end - start;
   }
 }

@@ -18,45 +18,46 @@
 namespace nf::cli {
 namespace {
 
-// One line each; ./nf names those that it builds the extension for.
+// The script ./nf lists those that need the extension.
 constexpr std::array kHelpers{
     Helper{"calibrate", "neuron_fabric_lab.calibrate",
-           "find out which gradients of a workload may travel at low bits"},
+           "find which gradients of a workload can be sent at low bits"},
     Helper{"compare", "neuron_fabric_lab.compare",
-           "train a workload along several routes, and tell which is as good"},
+           "train a workload on several routes and compare the results"},
     Helper{"demo", "neuron_fabric_lab.demo",
            "train a small model with and without low-bit gradients"},
-    Helper{"doctor", "neuron_fabric.doctor",
-           "see whether this installation can do its job, and what to do where not",
+    Helper{"doctor", "neuron_fabric.doctor", "check this installation and suggest fixes",
            /*needs_torch=*/false},
-    Helper{"report", "neuron_fabric.report", "make a page of what a training run recorded",
+    Helper{"report", "neuron_fabric.report", "create a page from the telemetry of a training run",
            /*needs_torch=*/false},
-    Helper{"train", "neuron_fabric_lab.train", "train a workload along one route"},
+    Helper{"train", "neuron_fabric_lab.train", "train a workload on one route"},
 };
 
 constexpr std::string_view kInstall =
-    "in the source tree `make setup build` makes what ./nf needs, `pip install .` installs it";
+    "run `make setup build` in the source tree and use ./nf, or run `pip install .`";
 
-// Everything a helper needs, looked for in the order in which one would install it.
+// Checks the requirements of a helper, in the order in which they are installed.
 Status check(const Helper& helper, const std::string& program) {
-  const Expected<PythonPackages> has = python_packages(program, helper.module);
-  if (!has) return has.status();
+  const Expected<PythonPackages> packages = python_packages(program, helper.module);
+  if (!packages) return packages.status();
   std::string missing;
-  if (!has->is_recent) {
-    missing = fmt::format("Python 3.11 or newer, and '{}' is {}; NF_PYTHON names another", program,
-                          has->python);
-  } else if (helper.needs_torch && has->torch.empty()) {
+  if (!packages->is_recent) {
+    missing =
+        fmt::format("Python 3.11 or newer, but '{}' is {}; set NF_PYTHON to a newer interpreter",
+                    program, packages->python);
+  } else if (helper.needs_torch && packages->torch.empty()) {
     missing = fmt::format("PyTorch, which '{}' does not have; {}", program, kInstall);
-  } else if (has->neuron_fabric.empty()) {
+  } else if (packages->neuron_fabric.empty()) {
     missing =
         fmt::format("the package neuron_fabric, which '{}' does not have; {}", program, kInstall);
-  } else if (helper.needs_torch && !has->has_extension) {
+  } else if (helper.needs_torch && !packages->has_extension) {
     missing = fmt::format("the extension neuron_fabric._C, which is not in {}; {}",
-                          has->neuron_fabric, kInstall);
-  } else if (!has->has_module) {
+                          packages->neuron_fabric, kInstall);
+  } else if (!packages->has_module) {
     missing = fmt::format(
-        "the module {}, which '{}' does not have; {} is of another version than this program",
-        helper.module, program, has->neuron_fabric);
+        "the module {}, which '{}' does not have; the package in {} has another version than nf; "
+        "reinstall it",
+        helper.module, program, packages->neuron_fabric);
   }
   if (missing.empty()) return {};
   return Status(ErrorCode::kUnsupported, fmt::format("'nf {}' needs {}", helper.name, missing));
@@ -75,11 +76,11 @@ Status start_helper(const Helper& helper, const char* const* arguments) {
   const std::string program = python_program();
   NF_RETURN_IF_ERROR(check(helper, program));
   const std::string module(helper.module);
-  // -P: a file torch.py in the working folder is not PyTorch.
+  // -P: never import a torch.py of the working directory.
   std::vector<const char*> words{program.c_str(), "-P", "-m", module.c_str()};
   while (*arguments != nullptr) words.push_back(*arguments++);
   words.push_back(nullptr);
-  // Whom a helper asks that wants to know of nf itself.
+  // Helpers run nf by this path.
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) setenv("NF_PROGRAM", self.c_str(), 1);

@@ -1,5 +1,5 @@
-// Sub-commands that live in the Python package. nf starts them the way git starts its helpers: it
-// sees that they can run, then becomes the interpreter, with the user's arguments as they are.
+// Sub-commands written in Python. nf checks that they can run, then replaces itself with the
+// interpreter (execvp) and passes the arguments on unchanged.
 #pragma once
 
 #include <string_view>
@@ -9,13 +9,13 @@
 namespace nf::cli {
 
 struct Helper {
-  std::string_view name;    // of the sub-command
+  std::string_view name;    // the sub-command
   std::string_view module;  // "neuron_fabric.report"
   std::string_view summary = {};
   bool needs_torch = true;  // and the extension
 };
 
-// The helper of this name; null where there is none.
+// The helper with this name, or null.
 const Helper* find_helper(std::string_view name);
 
 // Replaces this process by `python -m <module> arguments...`. Returns only if that fails, with the

@@ -1,5 +1,5 @@
-// The format: "\x93NUMPY", two bytes of version, the length of the header in two bytes (1.0) or
-// four (2.0), the header, the values. The header is a Python dictionary in one line:
+// The format: "\x93NUMPY", two bytes of version, the header length in two bytes (1.0) or four
+// (2.0), the header, the values. The header is a Python dictionary on one line:
 //   {'descr': '<f4', 'fortran_order': False, 'shape': (8, 1000), }
 #include "nf/support/npy.h"
 
@@ -25,10 +25,10 @@ namespace nf::cli {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "values are used as they lie in the file");
+              "values are mapped from the file without conversion");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kMostHeader = 1 << 20;
+constexpr std::size_t kMaxHeaderBytes = 1 << 20;
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
 
@@ -39,7 +39,7 @@ struct Mapping {
 
 Expected<Mapping> map_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return bad(fmt::format("cannot open it: {}", std::strerror(errno)));
+  if (file < 0) return bad(fmt::format("cannot open the file: {}", std::strerror(errno)));
   struct stat status {};
   void* address = MAP_FAILED;
   if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
@@ -48,9 +48,11 @@ Expected<Mapping> map_file(const std::string& path) {
   }
   const int reason = errno;
   ::close(file);
-  if (!S_ISREG(status.st_mode)) return bad("it is no file");
-  if (status.st_size == 0) return bad("it is empty");
-  if (address == MAP_FAILED) return bad(fmt::format("cannot map it: {}", std::strerror(reason)));
+  if (!S_ISREG(status.st_mode)) return bad("not a regular file");
+  if (status.st_size == 0) return bad("the file is empty");
+  if (address == MAP_FAILED) {
+    return bad(fmt::format("cannot map the file: {}", std::strerror(reason)));
+  }
   const auto size = static_cast<std::size_t>(status.st_size);
   const auto unmap = [size](const std::byte* bytes) {
     munmap(const_cast<std::byte*>(bytes), size);
@@ -64,8 +66,8 @@ struct Header {
   std::optional<std::vector<std::size_t>> shape;
 };
 
-// Reads the dictionary from left to right. Every method is false, and leaves the rest undefined,
-// where the text is not what it expects.
+// Parses the dictionary from left to right. Every method returns false if the text does not match;
+// the remaining text is then undefined.
 class HeaderReader {
  public:
   explicit HeaderReader(std::string_view text) : rest_(text) {}
@@ -149,50 +151,55 @@ std::string shape_text(const std::vector<std::size_t>& shape) {
 struct Layout {
   std::size_t rows = 0;
   std::size_t columns = 0;
-  std::size_t start = 0;  // of the values
+  std::size_t start = 0;  // offset of the values
 };
 
 Status check(const Header& header) {
   if (header.descr != "<f4") {
-    return bad(fmt::format("its values are '{}', not '<f4' (little-endian float32)",
+    return bad(fmt::format("the values are '{}'; expected '<f4' (little-endian float32)",
                            printable(header.descr)));
   }
   if (*header.fortran_order) {
-    return bad("it is in Fortran order: save numpy.ascontiguousarray(array)");
+    return bad("Fortran order is not supported; save numpy.ascontiguousarray(array)");
   }
   if (header.shape->size() != 2) {
-    return bad(fmt::format("its shape is {}, not (ranks, elements)", shape_text(*header.shape)));
+    return bad(
+        fmt::format("the shape is {}; expected (ranks, elements)", shape_text(*header.shape)));
   }
   return {};
 }
 
 Expected<Layout> parse(std::string_view file) {
   if (!file.starts_with(kMagic) || file.size() < kMagic.size() + 4) {
-    return bad("it is no .npy file");
+    return bad("not a .npy file");
   }
   const auto byte = [&](std::size_t at) {
     return std::size_t{static_cast<unsigned char>(file[kMagic.size() + at])};
   };
   if (byte(1) != 0 || (byte(0) != 1 && byte(0) != 2)) {
-    return bad(fmt::format(".npy version {}.{}, not 1.0 or 2.0", byte(0), byte(1)));
+    return bad(
+        fmt::format(".npy version {}.{} is not supported; expected 1.0 or 2.0", byte(0), byte(1)));
   }
   const std::size_t length_bytes = byte(0) == 1 ? 2 : 4;
   const std::size_t text_at = kMagic.size() + 2 + length_bytes;
-  if (file.size() < text_at) return bad("it ends within its header");
+  if (file.size() < text_at) return bad("the header is truncated");
   std::size_t length = 0;
   for (std::size_t i = 0; i < length_bytes; ++i) length |= byte(2 + i) << 8 * i;
-  if (length > kMostHeader) return bad(fmt::format("a header of {} bytes", length));
-  if (file.size() - text_at < length) return bad("it ends within its header");
+  if (length > kMaxHeaderBytes) {
+    return bad(
+        fmt::format("the header has {} bytes; at most {} are supported", length, kMaxHeaderBytes));
+  }
+  if (file.size() - text_at < length) return bad("the header is truncated");
   const std::string_view text = file.substr(text_at, length);
   Header header;
   if (!HeaderReader(text).read(header)) {
-    return bad(fmt::format("cannot make sense of its header {}",
-                           printable(std::string(text.substr(0, 200)))));
+    return bad(fmt::format("malformed header {}", printable(std::string(text.substr(0, 200)))));
   }
   NF_RETURN_IF_ERROR(check(header));
   const Layout layout{(*header.shape)[0], (*header.shape)[1], text_at + length};
   if (layout.start % alignof(float) != 0) {
-    return bad(fmt::format("its values start at byte {}, not at a multiple of 4", layout.start));
+    return bad(
+        fmt::format("the values start at byte {}, which is not a multiple of 4", layout.start));
   }
   const std::size_t held = (file.size() - layout.start) / sizeof(float);
   const std::size_t rest = (file.size() - layout.start) % sizeof(float);
@@ -200,7 +207,7 @@ Expected<Layout> parse(std::string_view file) {
       layout.columns != 0 &&
       layout.rows > std::numeric_limits<std::size_t>::max() / sizeof(float) / layout.columns;
   if (overflows || held != layout.rows * layout.columns || rest != 0) {
-    return bad(fmt::format("its shape is {}, but {} bytes of values follow",
+    return bad(fmt::format("the shape is {}, but the file has {} bytes of values",
                            shape_text(*header.shape), file.size() - layout.start));
   }
   return layout;

@@ -1,4 +1,4 @@
-// Arrays that NumPy wrote: two dimensions, float32, rows one after the other.
+// Arrays written by NumPy: two dimensions, float32, C order.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace nf::cli {
 
-// A file seen through memory: nothing is read before it is used, and files may be larger than the
-// memory. Any thread may read.
+// A memory-mapped file: pages are read on first use, and the file may be larger than memory.
+// Thread-safe.
 class NpyArray {
  public:
-  // Fails, naming the file and what is wrong with it, where it is no such array of format 1.0 or
-  // 2.0, or is longer or shorter than its shape says.
+  // Accepts versions 1.0 and 2.0 of the format. Fails with the name of the file and the reason if
+  // the array has another type, order or number of dimensions, or if the size of the file does not
+  // match the shape.
   static Expected<NpyArray> open(const std::string& path);
 
   std::size_t rows() const { return rows_; }

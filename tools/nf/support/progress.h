@@ -1,5 +1,4 @@
-// A line on the terminal that says what long work is at; nothing where standard error is no
-// terminal.
+// A progress line on standard error. Prints nothing if standard error is not a terminal.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +13,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The next step begins.
+  // Begins the next step.
   void step() { ++step_; }
-  // Says what this step is doing.
+  // Shows the current activity of this step.
   void show(std::string_view what);
-  // Takes the line away, so that output can follow.
+  // Erases the line, so that output can follow.
   void clear();
 
  private:

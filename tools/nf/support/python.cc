@@ -13,9 +13,9 @@
 namespace nf::cli {
 namespace {
 
-// Prints a line `key value` for each thing that is there. It must run in any Python 3, and find
-// nothing in the working folder, which `-c` puts on the path.
-constexpr std::string_view kQuestion = R"(
+// Prints a line `key value` for each package that is installed. It must run in any Python 3, and
+// must ignore the working directory, which `-c` puts on the path.
+constexpr std::string_view kProbe = R"(
 import os, re, sys
 from importlib.util import find_spec
 sys.path = [folder for folder in sys.path if folder]
@@ -41,7 +41,7 @@ if package:
             pass
 )";
 
-// A word of a shell's command line that stands for `text`.
+// Quotes `text` for a shell.
 std::string shell_word(std::string_view text) {
   std::string word = "'";
   for (const char c : text) {
@@ -54,7 +54,7 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
-// What a shell's command prints. Fails where its exit status is not 0.
+// The standard output of a shell command. Fails if the exit status is not 0.
 Expected<std::string> output_of(const std::string& command) {
   const Status failure(ErrorCode::kUnsupported, "the command failed");
   std::FILE* const pipe = popen(command.c_str(), "re");
@@ -81,19 +81,20 @@ std::string python_program() {
 }
 
 Expected<PythonPackages> python_packages(const std::string& program, std::string_view module) {
-  const Expected<std::string> answer =
+  const Expected<std::string> output =
       output_of(fmt::format("{} -c {} {} </dev/null 2>/dev/null", shell_word(program),
-                            shell_word(kQuestion), shell_word(module)));
+                            shell_word(kProbe), shell_word(module)));
   std::map<std::string, std::string> found;
-  if (answer) {
-    std::istringstream lines(*answer);
+  if (output) {
+    std::istringstream lines(*output);
     for (std::string key, value; lines >> key && std::getline(lines >> std::ws, value);) {
       found[key] = value;
     }
   }
   if (!found.contains("python")) {
-    return Status(ErrorCode::kUnsupported,
-                  fmt::format("'{}' does not run as a Python; NF_PYTHON names another", program));
+    return Status(
+        ErrorCode::kUnsupported,
+        fmt::format("cannot run '{}' as Python; set NF_PYTHON to a Python interpreter", program));
   }
   return PythonPackages{.python = found["python"],
                         .is_recent = found.contains("recent"),

@@ -1,4 +1,4 @@
-// The Python that nf's helpers run in, and what is installed there. Nothing here imports PyTorch,
+// The Python interpreter of the helpers, and its installed packages. Nothing here imports PyTorch,
 // which takes seconds.
 #pragma once
 
@@ -9,19 +9,20 @@
 
 namespace nf::cli {
 
-// NF_PYTHON where it is set, the python3 beside this program where there is one, else python3.
+// $NF_PYTHON if it is set, otherwise the python3 next to this program if it exists, otherwise
+// "python3".
 std::string python_program();
 
 struct PythonPackages {
-  std::string python;          // its version
+  std::string python;          // version
   bool is_recent = false;      // Python 3.11 or newer
-  std::string torch;           // its version, empty where there is none
-  std::string neuron_fabric;   // the package's folder, empty where there is none
+  std::string torch;           // version; empty if not installed
+  std::string neuron_fabric;   // directory of the package; empty if not installed
   bool has_extension = false;  // neuron_fabric._C
-  bool has_module = false;     // the one asked for
+  bool has_module = false;     // the requested module
 };
 
-// What `program` has. Fails where it does not run.
+// The packages of the interpreter `program`. Fails if it does not run.
 Expected<PythonPackages> python_packages(const std::string& program, std::string_view module);
 
 }  // namespace nf::cli

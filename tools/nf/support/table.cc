@@ -10,8 +10,8 @@ std::string Table::line(const std::vector<std::string>& cells) const {
   std::string line;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     if (c > 0) line += "  ";
-    line += columns_[c].is_text ? fmt::format("{:<{}}", cells[c], columns_[c].least)
-                                : fmt::format("{:>{}}", cells[c], columns_[c].least);
+    line += columns_[c].is_text ? fmt::format("{:<{}}", cells[c], columns_[c].min_width)
+                                : fmt::format("{:>{}}", cells[c], columns_[c].min_width);
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
@@ -24,8 +24,8 @@ std::string Table::text() {
     for (std::size_t c = 0; c < columns_.size(); ++c) {
       Column& column = columns_[c];
       titles.push_back(column.title);
-      column.least = std::max(column.least, column.title.size());
-      for (const auto& row : rows_) column.least = std::max(column.least, row[c].size());
+      column.min_width = std::max(column.min_width, column.title.size());
+      for (const auto& row : rows_) column.min_width = std::max(column.min_width, row[c].size());
     }
     text += line(titles);
     has_titles_ = true;

@@ -10,20 +10,20 @@ namespace nf::cli {
 
 struct Column {
   std::string title;
-  bool is_text = false;   // text is aligned left, numbers right
-  std::size_t least = 0;  // width
+  bool is_text = false;  // text is aligned left, numbers right
+  std::size_t min_width = 0;
 };
 
-// Columns become as wide as the widest cell seen before the first text() call; give `least` where
-// rows come later.
+// A column is as wide as the widest cell added before the first text() call, but at least
+// `min_width`. Set `min_width` if rows are added later.
 class Table {
  public:
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // As many cells as there are columns.
+  // Precondition: one cell per column.
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-  // The rows added since the last call, below the titles the first time.
+  // The rows added since the last call. The first call also returns the titles.
   std::string text();
 
  private:
@@ -34,10 +34,10 @@ class Table {
   bool has_titles_ = false;
 };
 
-// 11,220,132.
+// With thousands separators: "11,220,132".
 std::string grouped(std::uint64_t number);
 
-// Text of a file, made safe for a terminal: control characters become '?'.
+// Replaces control characters by '?', so that text from a file is safe to print on a terminal.
 std::string printable(std::string text);
 
 }  // namespace nf::cli

@@ -9,8 +9,8 @@ namespace nf::cli {
 namespace {
 
 constexpr int kWarmUps = 2;
-constexpr double kLeastSampleSeconds = 50e-6;
-constexpr double kMostCalls = 10'000;
+constexpr double kMinSampleSeconds = 50e-6;
+constexpr double kMaxCalls = 10'000;
 
 double seconds_of(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -25,7 +25,7 @@ Expected<std::vector<double>> sample_seconds(const Work& work, int repeat) {
     once = seconds_of(clock.now() - start);
   }
   const int calls =
-      static_cast<int>(std::clamp(kLeastSampleSeconds / std::max(once, 1e-9), 1.0, kMostCalls));
+      static_cast<int>(std::clamp(kMinSampleSeconds / std::max(once, 1e-9), 1.0, kMaxCalls));
   std::vector<double> samples;
   for (int i = 0; i < repeat; ++i) {
     const Duration start = clock.now();

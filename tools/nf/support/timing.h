@@ -1,4 +1,4 @@
-// Times of a piece of work that is repeated in one thread.
+// Timing of work that is repeated in one thread.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace nf::cli {
 
 using Work = std::function<Status()>;
 
-// The seconds one call took, `repeat` times, after two calls to warm up. Short work is called
-// several times a sample, so that the clock's own cost stays out of it.
+// Returns `repeat` samples of the seconds per call, after two warm-up calls. Short work is called
+// several times per sample, so that the overhead of the clock is negligible.
 Expected<std::vector<double>> sample_seconds(const Work& work, int repeat);
 
 struct Timing {
@@ -20,10 +20,10 @@ struct Timing {
   double spread = 0;   // half the distance between the quartiles
 };
 
-// Between the two nearest samples. Precondition: there are samples, sorted.
+// Interpolates between the two nearest samples. Precondition: `sorted` is sorted and not empty.
 double quantile(std::span<const double> sorted, double q);
 
-// Precondition: there are samples.
+// Precondition: `samples` is not empty.
 Timing summarise(std::span<const double> samples);
 
 }  // namespace nf::cli

@@ -42,9 +42,9 @@ std::string full_name(const CLI::App& app) {
   return parent == nullptr ? app.get_name() : full_name(*parent) + " " + app.get_name();
 }
 
-const CLI::App& deepest_chosen(const CLI::App& app) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  return chosen.empty() ? app : deepest_chosen(*chosen.front());
+const CLI::App& selected_command(const CLI::App& app) {
+  const std::vector<CLI::App*> selected = app.get_subcommands();
+  return selected.empty() ? app : selected_command(*selected.front());
 }
 
 Expected<const CLI::App*> find_command(const CLI::App& app, const std::string& word) {
@@ -56,7 +56,7 @@ Expected<const CLI::App*> find_command(const CLI::App& app, const std::string& w
 }
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& at = deepest_chosen(app);
+  const CLI::App& at = selected_command(app);
   const std::vector<std::string> unknown = app.remaining(true);
   const std::vector<std::string> commands = command_names(at);
   if (unknown.empty()) {
@@ -70,6 +70,26 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   }
   if (commands.empty()) return fmt::format("'{}' takes no argument '{}'", full_name(at), word);
   return find_command(at, word).status().message();
+}
+
+CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& description) {
+  return command.add_option(name, value, description)
+      ->type_name(fmt::format("{}", fmt::join(choices, "|")))
+      ->check(CLI::IsMember(choices).description(""))
+      ->capture_default_str();
+}
+
+CLI::Option* add_names(CLI::App& command, const std::string& name, std::vector<std::string>& names,
+                       const std::string& description) {
+  return command.add_option(name, names, description)
+      ->type_name("A,B...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+}
+
+void add_json_flag(CLI::App& command, bool& as_json) {
+  command.add_flag("--json", as_json, "print one JSON object per line instead of a table");
 }
 
 }  // namespace nf::cli

@@ -1,8 +1,9 @@
-// What to say of a command line that asks for something there is not.
+// Options that several commands share, and the messages for invalid command lines.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "neuron_fabric/status.h"
 
@@ -11,13 +12,32 @@ namespace nf::cli {
 // "nf bench codec".
 std::string full_name(const CLI::App& app);
 
-// The command that the words so far have led to.
-const CLI::App& deepest_chosen(const CLI::App& app);
+// The innermost command that the command line selected.
+const CLI::App& selected_command(const CLI::App& app);
 
-// The command `word` of `app`. Fails with the nearest there is.
+// The command `word` of `app`. Fails with a hint to the nearest name.
 Expected<const CLI::App*> find_command(const CLI::App& app, const std::string& word);
 
-// What is wrong with the command line that `app` failed to parse, in a sentence.
+// The message for a command line that `app` failed to parse.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
+
+// to_string() of each item, for help texts and checks.
+template <typename Range>
+std::vector<std::string> names_of(const Range& items) {
+  std::vector<std::string> names;
+  for (const auto& item : items) names.emplace_back(to_string(item));
+  return names;
+}
+
+// An option that accepts one of `choices`, which the help shows as "a|b|c".
+CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& description);
+
+// An option that accepts a list of names, separated by commas.
+CLI::Option* add_names(CLI::App& command, const std::string& name, std::vector<std::string>& names,
+                       const std::string& description);
+
+// --json.
+void add_json_flag(CLI::App& command, bool& as_json);
 
 }  // namespace nf::cli
