@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws what a device did in the traces of bench/step_time.py --trace: one step of each, on one scale.
+"""Plots the device traces of bench/step_time.py --trace: one step of each, on a common time axis.
 
     bench/plot_trace.py -o trace.png trace/plain.json.gz trace/waterfill_4.json.gz
 
-Each trace has three rows: the model's own kernels, those of codecs and of the runtime, and transfers.
+Each trace has three rows: kernels of the model, kernels of codecs and runtime, and transfers.
 """
 
 import argparse
@@ -29,18 +29,18 @@ def kind_of(event: dict[str, Any], model_stream: int) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """What the device did, in the order of time."""
+    """The device events in the order of time."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt") as file:
         events = json.load(file)["traceEvents"]
     events = [event for event in events if event.get("cat") in DEVICE_CATEGORIES]
     if not events:
-        raise ValueError(f"{path}: nothing ran on a device")
+        raise ValueError(f"{path}: the trace has no device events")
     return sorted(events, key=lambda event: event["ts"])
 
 
 def rows_of(events: list[dict[str, Any]]) -> tuple[dict[str, list[tuple[float, float]]], float]:
-    """(begin, length) in ms by kind, of the first of the two steps, and its length."""
+    """(begin, length) in ms per kind of event of the first of the two steps, and the step's length."""
     model_stream = events[0]["args"]["stream"]
     start = events[0]["ts"]
     end = max(event["ts"] + event["dur"] for event in events)
@@ -58,14 +58,14 @@ def draw(traces: list[tuple[str, list[dict[str, Any]]]]) -> plt.Figure:
                                     sharex=True, layout="constrained", squeeze=False)
     for (name, events), axes in zip(traces, all_axes[:, 0], strict=True):
         rows, length = rows_of(events)
-        for place, (kind, colour) in enumerate(KINDS.items()):
-            axes.broken_barh(rows[kind], (-place - 0.4, 0.8), color=colour, linewidth=0)
+        for row, (kind, colour) in enumerate(KINDS.items()):
+            axes.broken_barh(rows[kind], (-row - 0.4, 0.8), color=colour, linewidth=0)
         axes.axvline(length, color="black", linewidth=1)
         axes.text(length, 0.55, f" {length:.0f} ms", ha="left", va="top", fontsize=9)
-        axes.set_yticks([-place for place in range(len(KINDS))], list(KINDS), fontsize=8)
+        axes.set_yticks([-row for row in range(len(KINDS))], list(KINDS), fontsize=8)
         axes.set_title(name, loc="left", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
-    all_axes[-1, 0].set_xlabel("milliseconds of one step, on rank 0's device")
+    all_axes[-1, 0].set_xlabel("milliseconds of one step on the device of rank 0")
     return figure
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What sums at the shared-memory reducer take in a training job, beside what `nf replay` predicts.
+"""Compares the time of all-reduces with the shared-memory reducer in training with `nf replay`.
 
     torchrun --standalone --nproc-per-node 4 bench/reducer_time.py
 
-A GPT with its blocks at --route trains over attach(reducer="cxl"), all of it in one bucket, so that
-its sum does not share cores with backward. Ranks come to a sum at different times, and whoever comes
-first waits: the time of a step's sum is that of the rank that waited least.
+Trains a GPT with attach(reducer="cxl") and --route for its blocks. The model is one bucket, so that
+the all-reduce does not share cores with the backward pass. Ranks enter an all-reduce at different
+times and wait for each other, so its time is that of the rank that entered last.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "python"))  # where it is not installed
+sys.path.append(str(ROOT / "python"))  # if the package is not installed
 import neuron_fabric as nf  # noqa: E402
 from neuron_fabric.ranks.job import JobError, join  # noqa: E402
 from neuron_fabric.telemetry import Reader  # noqa: E402
@@ -39,7 +39,7 @@ def profile(route: str) -> dict[str, object]:
 
 
 class Seconds(Reader):
-    """That the blocks' sums took on this rank, by step."""
+    """Collects the all-reduce seconds of the blocks on this rank, per step."""
 
     def __init__(self) -> None:
         self.by_step: list[float] = []
@@ -51,7 +51,7 @@ class Seconds(Reader):
 
 
 def train(options: argparse.Namespace, trace: Path) -> list[float]:
-    """Seconds of each step's sums, on the rank that waited least. Collective."""
+    """Seconds of all-reduces per step, on the rank that entered last. Collective."""
     workload = make_workload("gpt", options.size, batch=1)
     ddp = DistributedDataParallel(workload.make_model(1), bucket_cap_mb=1000)
     seconds = Seconds()
@@ -64,32 +64,33 @@ def train(options: argparse.Namespace, trace: Path) -> list[float]:
         workload.loss(ddp, batch).backward()
         optimizer.step()
     fabric.close()
-    least = torch.tensor(seconds.by_step, dtype=torch.float64)
-    dist.all_reduce(least, op=dist.ReduceOp.MIN)
-    return least.tolist()[1:]  # DDP has built its buckets anew after the first
+    fastest = torch.tensor(seconds.by_step, dtype=torch.float64)
+    dist.all_reduce(fastest, op=dist.ReduceOp.MIN)
+    return fastest.tolist()[1:]  # DDP rebuilds its buckets after the first step
 
 
 def predict(trace: Path, route: str) -> float:
-    """Seconds of one step's sums: encode, reduce and decode of all its buckets."""
+    """Predicted seconds per step: encode, reduce and decode of all buckets."""
     head, *lines = trace.read_text().splitlines()
     one = trace.with_suffix(".step.jsonl")
     last_step = json.loads(lines[-1])["step"]
     kept = [line for line in lines if json.loads(line)["step"] == last_step]
     one.write_text("\n".join([head, *kept]) + "\n")
-    # One dense byte a bucket would count as time on a link: a fast one hides it.
-    told = subprocess.run([ROOT / "nf", "replay", one, "--reducer", "shared", "--codec", route,
-                           "--link-gbps", "1e6", "--latency-us", "0", "--json"], check=True, capture_output=True, text=True)
-    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    # The dense values would count as time on the link: a fast link hides it.
+    done = subprocess.run([ROOT / "nf", "replay", one, "--reducer", "shared", "--codec", route,
+                           "--link-gbps", "1e6", "--latency-us", "0", "--json"],
+                          check=True, capture_output=True, text=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
     return sum(row["low_bit_us"] * row.get("buckets", 1) for row in rows) * 1e-6
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", default="small", help="of the GPT (small)")
-    parser.add_argument("--steps", type=int, default=100, help="(100)")
+    parser.add_argument("--size", default="small", help="size of the GPT (small)")
+    parser.add_argument("--steps", type=int, default=100, help="training steps (100)")
     parser.add_argument("--route", default="g_binary", help="g_binary (the default) or g_ternary")
     parser.add_argument("--record-lines", type=Path, metavar="FILE",
-                        help="keep the cache lines of gradients, for rtl/run.sh replay")
+                        help="write the cache lines of the gradients to FILE, for rtl/run.sh replay")
     options = parser.parse_args()
     try:
         join("cpu")
@@ -101,7 +102,7 @@ def main() -> int:
         if dist.get_rank() == 0:
             predicted, median = predict(trace, options.route), statistics.median(measured)
             print(f"{dist.get_world_size()} ranks, {len(measured)} steps: measured "
-                  f"{1e3 * median:.2f} ms a step (least {1e3 * min(measured):.2f}), predicted "
+                  f"{1e3 * median:.2f} ms per step (min {1e3 * min(measured):.2f}), predicted "
                   f"{1e3 * predicted:.2f} ms, {predicted / median - 1:+.0%}")
         dist.barrier()
     dist.destroy_process_group()

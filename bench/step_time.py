@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long a training step takes by the way its gradients travel, all ways in one run and in turns.
+"""Measures the time of a training step per route; all routes take turns in one run.
 
-Runs in every process of a job: under torchrun on this machine, or on slow links
-(docs/howto/slow_links.md). bench/README.md says what the columns mean.
+Runs in every process of a job: under torchrun on this host, or on slow links
+(docs/howto/slow_links.md). bench/README.md describes the columns.
     torchrun --standalone --nproc-per-node 4 bench/step_time.py --routes plain,useful,waterfill:4
     sudo scripts/slow_links.sh --launcher torch -- .venv/bin/python bench/step_time.py \\
         --parameters 20M --routes plain,bf16,waterfill:4
@@ -29,7 +29,7 @@ from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # where it is not installed
+sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # if the package is not installed
 from neuron_fabric.ranks.job import JobError, arithmetic, join, wait_for
 from neuron_fabric.support.tables import align
 from neuron_fabric_lab.workloads import Workload, make_workload
@@ -55,7 +55,7 @@ def amount(text: str) -> int:
     except ValueError:
         value = 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number such as 500K or 20M")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number such as 500K or 20M")
     return value
 
 
@@ -64,45 +64,46 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--model", choices=["mlp", "gpt", "digits"], default="mlp",
                         help="mlp: layers of one width; gpt, digits: the workload (mlp)")
     parser.add_argument("--parameters", type=amount, default=20_000_000, metavar="N",
-                        help="of the mlp, such as 20M (20M)")
-    parser.add_argument("--layers", type=positive, default=8, help="of the mlp (8)")
-    parser.add_argument("--size", help="of the workload")
-    parser.add_argument("--batch", type=positive, default=8, help="rows a rank (8)")
+                        help="parameters of the mlp, such as 20M (20M)")
+    parser.add_argument("--layers", type=positive, default=8, help="layers of the mlp (8)")
+    parser.add_argument("--size", help="size of the workload")
+    parser.add_argument("--batch", type=positive, default=8, help="rows per rank (8)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
-                        help="cuda: NCCL, matrices in BF16; ranks may share a card (cpu)")
+                        help="cuda: NCCL, matrices in BF16; ranks may share a GPU (cpu)")
     parser.add_argument("--routes", default="plain,fp32,bf16,waterfill:4", metavar="A,B,...",
                         help="plain: DDP alone; plain_bf16: DDP with PyTorch's BF16 hook; useful, "
-                        "safe: attach(admit=...); off, shadow: attach() in that NF_MODE; "
+                        "safe: attach(admit=...); off, shadow: attach() with that NF_MODE; "
                         "profile:FILE: attach(profile=FILE, admit='safe'); any other: "
                         "attach(route=...) (plain,fp32,bf16,waterfill:4)")
-    parser.add_argument("--steps", type=positive, default=20, help="measured, a route (20)")
+    parser.add_argument("--steps", type=positive, default=20, help="measured steps per route (20)")
     parser.add_argument("--warm-up", type=int, default=3, metavar="N",
-                        help="steps of a route before those (3; useful and safe need more than "
-                        "their profile's warm-up)")
+                        help="unmeasured steps per route (3; useful and safe need more than the "
+                        "warm-up of their profile)")
     parser.add_argument("--turn", type=positive, default=5, metavar="N",
-                        help="steps of a route before it is the next one's turn (5)")
-    parser.add_argument("--topology", default="auto", help="of low-bit sums (auto)")
+                        help="steps of a route before the next route's turn (5)")
+    parser.add_argument("--topology", default="auto", help="topology of low-bit all-reduces (auto)")
     parser.add_argument("--trace", type=Path, metavar="DIR",
-                        help="of rank 0: what two steps of each route do, ROUTE.json.gz for "
-                        "bench/plot_trace.py or chrome://tracing")
-    parser.add_argument("--json", action="store_true", help="one JSON object a route, no table")
+                        help="write the trace of two steps of each route on rank 0 to ROUTE.json.gz, "
+                        "for bench/plot_trace.py or chrome://tracing")
+    parser.add_argument("--json", action="store_true",
+                        help="print one JSON object per route instead of a table")
     return parser.parse_args(arguments)
 
 
 @dataclass
 class Variant:
-    """One model of its own, and how its gradients travel. Prepared on all ranks together."""
+    """A model and the route of its gradients. Creating it is collective."""
 
     route: str
     ddp: DistributedDataParallel
     optimizer: torch.optim.Optimizer
-    fabric: Any = None  # nf.Fabric, where one is attached
-    before: dict[str, Any] = field(default_factory=dict)  # the summary when measuring began
-    turns: list[float] = field(default_factory=list)      # seconds a step, this rank's
+    fabric: Any = None  # nf.Fabric, if one is attached
+    before: dict[str, Any] = field(default_factory=dict)  # the summary before the measurement
+    turns: list[float] = field(default_factory=list)      # seconds per step of this rank
 
 
 class Mlp:
-    """As a workload, with values of its own: layers of one width, without biases."""
+    """A workload with random data: layers of one width, without biases."""
 
     def __init__(self, parameters: int, layers: int, batch: int) -> None:
         self.width = max(1, round(math.sqrt(parameters / layers)))
@@ -136,7 +137,7 @@ def make_task(options: argparse.Namespace) -> Mlp | Workload:
 
 @contextlib.contextmanager
 def mode(name: str) -> Iterator[None]:
-    """NF_MODE for one attach()."""
+    """Sets NF_MODE for one attach()."""
     saved = os.environ.get("NF_MODE")
     os.environ["NF_MODE"] = name
     try:
@@ -150,7 +151,7 @@ def mode(name: str) -> Iterator[None]:
 
 def make_variant(route: str, task: Mlp | Workload, topology: str, device: torch.device) -> Variant:
     ddp = DistributedDataParallel(task.make_model(1).to(device), gradient_as_bucket_view=True)
-    # A rate of next to nothing: the work of a step, and no way to diverge.
+    # A tiny learning rate: all the work of a step, but the model cannot diverge.
     variant = Variant(route, ddp, torch.optim.SGD(ddp.parameters(), lr=1e-9))
     if route == "plain_bf16":
         ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)
@@ -181,7 +182,7 @@ class Bench:
         self.batches = self.task.batches(rank, ranks, 1)
         self.variants = [make_variant(route, self.task, options.topology, device)
                          for route in options.routes.split(",")]
-        self.compute = make_variant("plain", self.task, options.topology, device)  # never sums
+        self.compute = make_variant("plain", self.task, options.topology, device)  # no all-reduces
         self.compute.route = "compute"
 
     def step(self, variant: Variant) -> None:
@@ -195,7 +196,7 @@ class Bench:
         variant.optimizer.step()
 
     def turn(self, variant: Variant, steps: int) -> float:
-        """Seconds a step, from where all ranks start together."""
+        """Seconds per step, after a barrier."""
         wait_for(self.device)
         dist.barrier()
         started = time.perf_counter()
@@ -206,20 +207,20 @@ class Bench:
 
     def measure(self) -> None:
         options = self.options
-        everyone = [self.compute, *self.variants]
-        for variant in everyone:
+        variants = [self.compute, *self.variants]
+        for variant in variants:
             self.turn(variant, max(1, options.warm_up))
             if variant.fabric is not None:
                 variant.before = variant.fabric.summary().to_dict()
         turns = max(1, round(options.steps / options.turn))
         for done in range(turns):
-            for variant in everyone:
+            for variant in variants:
                 variant.turns.append(self.turn(variant, min(options.turn, options.steps)))
-            everyone.append(everyone.pop(0))  # each begins a round in its turn
+            variants.append(variants.pop(0))  # rotate, so that no variant is always first
             self.show_progress(done + 1, turns)
 
     def trace(self, folder: Path) -> None:
-        """What two steps of each variant do. Collective; rank 0 writes."""
+        """Traces two steps of each variant. Collective; rank 0 writes the files."""
         activities = [torch.profiler.ProfilerActivity.CPU]
         if self.device.type == "cuda":
             activities = [torch.profiler.ProfilerActivity.CUDA]
@@ -239,7 +240,7 @@ class Bench:
                   flush=True)
 
     def results(self) -> list[dict[str, Any]]:
-        """One a route. Collective; a turn's time is its slowest rank's."""
+        """One result per route. Collective; the time of a turn is that of its slowest rank."""
         rows = torch.tensor([variant.turns for variant in [self.compute, *self.variants]])
         dist.all_reduce(rows, op=dist.ReduceOp.MAX)
         compute, *times = rows.tolist()
@@ -286,8 +287,8 @@ def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dic
 
 def table(results: list[dict[str, Any]]) -> str:
     first = results[0]["step_seconds"]
-    rows = [["route", "now", "step ms", "least", "most", "shorter", "exposed ms", "predicted",
-             "MB a step"]]
+    rows = [["route", "now", "step ms", "min", "max", "speedup", "exposed ms", "predicted",
+             "MB per step"]]
 
     def ms(seconds: float | None) -> str:
         return "-" if seconds is None else f"{1000 * seconds:.1f}"
@@ -320,7 +321,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             first = results[0]
             print(f"{first['model']}: {first['parameters']:,} parameters, {first['ranks']} ranks, "
-                  f"{first['steps']} steps a route; a step without sums takes "
+                  f"{first['steps']} steps per route; a step without all-reduces takes "
                   f"{1000 * first['compute_seconds']:.1f} ms\n\n{table(results)}")
     bench.close()
     dist.barrier()

@@ -1,8 +1,8 @@
-"""The build backend of pyproject.toml: scikit-build-core, which also asks for PyTorch where it must.
+"""The build backend of pyproject.toml: scikit-build-core, which also requires PyTorch if needed.
 
-An extension fits the PyTorch that it was built with. An isolated build therefore uses the one that
-is installed already (cmake/FindTorchPython.cmake looks for it), and asks for one only where there
-is none: then the same is installed beside the package, as its dependency.
+An extension only works with the PyTorch version that it was built with. An isolated build therefore
+uses the installed PyTorch (cmake/FindTorchPython.cmake finds it). If none is installed, the build
+requires PyTorch; pip then installs the same version with the package, as its dependency.
 """
 
 import subprocess
@@ -10,10 +10,10 @@ import sys
 from typing import Any
 
 from scikit_build_core import build
-from scikit_build_core.build import *  # noqa: F403  the hooks that stay as they are
+from scikit_build_core.build import *  # noqa: F403  the unchanged hooks
 
 TORCH = "torch>=2.11"
-# -E looks behind the PYTHONPATH of an isolated build.
+# -E ignores the PYTHONPATH of an isolated build.
 HAS_TORCH = [sys.executable, "-E", "-c", "import importlib.util as u, sys; "
              "sys.exit(u.find_spec('torch') is None)"]
 

@@ -1,4 +1,4 @@
-"""dump_gradients.py writes what `nf quality` reads, and what real workers would send."""
+"""dump_gradients.py writes the gradients of workers in the format of `nf quality`."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def run(out, *arguments, model="gpt"):
 
 
 @pytest.mark.parametrize("model", ["gpt", "resnet"])
-def test_files_hold_a_row_a_rank_and_name_the_parameters(tmp_path, model):
+def test_files_have_one_row_per_rank_and_the_parameter_names(tmp_path, model):
     assert run(tmp_path, "--steps", "0,2", "--ranks", "3", model=model) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"{model}_{step}.{kind}" for step in (0, 2) for kind in ("json", "npy"))
@@ -43,7 +43,7 @@ def test_files_hold_a_row_a_rank_and_name_the_parameters(tmp_path, model):
         assert not any(np.array_equal(values[i], values[i - 1]) for i in range(3))
 
 
-def test_the_rows_are_workers_gradients_and_their_mean_that_of_the_batch(tmp_path):
+def test_rows_are_the_gradients_of_workers_and_their_mean_is_the_gradient_of_the_batch(tmp_path):
     arguments = ["--steps", "3", "--ranks", "4"]
     assert run(tmp_path, *arguments) == 0
     rows = np.load(tmp_path / "gpt_3.npy")
@@ -64,7 +64,7 @@ def test_the_rows_are_workers_gradients_and_their_mean_that_of_the_batch(tmp_pat
     np.testing.assert_allclose(rows.mean(axis=0), whole, rtol=0, atol=1e-5 * np.abs(whole).max())
 
 
-def test_the_same_seed_gives_the_same_bytes_whatever_else_is_dumped(tmp_path):
+def test_the_same_seed_gives_the_same_bytes_for_any_list_of_steps(tmp_path):
     for folder, steps, seed in (("a", "3", 7), ("b", "0,1,3", 7), ("c", "3", 8)):
         assert run(tmp_path / folder, "--steps", steps, "--seed", str(seed), "--ranks", "2") == 0
     a, b, c = ((tmp_path / folder / "gpt_3.npy").read_bytes() for folder in "abc")
@@ -80,16 +80,16 @@ def test_the_loss_falls(tmp_path, capsys):
     assert losses[1] < losses[0] - 0.3
 
 
-def test_the_resnet_is_the_one_that_the_shapes_describe(tmp_path):
+def test_the_resnet_matches_the_example_shapes(tmp_path):
     model = Resnet("18", None, 1).make_model()
     assert sum(p.numel() for p in model.parameters()) == 11_220_132
     write_shapes(model, tmp_path / "shapes.json", name="resnet18_cifar100")
     assert (tmp_path / "shapes.json").read_text() == SHAPES.read_text()
 
 
-def test_cifar_images_are_cut_from_rows_of_a_hundred(tmp_path):
+def test_cifar_images_are_cut_from_mosaics_with_rows_of_100(tmp_path):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    # Image i is of one grey, 2 * (i % 100), brighter by 20 in the second row.
+    # Image i has the grey value 2 * (i % 100), plus 20 in the second row.
     grey = np.kron(2 * np.arange(100) + np.array([[0], [20]]), np.ones((32, 32)))
     mosaic = image.fromarray(grey.astype(np.uint8)).convert("RGB")
     for name in [*(f"train_{i}" for i in range(5)), "test"]:
@@ -104,37 +104,37 @@ def test_cifar_images_are_cut_from_rows_of_a_hundred(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--steps", "50,many"], "'50,many' is no list of steps"),
-    (["--steps", "-1"], "is no list of steps"),
+    (["--steps", "50,many"], "'50,many' is not a list of steps"),
+    (["--steps", "-1"], "is not a list of steps"),
     (["--ranks", "0"], "less than 1"),
     (["--size", "18"], "gpt has the sizes tiny, small, 25m"),
-    (["--data", "images"], "takes no data"),
+    (["--data", "images"], "--data is not valid"),
 ])
-def test_wrong_options_are_explained(tmp_path, capsys, arguments, words):
+def test_invalid_options_are_rejected(tmp_path, capsys, arguments, words):
     try:
         status = run(tmp_path, *arguments)
-    except SystemExit as error:  # argparse's own
+    except SystemExit as error:  # from argparse
         status = error.code
     assert status == 2
     assert words in capsys.readouterr().err
 
 
-def test_a_missing_folder_of_images_is_named(tmp_path, capsys):
+def test_a_missing_data_directory_is_named(tmp_path, capsys):
     pytest.importorskip("PIL", reason="Pillow is not installed")
     assert run(tmp_path, "--data", str(tmp_path / "none"), model="resnet") == 2
     assert str(tmp_path / "none") in capsys.readouterr().err
 
 
-def test_too_little_space_is_said_before_training(tmp_path, capsys, monkeypatch):
+def test_too_little_disk_space_fails_before_training(tmp_path, capsys, monkeypatch):
     usage = SimpleNamespace(free=9)
     monkeypatch.setattr(dump_gradients.shutil, "disk_usage", lambda _: usage)
     assert run(tmp_path) == 2
-    assert "name fewer --steps or another --out" in capsys.readouterr().err
+    assert "pass fewer --steps or another --out" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("rows", [[[np.ones(3)]], [[np.ones(3)], [np.ones(4)]]])
-def test_a_dump_that_fails_leaves_no_file(tmp_path, rows):
+def test_a_failed_dump_leaves_no_file(tmp_path, rows):
     with pytest.raises(ValueError):
         write_dump(tmp_path / "x.npy", "x", [("p", (3,))], 2, rows)
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what `nf cxl run --json` and `nf replay --json` say of the memory-side reducer.
+"""Plots the output of `nf cxl run --json` and `nf replay --json`.
 
     nf cxl run --llc-miss 0,0.25,0.5,0.75,1 --json > lines
     nf cxl run --outstanding 1,2,4,8,16,32,64,128 --json >> lines
@@ -7,10 +7,10 @@
 
     nf replay TRACE --workers 2,8,32,64 --link-gbps 1,10,100,400 --json | scripts/plot_cxl.py map -o map.svg
 
-`overhead`: what the datapath adds to the time of the same requests without it, against the miss rate
-of the last-level cache and against the accesses at a time; points simulated, lines by the formula.
-`map`: how many times as fast as BF16 the reducer is, over bucket size and link, for every number of
-workers; the line is where both are equal.
+`overhead`: the overhead of the datapath over the miss rate of the last-level cache and over the
+number of outstanding accesses. Points are simulated, lines are the closed formula.
+`map`: the speed of the reducer relative to BF16 over bucket size and link speed, one panel per number
+of workers. The contour marks equal speed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from matplotlib.lines import Line2D  # noqa: E402
 
 COLOURS = {"g_binary": "#009e73", "g_ternary": "#d55e00", "identity": "#555555", "fp32": "#0072b2"}
 MARKERS = {"g_binary": "o", "g_ternary": "^", "identity": "s", "fp32": "D"}
-MOST_DOUBLINGS = 4  # of the colour scale: 1/16 to 16 times
+MAX_DOUBLINGS = 4  # of the colour scale: 1/16 to 16 times
 OVERHEAD_KEYS = ("mode", "workers", "llc_miss", "outstanding", "clock_ghz", "latency_ns",
                  "exposed_overhead", "formula_overhead")
 MAP_KEYS = ("reducer", "workers", "bucket_bytes", "link_gbps", "bf16_us", "low_bit_us", "reason")
@@ -44,10 +44,10 @@ def read(files, keys):
                 for key in keys:
                     row[key]
             except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{file.name}, line {number}: not a line of this plot") from error
+                raise ValueError(f"{file.name}, line {number}: not a row for this plot") from error
             rows.append(row)
     if not rows:
-        raise ValueError("there is nothing to draw")
+        raise ValueError("the input has no rows to plot")
     return rows
 
 
@@ -62,17 +62,17 @@ def tidy(axes):
         axes.spines[side].set_visible(False)
 
 
-def draw_sweep(axes, rows, key, held, value, label):
-    """The rows in which `held` has this value, against `key`."""
+def draw_sweep(axes, rows, key, fixed, value, label):
+    """Plots the rows in which `fixed` has this value over `key`."""
     for mode in dict.fromkeys(row["mode"] for row in rows):
-        line = sorted((row for row in rows if row["mode"] == mode and row[held] == value),
+        line = sorted((row for row in rows if row["mode"] == mode and row[fixed] == value),
                       key=lambda row: row[key])
         if len(line) < 2:
             continue
-        places = [row[key] for row in line]
-        axes.plot(places, [100 * row["formula_overhead"] for row in line],
+        xs = [row[key] for row in line]
+        axes.plot(xs, [100 * row["formula_overhead"] for row in line],
                   color=COLOURS.get(mode, "#999933"), linewidth=1)
-        axes.plot(places, [100 * row["exposed_overhead"] for row in line],
+        axes.plot(xs, [100 * row["exposed_overhead"] for row in line],
                   color=COLOURS.get(mode, "#999933"), marker=MARKERS.get(mode, "x"),
                   linestyle="none", markersize=5.5, markeredgecolor="white", markeredgewidth=0.5)
     axes.set_xlabel(label)
@@ -83,9 +83,9 @@ def draw_sweep(axes, rows, key, held, value, label):
 def draw_overhead(rows, path):
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), dpi=150, sharey=True)
     draw_sweep(left, rows, "llc_miss", "outstanding", 1,
-               "miss rate of the last-level cache, one access at a time")
+               "miss rate of the last-level cache (one outstanding access)")
     draw_sweep(right, rows, "outstanding", "llc_miss", 1,
-               "accesses at a time, all of them missing")
+               "outstanding accesses (miss rate 1)")
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter("{x:g}")
     left.set_ylabel("exposed overhead of the datapath, %")
@@ -96,16 +96,16 @@ def draw_overhead(rows, path):
     legend += [Line2D([], [], color="#333333", marker="o", linewidth=0, label="simulated"),
                Line2D([], [], color="#333333", linewidth=1, label="closed formula")]
     right.legend(handles=legend, fontsize=8, frameon=False, loc="lower left")
-    figure.suptitle(f"{all_of(rows, 'workers')} workers, {all_of(rows, 'clock_ghz')} GHz, a line in "
-                    f"{all_of(rows, 'latency_ns')} ns; modelled", fontsize=10)
+    figure.suptitle(f"{all_of(rows, 'workers')} workers, {all_of(rows, 'clock_ghz')} GHz, idle "
+                    f"latency {all_of(rows, 'latency_ns')} ns; simulated", fontsize=10)
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
 
 
-def times(row):
-    """How many times as fast as BF16; none where the reducer cannot take the bucket, or where one
-    worker has nobody to send it to."""
+def speedup(row):
+    """The speed relative to BF16; None if the bucket exceeds the capacity of the reducer, or if there
+    is only one worker."""
     if row["reason"].startswith("capacity") or not row["bf16_us"] or not row["low_bit_us"]:
         return None
     return row["bf16_us"] / row["low_bit_us"]
@@ -114,17 +114,17 @@ def times(row):
 def draw_panel(axes, rows, norm):
     sizes = sorted({row["bucket_bytes"] for row in rows})
     links = sorted({row["link_gbps"] for row in rows})
-    cells = {(row["bucket_bytes"], row["link_gbps"]): times(row) for row in rows}
+    cells = {(row["bucket_bytes"], row["link_gbps"]): speedup(row) for row in rows}
     grid = [[cells.get((size, link)) for size in sizes] for link in links]
     colours = [[float("nan") if cell is None
-                else min(max(math.log2(cell), -MOST_DOUBLINGS), MOST_DOUBLINGS)
+                else min(max(math.log2(cell), -MAX_DOUBLINGS), MAX_DOUBLINGS)
                 for cell in line] for line in grid]
     axes.set_facecolor("#e8e8e8")
     image = axes.imshow(colours, origin="lower", aspect="auto", cmap="RdYlGn", norm=norm)
     for y, line in enumerate(grid):
         for x, cell in enumerate(line):
             text = "×" if cell is None else f"{cell:.2g}" if cell < 10 else f"{cell:.0f}"
-            is_dark = cell is not None and abs(colours[y][x]) > 0.7 * MOST_DOUBLINGS
+            is_dark = cell is not None and abs(colours[y][x]) > 0.7 * MAX_DOUBLINGS
             axes.text(x, y, text, ha="center", va="center", fontsize=6.5,
                       color="white" if is_dark else "#222222")
     if len(sizes) > 1 and len(links) > 1:
@@ -147,21 +147,21 @@ def draw_map(rows, path):
     lines = -(-len(workers) // columns)
     figure, panels = plt.subplots(lines, columns, figsize=(5.6 * columns, 3.6 * lines + 0.6),
                                   dpi=150, squeeze=False, layout="constrained")
-    norm = Normalize(-MOST_DOUBLINGS, MOST_DOUBLINGS)
+    norm = Normalize(-MAX_DOUBLINGS, MAX_DOUBLINGS)
     for axes, count in zip(panels.flat, workers):
         image = draw_panel(axes, [row for row in rows if row["workers"] == count], norm)
         axes.set_title(f"{count} workers", fontsize=9)
         axes.set_xlabel("bucket as FP32, bytes", fontsize=8)
-        axes.set_ylabel("link of a worker, Gb/s", fontsize=8)
+        axes.set_ylabel("link per worker, Gb/s", fontsize=8)
     for axes in panels.flat[len(workers):]:
         axes.set_visible(False)
-    bar = figure.colorbar(image, ax=panels, shrink=0.7, label="times as fast as BF16 over a ring")
-    doublings = range(-MOST_DOUBLINGS, MOST_DOUBLINGS + 1)
+    bar = figure.colorbar(image, ax=panels, shrink=0.7, label="speed relative to BF16 over a ring")
+    doublings = range(-MAX_DOUBLINGS, MAX_DOUBLINGS + 1)
     bar.set_ticks(list(doublings), labels=[f"{2 ** x:g}" if x >= 0 else f"1/{2 ** -x}"
                                            for x in doublings])
     codecs = ", ".join(sorted({row.get("codec", "") for row in rows}))
     reducers = ", ".join(sorted({row["reducer"] for row in rows}))
-    figure.suptitle(f"{codecs} through {reducers}: predicted; × is beyond its capacity",
+    figure.suptitle(f"{codecs} with reducer {reducers}: predicted; ×: exceeds its capacity",
                     fontsize=10)
     figure.savefig(path)
     plt.close(figure)

@@ -1,10 +1,10 @@
-"""plot_cxl.py draws both plots and says what it cannot draw."""
+"""plot_cxl.py draws both plots and rejects invalid input."""
 
 import io
 import json
 
 import pytest
-from plot_cxl import MAP_KEYS, OVERHEAD_KEYS, draw_map, draw_overhead, read, short, times
+from plot_cxl import MAP_KEYS, OVERHEAD_KEYS, draw_map, draw_overhead, read, short, speedup
 
 
 def run(mode, miss, outstanding, overhead):
@@ -24,7 +24,7 @@ RUNS = [run(mode, miss, outstanding, 0.0157 * miss / outstanding)
 REPLAYS = [replay(workers, size, gbps, low_bit)
            for workers in (2, 8, 64) for size, gbps, low_bit in
            ((65536, 1, 10.0), (65536, 100, 90.0), (1 << 20, 1, 50.0), (1 << 20, 100, 3000.0))]
-REPLAYS[-1]["reason"] = "capacity: counters for 64 workers"
+REPLAYS[-1]["reason"] = "capacity: counters for at most 64 workers"
 
 
 @pytest.mark.parametrize("draw, rows", [(draw_overhead, RUNS), (draw_map, REPLAYS)])
@@ -36,15 +36,15 @@ def test_it_draws(tmp_path, draw, rows, name, start):
     assert len(drawn) > 10_000
 
 
-def test_what_a_reducer_cannot_take_has_no_speed():
-    assert times(REPLAYS[0]) == 10
-    assert times(REPLAYS[-1]) is None
+def test_buckets_beyond_the_capacity_have_no_speedup():
+    assert speedup(REPLAYS[0]) == 10
+    assert speedup(REPLAYS[-1]) is None
 
 
 @pytest.mark.parametrize("low_bit", [0.0, 10.0])
-def test_one_worker_has_no_speed(tmp_path, low_bit):
+def test_one_worker_has_no_speedup(tmp_path, low_bit):
     alone = replay(1, 65536, 1, low_bit) | {"bf16_us": 0.0}
-    assert times(alone) is None
+    assert speedup(alone) is None
     draw_map([alone, *REPLAYS], str(tmp_path / "plot.svg"))
 
 
@@ -53,11 +53,11 @@ def test_sizes_are_short():
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", '{"mode": "g_binary"}', ""])
-def test_other_lines_are_refused(text):
+def test_other_lines_are_rejected(text):
     for keys in (OVERHEAD_KEYS, MAP_KEYS):
         file = io.StringIO(text)
         file.name = "lines"
-        with pytest.raises(ValueError, match="lines, line 1|nothing to draw"):
+        with pytest.raises(ValueError, match="lines, line 1|no rows to plot"):
             read([file], keys)
 
 

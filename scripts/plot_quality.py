@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws what `nf quality --json` measured: the error of every codec against its bits.
+"""Plots the output of `nf quality --json`: the error of each codec over its bits.
 
     nf quality --gradients mixture:1 --trials 5 --json > lines
     scripts/plot_quality.py -o quality.svg lines
     nf quality --gradients mixture:1 --json | scripts/plot_quality.py -o quality.png
 
-Colours are families of codecs, markers topologies. Points that differ only in their budget are
-joined, by a broken line where the codec has options.
+Colours are codec families, markers are topologies. Points that differ only in their budget are
+connected, with a dashed line if the codec has options.
 """
 
 import argparse
@@ -21,20 +21,20 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.patheffects import withStroke  # noqa: E402
 
-# Told apart by those who see few colours too; families that are not here take turns with OTHERS.
+# Suitable for colour-blind readers. Other families cycle through OTHERS.
 COLOURS = {"waterfill": "#0072b2", "dynamiq": "#d55e00", "mxfp": "#555555", "thc": "#b2182b",
            "dense": "#000000", "g_binary": "#009e73", "g_ternary": "#4d9221", "marsit": "#8c6d1f",
            "topkc": "#cc79a7", "omnireduce": "#7f3c8d"}
 OTHERS = ["#56b4e9", "#e69f00", "#999933", "#332288"]
 MARKERS = {"ring": "o", "tree": "^", "direct": "s", "halving_doubling": "D", "endpoint": "v"}
-MEASURES = {"vnmse": "error of the sum, squared / exact sum squared (vnmse)",
-            "parameter_vnmse": "vnmse by parameter, weighted by size",
+MEASURES = {"vnmse": "squared error of the sum / squared exact sum (vnmse)",
+            "parameter_vnmse": "vnmse per parameter, weighted by size",
             "worst_parameter_vnmse": "vnmse of the worst parameter"}
-LEAST = 1e-12  # exact sums have no place on a logarithmic axis
+MIN_ERROR = 1e-12  # smaller errors, such as 0, are not drawn on the logarithmic axis
 
 
 def family(codec):
-    """waterfill of waterfill:4+ef, mxfp of mxfp8."""
+    """"waterfill" for waterfill:4+ef, "mxfp" for mxfp8."""
     name = codec.partition(":")[0].partition("+")[0]
     if name in ("fp32", "bf16", "fp16"):
         return "dense"
@@ -42,7 +42,7 @@ def family(codec):
 
 
 def options(codec):
-    """+ef of waterfill:4+ef."""
+    """"ef" for waterfill:4+ef."""
     return codec.partition("+")[2]
 
 
@@ -56,17 +56,17 @@ def read(files):
                 row = json.loads(line)
                 row["codec"], row["topology"], row["bits"]
             except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{file.name}, line {number}: no result of nf quality") from error
+                raise ValueError(f"{file.name}, line {number}: not a result of nf quality") from error
             rows.append(row)
     return rows
 
 
 def points(rows, measure):
-    """The rows that can be drawn, by family, options and topology, each in order of bits."""
+    """The rows that can be drawn, grouped by family, options and topology and sorted by bits."""
     lines = {}
     for row in rows:
         value = row.get(measure)
-        if value is None or not math.isfinite(value) or value < LEAST or row["bits"] <= 0:
+        if value is None or not math.isfinite(value) or value < MIN_ERROR or row["bits"] <= 0:
             continue
         key = family(row["codec"]), options(row["codec"]), row["topology"]
         lines.setdefault(key, []).append(row)
@@ -76,31 +76,31 @@ def points(rows, measure):
 
 
 class Labels:
-    """Puts names beside points where they hide neither another name nor another point."""
+    """Places names next to points so that they cover no other name and no other point."""
 
-    PLACES = [(7, 0, "left", "center"), (-7, 0, "right", "center"), (0, 8, "center", "bottom"),
+    OFFSETS = [(7, 0, "left", "center"), (-7, 0, "right", "center"), (0, 8, "center", "bottom"),
               (0, -8, "center", "top"), (6, 6, "left", "bottom"), (6, -6, "left", "top"),
               (-6, 6, "right", "bottom"), (-6, -6, "right", "top")]
 
-    def __init__(self, axes, spots):
+    def __init__(self, axes, points):
         self.axes = axes
         self.renderer = axes.figure.canvas.get_renderer()
-        self.spots = [axes.transData.transform(spot) for spot in spots]
-        self.taken = []
+        self.points = [axes.transData.transform(point) for point in points]
+        self.boxes = []
 
-    def add(self, text, spot, colour):
-        own = self.axes.transData.transform(spot)
-        for x, y, horizontal, vertical in self.PLACES:
-            label = self.axes.annotate(text, spot, (x, y), textcoords="offset points", fontsize=7.5,
+    def add(self, text, point, colour):
+        own = self.axes.transData.transform(point)
+        for x, y, horizontal, vertical in self.OFFSETS:
+            label = self.axes.annotate(text, point, (x, y), textcoords="offset points", fontsize=7.5,
                                        color=colour, ha=horizontal, va=vertical,
                                        path_effects=[withStroke(linewidth=2.5, foreground="white")])
             box = label.get_window_extent(self.renderer).padded(1.5)
             frame = self.axes.get_window_extent(self.renderer)
             if (box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0
-                    and box.y1 <= frame.y1 and not any(box.overlaps(other) for other in self.taken)
-                    and not any(box.contains(*other) for other in self.spots
+                    and box.y1 <= frame.y1 and not any(box.overlaps(other) for other in self.boxes)
+                    and not any(box.contains(*other) for other in self.points
                                 if tuple(other) != tuple(own))):
-                self.taken.append(box)
+                self.boxes.append(box)
                 return
             label.remove()
 
@@ -118,10 +118,10 @@ def title(rows):
 def draw(rows, measure, path):
     lines = points(rows, measure)
     if not lines:
-        raise ValueError(f"there is no row with an error ({measure}) to draw")
+        raise ValueError(f"no row has an error ({measure}) to draw")
     families = list(dict.fromkeys(name for name, _, _ in lines))
-    strangers = [name for name in families if name not in COLOURS]
-    colours = COLOURS | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}
+    others = [name for name in families if name not in COLOURS]
+    colours = COLOURS | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(others)}
     figure, axes = plt.subplots(figsize=(10, 7), dpi=150)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -136,7 +136,7 @@ def draw(rows, measure, path):
     axes.set_xticks([tick for tick in ticks if low <= tick <= high], minor=False)
     axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("bits an element and transfer, everything included")
+    axes.set_xlabel("bits per element and transfer, including statistics and frames")
     axes.set_ylabel(MEASURES[measure])
     axes.set_title(title(rows), fontsize=10)
     axes.grid(True, color="#dddddd", linewidth=0.6)
@@ -151,7 +151,7 @@ def draw(rows, measure, path):
                 bbox_to_anchor=(1.0, 1.0))
     figure.tight_layout()
     figure.canvas.draw()
-    # A codec is named once, at its greatest error.
+    # Each codec is labelled once, at its largest error.
     named = {}
     for line in lines.values():
         for row in line:

@@ -1,4 +1,4 @@
-"""plot_quality.py draws what can be drawn and says what cannot."""
+"""plot_quality.py draws valid results and rejects others."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def test_it_draws_every_codec_and_topology(tmp_path, name, start):
     assert len(drawn) > 10_000
 
 
-def test_what_is_exact_or_infinite_has_no_point():
+def test_exact_and_infinite_errors_have_no_point():
     lines = points(ROWS, "vnmse")
     assert sorted(lines) == [("dynamiq", "", "ring"), ("mxfp", "", "ring"),
                              ("newcomer", "odd", "spiral"), ("waterfill", "", "direct"),
@@ -36,12 +36,12 @@ def test_what_is_exact_or_infinite_has_no_point():
     assert [line["codec"] for line in lines["mxfp", "", "ring"]] == ["mxfp6", "mxfp8"]
 
 
-def test_a_family_is_a_name_without_its_width():
+def test_a_family_is_the_name_without_width_and_options():
     assert [family(codec) for codec in ("waterfill:4+ef", "mxfp8+headroom=3", "bf16", "g_binary")
             ] == ["waterfill", "mxfp", "dense", "g_binary"]
 
 
-def test_a_line_that_is_no_result_is_named():
+def test_a_malformed_line_is_reported_with_its_number():
     file = io.StringIO(json.dumps(ROWS[0]) + "\n\n{}\n")
     file.name = "lines"
     with pytest.raises(ValueError, match="lines, line 3"):

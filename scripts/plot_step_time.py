@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws the step times of the README, split into compute and exposed communication.
+"""Plots the step times of the README, split into compute and exposed communication.
 
     .venv/bin/python scripts/plot_step_time.py -o docs/img/step_time.svg
 
-The figures are those of bench/README.md, sections "Training on a GPU" and "Step time", which have the
-commands. Change them here when they change there.
+The figures and their commands are in bench/README.md, sections "Training on a GPU" and "Step time".
+Keep both in sync.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--out", required=True)
     out = parser.parse_args().out
-    plt.rcParams["svg.hashsalt"] = "step_time"  # the same file from the same figures
+    plt.rcParams["svg.hashsalt"] = "step_time"  # reproducible output
     figure, all_axes = plt.subplots(len(PANELS), figsize=(8.4, 3.6), layout="constrained")
     for axes, panel in zip(all_axes, PANELS, strict=True):
         draw(axes, *panel)

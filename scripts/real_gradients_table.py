@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints what scripts/real_gradients.sh measured as Markdown tables, and holds it against the bars.
+"""Prints the results of scripts/real_gradients.sh as Markdown tables and checks them against limits.
 
     scripts/real_gradients_table.py OUT.jsonl
-Each cell of the first table is vnmse \\| parameter_vnmse; of the second, a ratio of two of them.
-Exits with 0 where every ratio is within its bar, with 1 where one is not or cannot be told.
+A cell of the first table is vnmse \\| parameter_vnmse; a cell of the second is a ratio of two errors.
+Exit status: 0 if every ratio is within its limit, 1 if one exceeds it or is missing.
 """
 
 import json
@@ -21,7 +21,7 @@ JUDGED_RANKS = 8
 class Comparison(NamedTuple):
     upper: tuple[str, str]  # codec, topology
     lower: tuple[str, str]
-    bars: tuple  # the largest ratio allowed, by measure; None: reported only
+    bars: tuple  # the largest allowed ratio per measure; None: not judged
 
 
 COMPARISONS = [
@@ -34,7 +34,7 @@ COMPARISONS = [
 
 
 def read(lines):
-    """{(dump, ranks, codec, topology): errors}; of two alike, the later one."""
+    """{(dump, ranks, codec, topology): errors}; a later line replaces an earlier one."""
     found = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -42,14 +42,14 @@ def read(lines):
             key = (Path(row["gradients"]).stem, row["ranks"], row["codec"], row["topology"])
             found[key] = {measure: float(row[measure]) for measure in [*MEASURES, "bits"]}
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"line {number} is no result: {error!r}") from error
+            raise ValueError(f"line {number} is not a result: {error!r}") from error
     if not found:
-        raise ValueError("it holds no results")
+        raise ValueError("the file has no results")
     return found
 
 
 def by_step(name):
-    """gpt_500 after gpt_50."""
+    """Sort key that puts gpt_500 after gpt_50."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -76,7 +76,7 @@ def error_cell(cell):
 
 
 def ratios(found, dumps, ranks, comparison, measure):
-    """The ratio on each dump; None where one of the two was not measured or is no divisor."""
+    """The ratio for each dump; None if an error is missing or the divisor is 0."""
     for dump in dumps:
         upper, lower = (found.get((dump, ranks, *side), {}).get(measure)
                         for side in (comparison.upper, comparison.lower))
@@ -86,12 +86,12 @@ def ratios(found, dumps, ranks, comparison, measure):
 def verdict(values, bar):
     if any(value is None for value in values):
         return "MISSING"
-    # Not `any(value > bar)`: a NaN must fail.
+    # Not `any(value > bar)`: NaN must fail.
     return "pass" if all(value <= bar for value in values) else "FAIL"
 
 
 def ratio_table(found, dumps, all_ranks):
-    """(lines, whether every judged ratio passes)"""
+    """(lines, whether all judged ratios pass)"""
     rows = []
     is_passed = JUDGED_RANKS in all_ranks
     for ranks in all_ranks:

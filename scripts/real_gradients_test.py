@@ -14,7 +14,7 @@ DUMPS = ["gpt_500", "gpt_50"]
 
 
 def results(changes=None, ranks=8):
-    """Lines of a run in which every bar holds, with the errors of `changes` instead."""
+    """The lines of a run that passes, except for the errors in `changes`."""
     errors = {"dynamiq:4": 0.1, "waterfill:4": 0.03, "dynamiq:5": 0.03, "waterfill:5": 0.015}
     for dump, topology, (codec, error) in product(DUMPS, table.TOPOLOGIES, errors.items()):
         error = (changes or {}).get((dump, codec, topology), error)
@@ -29,7 +29,7 @@ def run_table(tmp_path, capsys, lines):
     return status, capsys.readouterr()
 
 
-def test_every_error_and_every_ratio_has_its_place(tmp_path, capsys):
+def test_the_tables_have_every_error_and_every_ratio(tmp_path, capsys):
     status, printed = run_table(tmp_path, capsys, results())
     assert status == 0
     lines = printed.out.splitlines()
@@ -45,19 +45,19 @@ def test_every_error_and_every_ratio_has_its_place(tmp_path, capsys):
 @pytest.mark.parametrize("codec, topology, error, failures", [
     ("waterfill:5", "ring", 0.0196, 2),  # 0.653 by both
     ("waterfill:5", "tree", 0.0194, 0),  # 0.647
-    ("waterfill:4", "tree", 0.05, 1),  # 0.5: too much by parameter only
+    ("waterfill:4", "tree", 0.05, 1),  # 0.5: too large for parameter_vnmse only
     ("waterfill:4", "ring", 0.071, 2),
     ("waterfill:4", "direct", 0.0348, 2),  # 1.16 of dynamiq:5 over a ring
     ("waterfill:5", "direct", 0.03, 0),  # reported, not judged
     ("waterfill:5", "ring", float("nan"), 2),
 ])
-def test_one_ratio_beyond_its_bar_fails(tmp_path, capsys, codec, topology, error, failures):
+def test_a_ratio_above_its_limit_fails(tmp_path, capsys, codec, topology, error, failures):
     status, printed = run_table(tmp_path, capsys, results({("gpt_50", codec, topology): error}))
     assert printed.out.count("FAIL") == failures
     assert status == (1 if failures else 0)
 
 
-def test_other_numbers_of_ranks_are_reported_without_judgement(tmp_path, capsys):
+def test_other_numbers_of_ranks_are_not_judged(tmp_path, capsys):
     worse = {("gpt_50", "waterfill:4", "direct"): 0.3}
     status, printed = run_table(tmp_path, capsys, [*results(worse, ranks=4), *results()])
     assert status == 0
@@ -67,24 +67,24 @@ def test_other_numbers_of_ranks_are_reported_without_judgement(tmp_path, capsys)
     assert status == 1  # nothing was judged
 
 
-def test_what_was_not_measured_does_not_pass(tmp_path, capsys):
+def test_missing_results_do_not_pass(tmp_path, capsys):
     status, printed = run_table(tmp_path, capsys, list(results())[1:])
     assert status == 1
     assert "MISSING" in printed.out
 
 
-def test_the_later_of_two_results_counts(tmp_path, capsys):
+def test_a_later_result_replaces_an_earlier_one(tmp_path, capsys):
     changes = {("gpt_50", "waterfill:5", "ring"): 1.0}
     status, _ = run_table(tmp_path, capsys, [*results(changes), *results()])
     assert status == 0
 
 
 @pytest.mark.parametrize("lines, words", [
-    ([], "it holds no results"),
-    (["{"], "line 1 is no result"),
-    (['{"gradients": "gpt_50"}'], "line 1 is no result"),
+    ([], "the file has no results"),
+    (["{"], "line 1 is not a result"),
+    (['{"gradients": "gpt_50"}'], "line 1 is not a result"),
 ])
-def test_files_that_are_no_results_are_refused(tmp_path, capsys, lines, words):
+def test_malformed_files_are_rejected(tmp_path, capsys, lines, words):
     status, printed = run_table(tmp_path, capsys, lines)
     assert status == 2
     assert words in printed.err
@@ -114,7 +114,7 @@ def test_the_script_measures_each_file(tmp_path):
     assert len(lines) == 12
 
 
-def test_the_script_goes_on_after_a_failure_and_reports_it(tmp_path):
+def test_the_script_continues_after_a_failure_and_reports_it(tmp_path):
     (tmp_path / "gpt_50.npy").touch()
     ran, lines = run_script(tmp_path, "[[ $7 != tree ]] && echo '{\"a\": 1}'")
     assert ran.returncode != 0
@@ -122,7 +122,7 @@ def test_the_script_goes_on_after_a_failure_and_reports_it(tmp_path):
     assert lines == [{"a": 1}] * 2
 
 
-def test_the_script_refuses_an_empty_folder(tmp_path):
+def test_the_script_rejects_an_empty_directory(tmp_path):
     ran, lines = run_script(tmp_path, "true")
     assert ran.returncode == 2
     assert "no .npy file" in ran.stderr

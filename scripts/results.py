@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes docs/results.md and its pictures from the results that are stored in bench/results/NAME/*.json.
+"""Creates docs/results.md and its pictures from the results in bench/results/NAME/*.json.
 
-    scripts/results.py                 # all of them
+    scripts/results.py                 # all results
     scripts/results.py -o page.md --images img bench/results/hostile
 
-What no result says goes to bench/results/NAME/note.md, or to shared_machine.md where runs had the machine not to
-themselves: then the page leaves out what they took.
+Remarks on a result are in bench/results/NAME/note.md. If the runs shared the machine with other work, the remarks are
+in shared_machine.md instead, and the page omits the times.
 """
 
 import argparse
@@ -13,15 +13,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "python"))  # where it is not installed
+sys.path.append(str(ROOT / "python"))  # if the package is not installed
 from neuron_fabric_lab.compare.page import PageError, make_page  # noqa: E402
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folders", type=Path, nargs="*", help="(those in bench/results)")
+    parser.add_argument("folders", type=Path, nargs="*", help="directories with results (those in bench/results)")
     parser.add_argument("-o", "--out", type=Path, default=ROOT / "docs" / "results.md")
-    parser.add_argument("--images", type=Path, help="where pictures go (img beside the page)")
+    parser.add_argument("--images", type=Path, help="directory of the pictures (img next to the page)")
     options = parser.parse_args()
     try:
         folders = options.folders or sorted(

@@ -1,4 +1,4 @@
-"""scripts/results.py: what it says of folders, and that it makes the page."""
+"""scripts/results.py creates the page and reports directories without results."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ def make(*arguments):
     return subprocess.run([sys.executable, RESULTS, *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_a_page_is_made_of_stored_results(tmp_path):
+def test_the_page_is_created_from_stored_results(tmp_path):
     (tmp_path / "none").mkdir()
     done = make("-o", tmp_path / "page.md", "--images", tmp_path / "seen" / "here", STORED, tmp_path / "none")
     assert done.returncode == 0, done.stderr
@@ -24,7 +24,7 @@ def test_a_page_is_made_of_stored_results(tmp_path):
     assert (tmp_path / "seen" / "here" / "results_hostile.svg").exists()
 
 
-def test_folders_without_results_and_spoilt_ones_are_told(tmp_path):
+def test_missing_and_malformed_results_are_reported(tmp_path):
     done = make("-o", tmp_path / "page.md", tmp_path)
     assert (done.returncode, done.stderr) == (1, "results: none of the folders has results of nf train\n")
     (tmp_path / "result.json").write_text(json.dumps({"finished": True})[:-3])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the error of every width of waterfill over every shape of sum, and writes the table from
-which it chooses: scripts/width_ladder.py NF > src/codec/waterfill/width_thresholds.inc
+"""Measures the error of every width of waterfill for every sum shape, and writes the table of
+thresholds: scripts/width_ladder.py NF > src/codec/waterfill/width_thresholds.inc
 
-For each shape and number of ranks, -8 log2 of what a width saves over the one before it, for each
-bit of its cost, once with width 0, which loses everything, and once without. Where a width is not
-worth having at all, it shares the threshold of the next one.
+A threshold is -8 log2 of the error that a width saves over the previous one per bit of its cost. The
+table has one row per shape and number of ranks, once with width 0 (nothing is sent) and once without.
+A width that never pays off has the threshold of the next one.
 """
 
 import json
@@ -15,12 +15,12 @@ import sys
 SHAPES = {"chain": "ring", "tree": "tree", "star": "direct"}
 RANKS = (2, 4, 8, 16, 32, 64)
 WIDTHS = range(2, 11)
-ZERO_TO_TWO = 2.3125  # bits that the first width costs over none: its own, a unit and scales
+ZERO_TO_TWO = 2.3125  # bits per value of width 2 over width 0: the codes, a unit and scales
 ARGUMENTS = ["--gradients", "gaussian:1", "--correlation", "0", "--elements", "131072"]
 
 
 def measured(nf, topology, ranks):
-    """{width: error}, width 0 included."""
+    """{width: error}, including width 0."""
     codecs = ",".join(f"waterfill+width={width}" for width in WIDTHS)
     command = [nf, "quality", *ARGUMENTS, "--ranks", str(ranks), "--topology", topology,
                "--codec", codecs, "--json"]
@@ -29,7 +29,7 @@ def measured(nf, topology, ranks):
 
 
 def thresholds(errors, first):
-    """One integer for each width from 2; the differences between them are what matters."""
+    """One integer per width from 2 on; only their differences matter."""
     widths = [width for width in sorted(errors) if width >= first]
     cost = {width: width + (ZERO_TO_TWO - 2 if width else 0) for width in widths}
 
@@ -42,7 +42,7 @@ def thresholds(errors, first):
             hull.pop()
         hull.append(width)
     shift = 147 + 8 * math.log2(errors[9] - errors[10])
-    result = [] if first == 0 else [0]  # nothing to step up from
+    result = [] if first == 0 else [0]  # the first width has no predecessor
     for width in widths[1:]:
         to = next(h for h in hull if h >= width)
         since = max(h for h in hull if h < to)

@@ -1,1 +1,1 @@
-"""Training runs whose gradients scripts/dump_gradients.py writes to files."""
+"""The training runs of scripts/dump_gradients.py."""

@@ -1,11 +1,11 @@
-"""The GPT of `nf train gpt`, in sizes of its own, at a rate that does not depend on a run's length."""
+"""The GPT of `nf train gpt` in other sizes, with a learning rate independent of the run's length."""
 
 import torch
 from neuron_fabric_lab.workloads.gpt import Model, Size, library_text, sequences
 
 
 class Gpt:
-    """What training asks of a workload, for the GPT."""
+    """The workload of Training for the GPT."""
 
     name = "gpt"
     sizes = {"tiny": Size(layers=2, width=64, heads=2, context=64),
@@ -20,8 +20,8 @@ class Gpt:
     def __init__(self, size, data, seed):
         self.size = self.sizes[size]
         self.training, self.held_back = map(torch.from_numpy, library_text())
-        self.description = (f"{len(self.training):,} bytes of the standard library to learn from, "
-                            f"{len(self.held_back):,} to validate")
+        self.description = (f"{len(self.training):,} bytes of the standard library for training, "
+                            f"{len(self.held_back):,} for validation")
 
     def make_model(self):
         return Model(self.size)
@@ -29,7 +29,7 @@ class Gpt:
     def make_optimizer(self, model):
         return torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1)
 
-    # Constant in the end, so that a step's gradient does not depend on how many steps follow it.
+    # Constant after the warm-up, so that the gradient of a step does not depend on the run's length.
     def rate(self, step):
         return min(1, (step + 1) / self.warm_up)
 

@@ -1,4 +1,4 @@
-"""Files of gradients, in the form that `nf quality --gradients` reads."""
+"""Files of gradients in the format of `nf quality --gradients`."""
 
 import json
 import os
@@ -9,16 +9,16 @@ import numpy as np
 
 
 def dump_bytes(parameters, ranks):
-    """What one file of gradients takes, its header aside."""
+    """The size of one file of gradients, without its header."""
     return 4 * ranks * sum(prod(shape) for _, shape in parameters)
 
 
 def write_dump(path, model, parameters, ranks, rows):
     """Writes `path`, FILE.npy, float32 of shape (ranks, elements), and the parameters to FILE.json.
 
-    parameters: (name, shape) of each, in the order in which a row holds them. rows: for each rank
-    its arrays, one a parameter; one rank is held at a time where `rows` is a generator. FILE.npy
-    appears under its name only once it is whole.
+    parameters: (name, shape) of each, in the order of the rows. rows: for each rank a list of arrays,
+    one per parameter; pass a generator to keep only one rank in memory. FILE.npy gets its final name
+    only after it is complete.
     """
     path = Path(path)
     parameters = [(name, tuple(shape)) for name, shape in parameters]
@@ -26,7 +26,7 @@ def write_dump(path, model, parameters, ranks, rows):
     header = {"descr": "<f4", "fortran_order": False, "shape": (ranks, elements)}
     partial = path.with_suffix(".partial")
     try:
-        # Not a memory map: a full disk must be an OSError here, not a signal.
+        # Not a memory map: a full disk must raise OSError, not a signal.
         with open(partial, "wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             written = 0
@@ -34,7 +34,7 @@ def write_dump(path, model, parameters, ranks, rows):
                 write_row(file, parameters, row)
                 written += 1
         if written != ranks:
-            raise ValueError(f"{path}: {written} rows for {ranks} ranks")
+            raise ValueError(f"{path}: got {written} rows for {ranks} ranks")
         path.with_suffix(".json").write_text(shapes_text(model, parameters))
         os.replace(partial, path)
     finally:

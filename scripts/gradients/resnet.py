@@ -1,4 +1,4 @@
-"""A ResNet-18 for 32x32 images of 100 classes, with torchvision's names and a 3x3 stem."""
+"""A ResNet-18 for 32x32 images of 100 classes, with torchvision's parameter names and a 3x3 stem."""
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ def convolution(inputs, outputs, size, stride=1):
     return nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
 
 
-# Always the statistics of the batch at hand: at a dump a worker's own, as with real ones.
+# Always uses the statistics of the current batch: for a dump, those of the worker, as in DDP.
 def norm(width):
     return nn.BatchNorm2d(width, track_running_stats=False)
 
@@ -61,7 +61,7 @@ class Model(nn.Module):
 
 
 class SyntheticImages:
-    """A coarse random pattern for each class, shifted at random, under noise."""
+    """One coarse random pattern per class, randomly shifted, plus noise."""
 
     description = "synthetic images"
     noise = 2
@@ -72,32 +72,32 @@ class SyntheticImages:
 
     def batch(self, rng, count):
         labels = rng.integers(CLASSES, size=count)
-        place = (rng.integers(-4, 5, size=(2, count, 1)) + np.arange(32)) % 32
+        shifted = (rng.integers(-4, 5, size=(2, count, 1)) + np.arange(32)) % 32
         images = self.patterns[labels[:, None, None, None], np.arange(3)[:, None, None],
-                               place[0][:, None, :, None], place[1][:, None, None, :]]
+                               shifted[0][:, None, :, None], shifted[1][:, None, None, :]]
         images += self.noise * rng.standard_normal(images.shape, dtype=np.float32)
         return torch.from_numpy(images), torch.from_numpy(labels)
 
-    validation = batch  # fresh images are as good as ones held back
+    validation = batch  # every image is new, so no images need to be held back
 
 
 class Cifar100:
-    """CIFAR-100 from a folder, in any of the forms that `nf train cifar100` reads."""
+    """CIFAR-100 from a directory, in any format of `nf train cifar100`."""
 
     def __init__(self, folder):
         self.training, self.held_back = (read_images(folder, "cifar100", CLASSES, split)
                                          for split in ("train", "test"))
-        self.description = (f"{len(self.training.labels):,} images of CIFAR-100 to learn from, "
-                            f"{len(self.held_back.labels):,} to validate")
+        self.description = (f"{len(self.training.labels):,} images of CIFAR-100 for training, "
+                            f"{len(self.held_back.labels):,} for validation")
 
     def batch(self, rng, count):
-        return self.some(self.training, rng, count)
+        return self.sample(self.training, rng, count)
 
     def validation(self, rng, count):
-        return self.some(self.held_back, rng, count)
+        return self.sample(self.held_back, rng, count)
 
     @staticmethod
-    def some(images, rng, count):
+    def sample(images, rng, count):
         chosen = rng.integers(len(images.labels), size=count)
         values = (images.pixels[chosen].astype(np.float32) / 255 - CIFAR_MEAN) / CIFAR_DEVIATION
         values = np.ascontiguousarray(values.transpose(0, 3, 1, 2))
@@ -105,7 +105,7 @@ class Cifar100:
 
 
 class Resnet:
-    """What training asks of a workload, for the ResNet."""
+    """The workload of Training for the ResNet."""
 
     name = "resnet"
     sizes = {"tiny": 8, "18": 64}  # width of the first layer

@@ -1,4 +1,4 @@
-"""Plain large-batch training in one process, and the gradients that its workers would send."""
+"""Large-batch training in one process, and the gradients of its simulated workers."""
 
 import numpy as np
 import torch
@@ -6,11 +6,11 @@ from torch.nn import functional
 
 
 class Training:
-    """One run. The batch of a step is the union of `ranks` workers' batches, all of one size, so
-    the mean of the workers' gradients is the gradient of the batch (but for batch norm, which sees
-    one worker's images where that worker's gradient is taken).
+    """One run. The batch of a step is the union of the batches of `ranks` workers, all of one size, so
+    the mean of the workers' gradients is the gradient of the batch. Batch norm is the exception: for
+    the gradient of a worker it sees only the images of that worker.
 
-    Batches are a function of seed and step; neither dumps nor validation disturb the run.
+    Batches depend only on seed and step; dumps and validation do not change the run.
     """
 
     def __init__(self, workload, *, ranks, batch, seed, device, dtype):
@@ -37,21 +37,21 @@ class Training:
         return functional.cross_entropy(scores.float().flatten(0, -2), targets.flatten())
 
     def gradient(self, inputs, targets):
-        """Leaves the gradient in the parameters; returns the loss."""
+        """Stores the gradient in the parameters; returns the loss."""
         self.optimizer.zero_grad()
         loss = self.loss(inputs, targets)
         loss.backward()
         return loss.detach()
 
     def worker_gradients(self, step):
-        """For each worker the gradient, one array a parameter, that it would send at this step."""
+        """Yields the gradient of each worker at this step: one array per parameter."""
         inputs, targets = self.batch(step)
         for part in zip(inputs.chunk(self.ranks), targets.chunk(self.ranks), strict=True):
             self.gradient(*part)
             yield [p.grad.cpu().numpy() for p in self.model.parameters()]
 
     def advance(self, step):
-        """One step of training; returns the loss before it."""
+        """Performs one training step; returns the loss before it."""
         loss = self.gradient(*self.batch(step))
         for group, base in zip(self.optimizer.param_groups, self.base_rates):
             group["lr"] = base * self.workload.rate(step)
@@ -65,7 +65,7 @@ class Training:
 
 
 def make_deterministic():
-    """The same run gives the same bits again on the same machine, where PyTorch can promise it."""
+    """Makes runs repeatable bit for bit on the same machine, as far as PyTorch supports it."""
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # costs time, and none is read
+    torch.utils.deterministic.fill_uninitialized_memory = False  # slow, and no such memory is read
     torch.backends.cudnn.benchmark = False
