@@ -14,20 +14,20 @@
 namespace nf {
 
 struct ModelParameter {
-  std::string name;         // qualified, as "layer4.0.conv1.weight"
-  std::string module_type;  // of the module that owns it, as "Conv2d"
+  std::string name;         // qualified, such as "layer4.0.conv1.weight"
+  std::string module_type;  // of its module, such as "Conv2d"
   std::size_t count = 0;    // values
-  std::size_t rows = 0;     // of a matrix; 0 for anything else
+  std::size_t rows = 0;     // of a matrix, otherwise 0
 };
 
-// The codec spelled "fp32": the engine's own all-reduce.
+// The all-reduce of the engine.
 inline constexpr std::string_view kDenseRoute = "fp32";
 
 class Binding {
  public:
-  // Fails with kBadConfig where the profile fails its check(), a parameter has no region, a region
-  // with patterns no parameter (the profile is for another model), or two parameters one name. A
-  // region without patterns, the rest, may be empty.
+  // Fails with kBadConfig if the profile fails its check(), a parameter has no region, two
+  // parameters have the same name, or a region with patterns has no parameter (the profile is for
+  // another model). A region without patterns may be empty.
   static Expected<Binding> make(Profile profile, std::vector<ModelParameter> parameters);
 
   const Profile& profile() const { return profile_; }
@@ -35,19 +35,19 @@ class Binding {
 
   // Index into profile().regions.
   std::uint32_t region_of(std::size_t parameter) const { return regions_[parameter]; }
-  // Dense whatever the route of its region: too small.
+  // Whether the parameter is always dense because it is too small.
   bool is_small(std::size_t parameter) const;
 
-  // The route that the profile gives a region at a step, were it admitted.
+  // The route of a region in the profile at a step, if it is admitted.
   const std::string& route(std::uint32_t region, std::uint64_t step) const;
   // Index into profile().phases.
   std::size_t phase_at(std::uint64_t step) const;
 
-  // Everything that ranks must share, for them to compare: one line a setting, then one a region,
-  // then one a parameter with its count, rows, region and routes by phase. The name of the profile
-  // and its provenance are left out.
+  // Everything that must be equal on all ranks, for comparison: one line per setting, one per
+  // region, and one per parameter with its count, rows, region and routes by phase. Without the
+  // name of the profile and its provenance.
   std::string describe() const;
-  // Of describe().
+  // The hash of describe().
   std::uint64_t hash() const;
 
  private:
@@ -56,10 +56,10 @@ class Binding {
   std::vector<std::uint32_t> regions_;  // by parameter
 };
 
-// What attach() takes without a profile: heads, norms, biases and embeddings dense, the rest on
-// `route`. The head is the module of the last matrix, unless that is in one of several like blocks,
-// an adapter (LoRA), a recurrent layer or attention, or is all there is. Has no region that takes
-// nothing but the rest, so that it binds to `parameters`. A route that is none fails there.
+// The default of attach(): head, norms, biases and embeddings are dense, the rest uses `route`. The
+// head is the module of the last matrix, unless that belongs to a repeated block, an adapter
+// (LoRA), a recurrent layer or attention, or nothing else is left. Contains no empty region except
+// the last one, so that it binds to `parameters`. An invalid route fails there.
 Profile default_profile(std::span<const ModelParameter> parameters,
                         std::string_view route = "waterfill:5");
 // Every parameter on `route` from the first step.

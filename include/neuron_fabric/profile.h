@@ -1,5 +1,6 @@
-// What a job may do with its gradients, when, and at which signs of trouble it must stop
-// (docs/profile_format.md). A profile is data: it is parsed with limits, checked, never executed.
+// The profile of a job: the routes of its gradients by training phase, and the health limits at
+// which regions fall back to dense (docs/profile_format.md). A profile is data: it is parsed with
+// limits, checked, and never executed.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,21 @@
 
 namespace nf {
 
-// A named set of parameters. A parameter belongs to the first region that takes it: one of `names`
-// matches its qualified name and one of `module_types` the type of the module that owns it. Both
-// are globs: `*` is any text, dots too, `?` any one byte; an empty list takes all.
+// A named set of parameters. A parameter belongs to the first region that matches it: one of
+// `names` matches its qualified name, and one of `module_types` the type of its module. Both are
+// globs: `*` matches any text including dots, `?` any single byte. An empty list matches
+// everything.
 struct Region {
   std::string name;
   std::vector<std::string> names = {};
   std::vector<std::string> module_types = {};
-  std::optional<double> error_budget = {};  // instead of the profile's
+  std::optional<double> error_budget = {};  // overrides the profile's
 
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-// From a step on, the route of every region: a codec as it is spelled, `fp32` for the engine's own
-// all-reduce.
+// The route of every region from a step on: a codec with its settings, or `fp32` for the all-reduce
+// of the engine.
 struct TrainingPhase {
   std::uint64_t from_step = 0;
   std::map<std::string, std::string> routes = {};
@@ -34,25 +36,25 @@ struct TrainingPhase {
   friend bool operator==(const TrainingPhase&, const TrainingPhase&) = default;
 };
 
-// When a region loses its low-bit route, and how it gets it back.
+// When a region loses its low-bit route, and when it gets it back.
 struct HealthLimits {
-  std::uint64_t warm_up_steps = 20;    // dense, at the start
+  std::uint64_t warm_up_steps = 20;    // dense, at the start of training
   double norm_spike = 10;              // times the running mean of a region's norm
-  double loss_spike = 6;               // deviations above the running mean of the loss
+  double loss_spike = 6;               // standard deviations above the running mean of the loss
   double error_budget = 0.1;           // ‖g − Q(g)‖² / ‖g‖², of a rank's contributions
   std::uint64_t cool_down_steps = 50;  // dense, after a fallback
-  std::uint64_t probation_steps = 50;  // low-bit, and one breach is a fallback again
-  std::uint32_t most_fallbacks = 3;    // more of them within the window: locked out
+  std::uint64_t probation_steps = 50;  // low-bit; one breach is a fallback again
+  std::uint32_t most_fallbacks = 3;    // more than these within the window: locked out
   std::uint64_t lock_out_window_steps = 1000;
 
   friend bool operator==(const HealthLimits&, const HealthLimits&) = default;
 };
 
-// What the place that adds can take, where it is not the ranks themselves. 0 is no limit.
+// The capacity of a reducer outside the ranks. 0 means no limit.
 struct ReducerCapacity {
-  std::uint32_t most_workers = 0;  // its counters hold so many contributions
-  double lines_per_second = 0;     // of 64 bytes, from all workers together
-  std::uint64_t queue_lines = 0;   // lines of one bucket, from all workers together
+  std::uint32_t most_workers = 0;  // contributions that its counters can hold
+  double lines_per_second = 0;     // 64-byte lines of all workers together
+  std::uint64_t queue_lines = 0;   // lines of one bucket of all workers together
 
   friend bool operator==(const ReducerCapacity&, const ReducerCapacity&) = default;
 };
@@ -63,22 +65,22 @@ struct Profile {
 
   std::string name;
   std::vector<Region> regions;
-  std::vector<TrainingPhase> phases;  // ascending; the first is from step 0
+  std::vector<TrainingPhase> phases;  // ascending; the first starts at step 0
   HealthLimits health;
   ReducerCapacity reducer;
-  std::uint64_t smallest_parameter = 1024;  // smaller ones travel dense whatever their region
-  // An object of JSON, kept and not looked into; after parse() with sorted keys and no spaces.
+  std::uint64_t smallest_parameter = 1024;  // smaller parameters are always dense
+  // A JSON object, kept but not interpreted. After parse() it has sorted keys and no spaces.
   std::string provenance = "{}";
 
-  // `origin` names the text in messages. Fails with kBadConfig on the first thing that is wrong:
-  // what, where, and the nearest known word. Limits are in docs/profile_format.md.
+  // `origin` names the text in messages. Fails with kBadConfig at the first error; the message
+  // contains its position and the nearest known word. Limits are in docs/profile_format.md.
   static Expected<Profile> parse(std::string_view json, std::string_view origin = "profile");
   static Expected<Profile> read(const std::string& path);
 
-  // What parse() holds against a profile that was put together otherwise.
+  // The checks of parse(), for a profile that was built in code.
   Status check() const;
 
-  // The one JSON text of this profile: of what parse() gave, parse(print()) gives the same again.
+  // The canonical JSON text: for a parsed profile, parse(print()) returns the same profile.
   std::string print() const;
 
   friend bool operator==(const Profile&, const Profile&) = default;

@@ -33,15 +33,15 @@ void Admission::observe(const StepStatistics& statistics) {
   }
 }
 
-// Whether a breach is a fallback depends on how the region travels now, not on how it travelled in
-// the step of the breach: a region at low bits in a run in trouble must leave them.
+// A breach is a fallback if the region uses low bits now, not if it did in the step of the breach:
+// a region must not stay at low bits while a run is unstable.
 void Admission::take_breach(RegionState& region, Reason cause, bool is_low_bit) const {
   const HealthLimits& limits = binding_.profile().health;
   const std::uint64_t now = state_.next_step;
   const std::uint64_t cool_down_end = now + limits.cool_down_steps;
   if (region.fallback_state == FallbackState::kLockedOut) return;
   if (region.fallback_state == FallbackState::kCoolDown) {
-    // The step that was under way at the fallback is often in trouble too: not another fallback.
+    // The step in progress at the fallback often has a breach, too: not another fallback.
     region.dense_until = cool_down_end;
     return;
   }

@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The largest step or count. A profile's limits reach 2^53; sums with them must not overflow.
-constexpr std::uint64_t kMostCount = std::uint64_t{1} << 60;
+// The largest step or count. Limits of a profile reach 2^53; their sums must not overflow.
+constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 60;
 
 constexpr std::array<std::pair<FallbackState, std::string_view>, 4> kFallbackStates = {{
     {FallbackState::kSteady, "steady"},
@@ -32,12 +32,12 @@ Status bad(std::string_view why) {
   return {ErrorCode::kInvalidArgument, fmt::format("the state of admission {}", why)};
 }
 
-// Each takes a value if it is of the right kind, and says whether it was.
+// Each reads a value and returns whether it has the right type.
 
 bool take(const Json& json, std::uint64_t& value) {
   if (!json.is_number_unsigned()) return false;
   value = json.get<std::uint64_t>();
-  return value <= kMostCount;
+  return value <= kMaxCount;
 }
 
 bool take(const Json& json, bool& value) {
@@ -87,7 +87,7 @@ bool take(const Json& json, RunningMean& value) {
   return value.variance >= 0;
 }
 
-// The same of one key of an object; remembers the first key that failed.
+// Reads the keys of an object and stores the first key that failed.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -98,7 +98,7 @@ class Fields {
     if (failed_.empty() && (found == object_.end() || !nf::take(*found, value))) failed_ = key;
     return *this;
   }
-  // Empty if all are well.
+  // Empty if none failed.
   std::string_view failed() const { return failed_; }
 
  private:
@@ -150,24 +150,24 @@ std::string AdmissionState::print(std::span<const Region> names) const {
                   {"epoch", epoch},
                   {"loss", print_mean(means.loss)},
                   {"regions", std::move(list)}};
-  // Names are bytes from a profile; what is not UTF-8 must not throw.
+  // Names are bytes from a profile; invalid UTF-8 must not throw.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Expected<AdmissionState> AdmissionState::parse(std::string_view text,
                                                std::span<const Region> names) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return bad("is no JSON object");
+  if (!json.is_object()) return bad("is not a JSON object");
   std::uint64_t version = 0;
   if (!Fields(json).take("version", version).failed().empty()) return bad("has no version");
   if (version != kVersion) {
-    return bad(fmt::format("has version {}, and this build reads version {}", version, kVersion));
+    return bad(fmt::format("has version {}, this build reads version {}", version, kVersion));
   }
   const auto list = json.find("regions");
   if (list == json.end() || !list->is_array()) return bad("has no list of regions");
   if (list->size() != names.size()) {
     return bad(
-        fmt::format("has {} regions and the profile {}: load it with the profile it was "
+        fmt::format("has {} regions, the profile {}; load it with the profile it was "
                     "saved with, or start without it",
                     list->size(), names.size()));
   }
@@ -187,12 +187,12 @@ Expected<AdmissionState> AdmissionState::parse(std::string_view text,
     }
     if (name != names[r].name) {
       return bad(
-          fmt::format("has region '{}' where the profile has '{}': load it with the profile "
+          fmt::format("has region '{}' instead of '{}'; load it with the profile "
                       "it was saved with, or start without it",
                       name, names[r].name));
     }
     if (const std::string_view wrong = take_region(region, state); !wrong.empty()) {
-      return bad(fmt::format("has no valid \"{}\" of region '{}'", wrong, name));
+      return bad(fmt::format("has no valid \"{}\" for region '{}'", wrong, name));
     }
   }
   return state;

@@ -1,4 +1,4 @@
-// Everything admission remembers, and its one JSON text.
+// The state of admission, and its JSON text.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,39 @@
 
 namespace nf {
 
-// Where a region stands with its fallbacks. Warm-up and usefulness come on top.
+// The fallback state of a region. Warm-up and usefulness are separate conditions.
 enum class FallbackState {
-  kSteady,     // low-bit, were it warm and useful
+  kSteady,     // low-bit if warmed up and useful
   kCoolDown,   // dense
   kProbation,  // low-bit, on trial
-  kLockedOut,  // dense for good
+  kLockedOut,  // permanently dense
 };
 
 struct RegionState {
   FallbackState fallback_state = FallbackState::kSteady;
   bool is_useful = true;
-  Reason cause = Reason::kAdmitted;      // the latest breach; kAdmitted before the first
-  bool is_fallback_new = false;          // its cause has not been shown yet
-  std::uint64_t dense_until = 0;         // a step: the end of a cool-down or of a hold
+  Reason cause = Reason::kAdmitted;      // of the last breach; kAdmitted before the first
+  bool is_fallback_new = false;          // its cause has not been reported yet
+  std::uint64_t dense_until = 0;         // step: the end of a cool-down or of a hold
   std::uint64_t probation_left = 0;      // low-bit steps
-  std::vector<std::uint64_t> fallbacks;  // their steps, those within the window
+  std::vector<std::uint64_t> fallbacks;  // their steps, within the window
 };
 
 struct AdmissionState {
   static constexpr std::uint32_t kVersion = 1;
 
-  std::uint64_t next_step = 0;  // to decide; 0 before the first decision
+  std::uint64_t next_step = 0;  // the next one to decide; 0 before the first decision
   std::uint64_t epoch = 0;
   Monitor::Means means;
   // By region.
   std::vector<RegionState> regions;
-  std::vector<Decision> decisions;  // the latest
+  std::vector<Decision> decisions;  // the last ones
   std::vector<std::string> routes;  // in use
 
-  // Precondition of both: `regions` are those of the profile. Doubles come back with the same bits.
+  // Precondition of both: `regions` are those of the profile. Doubles round-trip bit for bit.
   std::string print(std::span<const Region> regions) const;
-  // Fails with kInvalidArgument where the text is no state, of another version or of regions with
-  // other names.
+  // Fails with kInvalidArgument if the text is not a state, has another version or other region
+  // names.
   static Expected<AdmissionState> parse(std::string_view json, std::span<const Region> regions);
 };
 

@@ -70,7 +70,7 @@ std::string hint_of_types(Parameters parameters) {
                      legible(fmt::format("{}", fmt::join(types, ", "))));
 }
 
-// A region that takes nothing is the sign of a profile for another model, or of a slip.
+// A region without parameters indicates a profile for another model, or a mistake.
 Status unused(const Profile& profile, const Region& region, Parameters parameters) {
   const auto count_if = [&](const Region& of) {
     return std::count_if(parameters.begin(), parameters.end(),
@@ -78,8 +78,8 @@ Status unused(const Profile& profile, const Region& region, Parameters parameter
   };
   if (const auto matching = count_if(region); matching > 0) {
     return bad(
-        fmt::format("profile {}: region '{}' ({}) gets no parameter, for regions before it "
-                    "take all {} that it matches; move it up or remove it",
+        fmt::format("profile {}: region '{}' ({}) gets no parameter, because regions before "
+                    "it take all {} that it matches; move it up or remove it",
                     in_quotes(profile.name), region.name, patterns_of(region), matching));
   }
   std::string hint;
@@ -133,7 +133,7 @@ const std::string& Binding::route(std::uint32_t region, std::uint64_t step) cons
 }
 
 std::size_t Binding::phase_at(std::uint64_t step) const {
-  // check() has seen that the first is from step 0.
+  // check() guarantees that the first phase starts at step 0.
   const auto after = std::upper_bound(
       profile_.phases.begin(), profile_.phases.end(), step,
       [](std::uint64_t at, const TrainingPhase& phase) { return at < phase.from_step; });

@@ -7,26 +7,26 @@ namespace nf {
 namespace {
 
 constexpr double kCorrectionWeight = 0.1;
-constexpr double kLeastCorrection = 0.1;
-constexpr double kMostCorrection = 10;
+constexpr double kMinCorrection = 0.1;
+constexpr double kMaxCorrection = 10;
 
 double seconds_of(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second : 0;
 }
 
-// What is no number changes nothing.
+// NaN means no correction.
 double within_limits(double correction) {
-  return std::isnan(correction) ? 1 : std::clamp(correction, kLeastCorrection, kMostCorrection);
+  return std::isnan(correction) ? 1 : std::clamp(correction, kMinCorrection, kMaxCorrection);
 }
 
 double corrected(double correction, double predicted, double measured) {
   const double ratio = measured / predicted;
   if (!(predicted > 0) || !(ratio > 0) || !std::isfinite(ratio)) return correction;
-  // Clamped before it is smoothed: one step that hung must not outweigh the ten after it.
+  // Clamp before smoothing: one step that hung must not outweigh the ten after it.
   return correction + kCorrectionWeight * (within_limits(correction * ratio) - correction);
 }
 
-// Of all values that could travel at low bits, the part of each region in bytes.
+// The share of each region in the bytes of all low-bit candidates.
 std::vector<double> shares_of(std::span<const BucketLoad> step,
                               const std::vector<bool>& candidates) {
   std::vector<double> shares(candidates.size());

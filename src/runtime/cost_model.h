@@ -1,6 +1,6 @@
-// What a bucket costs on this machine and link, and whether low bits shorten what the step waits
-// for (docs/admission.md). Pure: figures come in, predictions go out. Among one rank nothing costs
-// anything.
+// Predicts the time of a bucket on this host and link, and whether low bits shorten the exposed
+// communication time of a step (docs/admission.md). A pure function of its inputs. With one rank
+// all times are 0.
 #pragma once
 
 #include <cstddef>
@@ -10,30 +10,30 @@
 
 namespace nf {
 
-// Measured at attach, the slowest of all ranks, or given. A speed of 0 takes no time.
+// Measured at attach on the slowest rank, or given. A speed of 0 means no time.
 struct LinkFigures {
   double latency = 0;                 // seconds, of one transfer between two ranks
   double bytes_per_second = 0;        // between two ranks, both directions busy
-  double dense_latency = 0;           // seconds, of the engine's all-reduce of next to nothing
-  double dense_bytes_per_second = 0;  // of the engine's all-reduce, in bytes a rank must send
+  double dense_latency = 0;           // seconds, of a minimal all-reduce of the engine
+  double dense_bytes_per_second = 0;  // of the engine's all-reduce, in bytes that a rank sends
 };
 
-// Of one codec: seconds a value for a rank's share of one all-reduce.
+// One codec: seconds per value for a rank's share of an all-reduce.
 struct CodecFigures {
   double seconds_per_value = 0;
 };
 
-// One bucket, as it could travel.
+// One bucket with its possible routes.
 struct BucketLoad {
   double ready = 0;             // seconds after the step's first bucket
-  std::size_t dense_bytes = 0;  // of values that travel dense in any case
-  struct LowBit {               // of one region
+  std::size_t dense_bytes = 0;  // of values that are always dense
+  struct LowBit {               // one region
     std::uint32_t region = 0;
-    std::size_t bytes = 0;  // of its values, as they lie in the bucket
+    std::size_t bytes = 0;  // of its values in the bucket
     std::size_t values = 0;
     std::size_t wire_bytes = 0;    // that a rank sends for them at low bits
-    std::size_t inside_bytes = 0;  // and inside its group, of which `codec` has the time
-    std::uint32_t hops = 0;        // one after the other
+    std::size_t inside_bytes = 0;  // and inside its host group, whose time is part of `codec`
+    std::uint32_t hops = 0;        // sequential
     CodecFigures codec;
   };
   std::vector<LowBit> low_bit;
@@ -43,34 +43,34 @@ class CostModel {
  public:
   CostModel(const LinkFigures& link, std::uint32_t ranks);
 
-  // Seconds of the engine's all-reduce of so many bytes of values; none for no bytes.
+  // Seconds of the engine's all-reduce of `bytes` of values; 0 for no bytes.
   double dense_seconds(std::size_t bytes) const;
   double low_bit_seconds(const BucketLoad::LowBit& part) const;
-  // Of a bucket, with the regions marked in `is_low_bit` at low bits. Precondition, here and below:
-  // one mark a region.
+  // The time of a bucket if the regions marked in `is_low_bit` use low bits. Precondition, here and
+  // below: one mark per region.
   double bucket_seconds(const BucketLoad& bucket, const std::vector<bool>& is_low_bit) const;
 
-  // What the step waits for after its last bucket is ready: buckets travel one after the other,
+  // The communication time after the last bucket is ready. Buckets are sent one after the other,
   // each no earlier than it is ready.
   double exposed_seconds(std::span<const BucketLoad> step,
                          const std::vector<bool>& is_low_bit) const;
 
-  // The regions of `candidates` whose low bits shorten the exposed time. Of all together, the one
-  // that gains least is dropped until every one that is left gains, beside the others, more than
-  // its share of `margin` of the exposed time without it, the share being its part of the
-  // candidates' bytes. Those of `in_use` keep their place down to no gain at all. Takes up to
-  // regions² / 2 walks over the step.
+  // The regions of `candidates` whose low bits shorten the exposed time. Starts with all of them
+  // and drops the one that gains least until each remaining region gains, given the others, more
+  // than its share of `margin` of the exposed time without it. The share is its part of the
+  // candidates' bytes. Regions in `in_use` stay down to a gain of 0. Takes up to regions² / 2
+  // passes over the step.
   std::vector<bool> useful(std::span<const BucketLoad> step, const std::vector<bool>& candidates,
                            const std::vector<bool>& in_use, double margin = 0.05) const;
 
-  // Corrects later predictions by what a step took: measured over predicted, smoothed.
-  // `predicted` is what this model said, its correction of that time included. What is not a
-  // positive time is no measurement.
+  // Corrects later predictions by the smoothed ratio of measured to predicted time. `predicted` is
+  // the output of this model, including its correction at that time. Times that are not positive
+  // are ignored.
   void correct_dense(double predicted, double measured);
   void correct_low_bit(double predicted, double measured);
   double dense_correction() const { return dense_correction_; }
   double low_bit_correction() const { return low_bit_correction_; }
-  // Goes on with the corrections of a model of the same machines.
+  // Restores the corrections of a model of the same hosts.
   void load_corrections(double dense, double low_bit);
 
  private:

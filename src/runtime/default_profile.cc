@@ -23,15 +23,14 @@ Path split(std::string_view name) {
   }
 }
 
-// What is left of a component without its index: "" of "11", "layer_" of "layer_11"; nullopt if it
-// has none.
+// A component without its index: "" for "11", "layer_" for "layer_11"; nullopt if it has no index.
 std::optional<std::string_view> stem(std::string_view part) {
   const std::size_t end = part.find_last_not_of("0123456789") + 1;  // 0 if all are digits
   if (end == part.size() || (end > 0 && part[end - 1] != '_')) return {};
   return part.substr(0, end);
 }
 
-// Whether the paths differ in component `at` alone, and there by index.
+// Whether the paths differ only in the index of component `at`.
 bool are_siblings(const Path& a, const Path& b, std::size_t at) {
   if (a.size() != b.size() || a[at] == b[at] || stem(a[at]) != stem(b[at])) return false;
   const auto rest = static_cast<std::ptrdiff_t>(at);
@@ -39,9 +38,9 @@ bool are_siblings(const Path& a, const Path& b, std::size_t at) {
          std::equal(a.begin() + rest + 1, a.end(), b.begin() + rest + 1);
 }
 
-// Whether a parameter is in one of several like blocks: "h.11.mlp.fc.weight", if there is also
-// "h.10.mlp.fc.weight". The layers of an nn.Sequential, "0.weight" and "2.weight", are no blocks:
-// no name comes between index and parameter.
+// Whether a parameter is in a repeated block: "h.11.mlp.fc.weight" if there is also
+// "h.10.mlp.fc.weight". The layers of an nn.Sequential, "0.weight" and "2.weight", are not blocks:
+// there is no name between index and parameter.
 bool is_in_repeated_block(const Path& path, std::span<const ModelParameter> parameters) {
   const auto is_name = [](std::string_view part) { return !stem(part); };
   for (std::size_t at = 0; at + 2 < path.size(); ++at) {
@@ -68,10 +67,11 @@ bool is_inner_type(const std::string& module_type) {
                      [&](std::string_view type) { return matches(type, module_type); });
 }
 
-// The output layer, as "lm_head" or "classifier.1": the module that owns the last matrix. Empty if
-// there is no such layer: the last matrix is in a repeated block (the output layer shares the
-// embedding's weight, or does not train), belongs to an adapter, to a recurrent layer or to
-// attention, or is the model's own. An embedding that comes last is taken by its own region.
+// The output layer, such as "lm_head" or "classifier.1": the module that owns the last matrix.
+// Empty if there is no such layer: the last matrix is in a repeated block (the output layer shares
+// the weight of the embedding, or is frozen), belongs to an adapter, a recurrent layer or
+// attention, or is a direct parameter of the model. If an embedding comes last, its own region
+// matches it.
 std::string head_module(std::span<const ModelParameter> parameters) {
   const auto last = std::find_if(parameters.rbegin(), parameters.rend(),
                                  [](const ModelParameter& one) { return one.rows > 0; });
@@ -81,7 +81,7 @@ std::string head_module(std::span<const ModelParameter> parameters) {
   return last->name.substr(0, last->name.rfind('.'));
 }
 
-// How many parameters each region takes.
+// The number of parameters of each region.
 std::vector<std::size_t> taken(std::span<const Region> regions,
                                std::span<const ModelParameter> parameters) {
   std::vector<std::size_t> counts(regions.size(), 0);
@@ -96,7 +96,7 @@ std::vector<std::size_t> taken(std::span<const Region> regions,
 Profile default_profile(std::span<const ModelParameter> parameters, std::string_view route) {
   const Region norm{.name = "norm", .module_types = {"*Norm*"}};
   const Region embedding{.name = "embedding", .module_types = {"*Embedding*"}};
-  // The last two are those of attention and of recurrent layers: in_proj_bias, bias_ih_l0.
+  // The last two match attention and recurrent layers: in_proj_bias, bias_ih_l0.
   const Region bias{.name = "bias", .names = {"*.bias", "bias", "*_bias", "*.bias_*"}};
   const Region head{.name = "head", .names = {head_module(parameters) + ".*"}};
   const Region backbone{.name = "backbone"};
@@ -104,7 +104,7 @@ Profile default_profile(std::span<const ModelParameter> parameters, std::string_
   Profile profile;
   profile.name = "default";
   profile.regions = {norm, embedding, bias, head, backbone};
-  // A head that leaves nothing behind it is no head.
+  // A head is not separated if nothing else is left.
   if (taken(profile.regions, parameters).back() == 0) std::erase(profile.regions, head);
   const std::vector<std::size_t> counts = taken(profile.regions, parameters);
   for (std::size_t i = counts.size() - 1; i-- > 0;) {

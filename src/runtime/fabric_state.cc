@@ -13,11 +13,11 @@ namespace nf {
 namespace {
 
 constexpr int kVersion = 1;
-// Steps that are summed and not yet observed: two at most, at present.
-constexpr std::size_t kMostToObserve = 64;
+// Steps that are summed and not yet observed. The current implementation has at most two.
+constexpr std::size_t kMaxToObserve = 64;
 
-// Numbers round-trip: nlohmann-json prints a double with as many digits as it takes, and NaN as
-// null, which is read back as NaN.
+// Numbers round-trip: nlohmann-json prints all digits of a double, and NaN as null, which is read
+// back as NaN.
 Json to_json(const StepStatistics& statistics) {
   Json regions = Json::array();
   for (const RegionStatistics& region : statistics.regions) {
@@ -37,7 +37,7 @@ Json to_json(const Pending& pending) {
 }
 
 Status bad(std::string_view why) {
-  return {ErrorCode::kInvalidArgument, fmt::format("no state of a fabric: {}", why)};
+  return {ErrorCode::kInvalidArgument, fmt::format("not a Fabric state: {}", why)};
 }
 
 // A measured value: a number, or null for NaN.
@@ -48,7 +48,7 @@ Status read_value(const JsonObject& object, std::string_view key, double& out) {
   return {};
 }
 
-// All of `keys` must be there, and nothing else.
+// Requires all of `keys` and no others.
 Expected<JsonObject> open_whole(const Json& value, std::string path,
                                 std::span<const std::string_view> keys) {
   Expected<JsonObject> object = JsonObject::open(value, std::move(path), keys);
@@ -57,7 +57,7 @@ Expected<JsonObject> open_whole(const Json& value, std::string path,
   return object;
 }
 
-// A region's numbers are an array; they are read as an object so that errors name them.
+// The numbers of a region are an array. They are read as an object so that errors name them.
 Status read_region(const Json& value, const std::string& path, RegionStatistics& out) {
   static constexpr std::array<std::string_view, 4> kNames = {"energy", "non_finite", "error_energy",
                                                              "sample_energy"};
@@ -74,7 +74,8 @@ Status read_region(const Json& value, const std::string& path, RegionStatistics&
   return read_value(*object, "sample_energy", out.sample_energy);
 }
 
-// kBadConfig if this is no state, kInvalidArgument if it is that of another job. So are the next.
+// The following return kBadConfig if the text is not a state, kInvalidArgument if the state belongs
+// to another job.
 Status read_statistics(const Json& value, const std::string& path, std::size_t regions,
                        StepStatistics& out) {
   static constexpr std::array<std::string_view, 7> kKeys = {
@@ -91,7 +92,7 @@ Status read_statistics(const Json& value, const std::string& path, std::size_t r
   if (!list.is_array()) return {ErrorCode::kBadConfig, path + ".regions is not a list"};
   if (list.size() != regions) {
     return {ErrorCode::kInvalidArgument,
-            fmt::format("the state is of {} regions, this job has {}", list.size(), regions)};
+            fmt::format("the state has {} regions, this job has {}", list.size(), regions)};
   }
   out.regions.resize(regions);
   for (std::size_t i = 0; i < regions; ++i) {
@@ -111,9 +112,9 @@ Status read_pending(const Json& value, Pending& out) {
 }
 
 Status read_to_observe(const Json& list, std::size_t regions, FabricState& state) {
-  if (!list.is_array() || list.size() > kMostToObserve) {
+  if (!list.is_array() || list.size() > kMaxToObserve) {
     return {ErrorCode::kBadConfig,
-            fmt::format("to_observe is not a list of at most {} steps", kMostToObserve)};
+            fmt::format("to_observe is not a list of at most {} steps", kMaxToObserve)};
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = element_path("to_observe", i);
@@ -133,7 +134,7 @@ Status read_state(const Json& value, std::size_t regions, FabricState& state) {
       "to_observe", "pending"};
   const Expected<JsonObject> object = JsonObject::open(value, "", kKeys);
   if (!object) return object.status();
-  // Older states have nothing pending.
+  // Older states have no "pending".
   NF_RETURN_IF_ERROR(object->require(std::span(kKeys).first(kKeys.size() - 1)));
   NF_RETURN_IF_ERROR(object->read("step", state.step));
   NF_RETURN_IF_ERROR(object->read("admission", state.admission));
@@ -167,7 +168,7 @@ Expected<FabricState> parse_fabric_state(std::string_view text, std::size_t regi
   if (const auto version = value->is_object() ? value->find("version") : value->end();
       version != value->end() && *version != kVersion) {
     return Status(ErrorCode::kInvalidArgument,
-                  fmt::format("the state is of version {}, this build reads version {}",
+                  fmt::format("the state has version {}, this build reads version {}",
                               legible(version->dump()), kVersion));
   }
   FabricState state;

@@ -1,5 +1,4 @@
-// What a Fabric needs to go on elsewhere with the same decisions, as JSON. The same on every rank,
-// but for what is pending.
+// The state of a Fabric for a checkpoint, as JSON. The same on every rank except for `pending`.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +12,9 @@
 
 namespace nf {
 
-// What this rank has observed since its last step began, to go with the next one.
+// Observations of this rank since its last step began; they belong to the next step.
 struct Pending {
-  double loss = 0;  // sum of those observed
+  double loss = 0;  // sum of the observed losses
   std::uint32_t losses = 0;
   bool capacity_breach = false;
 };
@@ -30,8 +29,8 @@ struct FabricState {
 };
 
 std::string print(const FabricState& state);
-// Fails with kInvalidArgument, naming the field, on what print() could not have written for so many
-// regions. A whole number is at most 2^53.
+// If print() could not have written the text for this number of regions, fails with
+// kInvalidArgument and names the field. A whole number is at most 2^53.
 Expected<FabricState> parse_fabric_state(std::string_view text, std::size_t regions);
 
 }  // namespace nf

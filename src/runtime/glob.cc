@@ -3,8 +3,8 @@
 namespace nf {
 
 bool matches(std::string_view pattern, std::string_view name) {
-  // Where a mismatch goes back to: past the last star, with that star taking one byte more. Earlier
-  // stars never need to take more, for the last one can take it instead.
+  // After a mismatch, continue behind the last star and let it match one more byte. Earlier stars
+  // never need to match more, because the last one can match it instead.
   std::size_t past_star = std::string_view::npos;
   std::size_t retry = 0;
   std::size_t p = 0;

@@ -1,6 +1,6 @@
-// Blocks of kBlock values are summed as codec/square_sum.h says, the last one padded with zeros,
-// and blocks one after the other. A block whose sum is finite has no values that are not, so only
-// the others are looked at value by value.
+// Each block of kBlock values is summed with codec/square_sum.h, the last one padded with zeros,
+// and the sums of blocks are added in order. A block with a finite sum contains no NaN or Inf, so
+// only the other blocks are checked value by value.
 #include "runtime/gradient_norm.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Kernels {
   SquareSum sum_squares;
 };
 
-// All forms give the same bits. That NF_FORCE_ISA names none is for make_codec() to say.
+// All forms give the same bits. make_codec() reports an invalid NF_FORCE_ISA.
 const Kernels& kernels() {
   static const Kernels chosen = [] {
     const Expected<Isa> active = active_isa();

@@ -1,4 +1,4 @@
-// How large a gradient is and whether it is sound: one pass over every bucket of every step.
+// The norm of a gradient and its number of NaN and Inf, in one pass.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct GradientNorm {
   std::uint64_t non_finite = 0;  // values
 };
 
-// The same bits for the same values on every machine. Any thread may call.
+// The same bits for the same values on every CPU. Thread-safe.
 GradientNorm gradient_norm(ConstValues values);
 
 }  // namespace nf

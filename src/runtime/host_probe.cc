@@ -13,11 +13,11 @@ std::vector<float> probe_values(std::size_t count, std::uint32_t rank) {
   return values;
 }
 
-HostProbe::HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& sums,
+HostProbe::HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
                      Duration timeout)
     : transport_(transport),
       engine_(engine),
-      sums_(sums),
+      collectives_(collectives),
       timeout_(timeout),
       values_(probe_values(kShape.count, transport.rank())) {}
 
@@ -38,7 +38,7 @@ Status HostProbe::shift(std::size_t bytes) {
   while (status.ok() && !(send.is_done && receive.is_done)) {
     status = transport_.wait(transport_.now() + timeout_);
   }
-  // The transfers end with this call: nobody may write to them any more.
+  // The transfers go out of scope: the transport must not write to them any more.
   if (!status.ok()) transport_.abort(status);
   return status;
 }
@@ -49,7 +49,7 @@ Status HostProbe::sum_dense(std::size_t bytes) {
 }
 
 Status HostProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
-  const Expected<AllReduce*> sum = sums_.find(route);
+  const Expected<AllReduce*> sum = collectives_.find(route);
   if (!sum) return sum.status();
   used_.insert(*sum);
   const Gradient gradient{.parameter = parameter_key("neuron_fabric.probe"),

@@ -1,4 +1,4 @@
-// Measures what travels from host memory.
+// The probe of host memory.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,18 @@
 
 namespace nf {
 
-// What probes sum at low bits on rank `rank`: neither regular nor a hard case, a triangle about
-// zero.
+// The values that probes sum at low bits: a triangular distribution around zero, neither regular
+// nor a hard case.
 std::vector<float> probe_values(std::size_t count, std::uint32_t rank);
 
 class HostProbe final : public Probe {
  public:
   static constexpr ParameterShape kShape = {.count = 512 << 10, .rows = 512};
 
-  // Borrows all three.
-  HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& sums, Duration timeout);
-  // Lets the routes that it has summed along forget it.
+  // Borrows all but the timeout.
+  HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
+            Duration timeout);
+  // Deletes the route memory of its sums.
   ~HostProbe() override;
 
   Status shift(std::size_t bytes) override;
@@ -33,7 +34,7 @@ class HostProbe final : public Probe {
  private:
   Transport& transport_;
   DenseEngine& engine_;
-  RouteCollectives& sums_;
+  RouteCollectives& collectives_;
   const Duration timeout_;
   std::vector<float> values_;
   std::vector<float> sent_;

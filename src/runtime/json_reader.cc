@@ -13,15 +13,16 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kLongestQuote = 64;
-constexpr std::size_t kLongestParserMessage = 300;
-constexpr double kMostWhole = 9007199254740992;  // 2^53: a double holds all below
+constexpr std::size_t kMaxQuote = 64;
+constexpr std::size_t kMaxParserMessage = 300;
+constexpr double kMaxWhole = 9007199254740992;  // 2^53: a double represents all below
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-// The first pass over a text: looks for what a tree of values would hide or could not bear.
+// The first pass over a text: finds duplicate keys, which a parsed tree would hide, and deep
+// nesting.
 class Inspector final : public nlohmann::json_sax<Json> {
  public:
   const std::string& error() const { return error_; }
@@ -51,8 +52,8 @@ class Inspector final : public nlohmann::json_sax<Json> {
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
                    const Json::exception& error) override {
     const std::string_view what = error.what();
-    std::string text(what.substr(what.find("] ") + 2).substr(0, kLongestParserMessage));
-    // It repeats the text, which need not be UTF-8.
+    std::string text(what.substr(what.find("] ") + 2).substr(0, kMaxParserMessage));
+    // It quotes the text, which may be invalid UTF-8.
     const auto is_foreign = [](char c) {
       return is_control(c) || static_cast<unsigned char>(c) > 0x7f;
     };
@@ -61,12 +62,12 @@ class Inspector final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  // An object or array that has begun.
+  // An object or array in progress.
   struct Open {
     bool is_object = false;
     std::set<std::string> keys = {};
-    std::string key = {};    // of an object: the one being read
-    std::size_t values = 0;  // of an array: how many have begun
+    std::string key = {};    // in an object: the current one
+    std::size_t values = 0;  // in an array: the number begun
   };
 
   bool value() {
@@ -76,8 +77,8 @@ class Inspector final : public nlohmann::json_sax<Json> {
 
   bool enter(bool is_object) {
     value();
-    if (open_.size() == kMostJsonDepth) {
-      return fail(fmt::format("{}nested more than {} deep", place(), kMostJsonDepth));
+    if (open_.size() == kMaxJsonDepth) {
+      return fail(fmt::format("{}nested more than {} deep", place(), kMaxJsonDepth));
     }
     open_.push_back({.is_object = is_object});
     return true;
@@ -88,7 +89,7 @@ class Inspector final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Of the innermost object or array: "regions[0]: ".
+  // The path of the innermost object or array: "regions[0]: ".
   std::string place() const {
     std::string path;
     for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
@@ -114,12 +115,12 @@ class Inspector final : public nlohmann::json_sax<Json> {
 std::optional<std::uint64_t> whole(const Json& json) {
   if (json.is_number_unsigned()) {
     const auto number = json.get<std::uint64_t>();
-    if (number > static_cast<std::uint64_t>(kMostWhole)) return {};
+    if (number > static_cast<std::uint64_t>(kMaxWhole)) return {};
     return number;
   }
   if (!json.is_number_float()) return {};
   const auto number = json.get<double>();
-  if (!(number >= 0 && number <= kMostWhole) || number != std::floor(number)) return {};
+  if (!(number >= 0 && number <= kMaxWhole) || number != std::floor(number)) return {};
   return static_cast<std::uint64_t>(number);
 }
 
@@ -133,9 +134,9 @@ Expected<Json> parse_json(std::string_view text) {
 
 std::string legible(std::string_view text) {
   std::size_t size = text.size();
-  if (size > kLongestQuote) {
-    size = kLongestQuote;
-    // Not within a character of UTF-8.
+  if (size > kMaxQuote) {
+    size = kMaxQuote;
+    // Do not split a UTF-8 character.
     while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
   }
   std::string shown(text.substr(0, size));
@@ -146,8 +147,8 @@ std::string legible(std::string_view text) {
 std::string in_quotes(std::string_view text) { return "'" + legible(text) + "'"; }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
-  // The distance of two long texts takes long, and says nothing.
-  const std::string_view hint = nearest(word.substr(0, kLongestQuote), known);
+  // The distance of two long texts is slow to compute and useless.
+  const std::string_view hint = nearest(word.substr(0, kMaxQuote), known);
   return hint.empty() ? "" : fmt::format("; did you mean {}?", in_quotes(hint));
 }
 
@@ -189,7 +190,7 @@ Status JsonObject::is_not(std::string_view key, std::string_view what) const {
 Status JsonObject::read(std::string_view key, std::string& out) const {
   const Json* json = find(key);
   if (json == nullptr) return {};
-  if (!json->is_string()) return is_not(key, "a text in quotes");
+  if (!json->is_string()) return is_not(key, "a string in quotes");
   out = json->get<std::string>();
   return {};
 }
@@ -199,7 +200,7 @@ Status JsonObject::read(std::string_view key, std::vector<std::string>& out) con
   if (json == nullptr) return {};
   const auto is_text = [](const Json& element) { return element.is_string(); };
   if (!json->is_array() || !std::all_of(json->begin(), json->end(), is_text)) {
-    return is_not(key, "a list of texts, [\"...\", ...]");
+    return is_not(key, "a list of strings, [\"...\", ...]");
   }
   out = json->get<std::vector<std::string>>();
   return {};

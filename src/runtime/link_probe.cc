@@ -10,16 +10,16 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kLeastBytes = 64 << 10;
-constexpr std::size_t kMostBytes = 16 << 20;
-// A transfer that took so long says enough of the link's speed.
+constexpr std::size_t kMinBytes = 64 << 10;
+constexpr std::size_t kMaxBytes = 16 << 20;
+// Seconds. A transfer of this length gives a good estimate of the bandwidth.
 constexpr double kLongEnough = 0.01;
 constexpr int kRounds = 3;
 constexpr int kLatencyRounds = 5;
 
 }  // namespace
 
-// The gather before is a barrier of sorts; the one after makes all ranks know the slowest.
+// The gather before acts as a barrier. The gather after gives all ranks the time of the slowest.
 template <typename Work>
 Expected<double> LinkProbe::time(Work work) {
   std::vector<double> by_rank;
@@ -31,40 +31,40 @@ Expected<double> LinkProbe::time(Work work) {
   return std::ranges::max(by_rank);
 }
 
-// A rank that was kept from its work for a moment says nothing of the link. All ranks know the same
-// times, and so the same least one.
+// The minimum is not affected by a rank that was descheduled for a moment. All ranks have the same
+// times and so the same minimum.
 template <typename Work>
-Expected<double> LinkProbe::least_time(Work work, int rounds) {
-  double least = std::numeric_limits<double>::infinity();
+Expected<double> LinkProbe::min_time(Work work, int rounds) {
+  double min = std::numeric_limits<double>::infinity();
   for (int round = 0; round < rounds; ++round) {
     const Expected<double> seconds = time(work);
     if (!seconds) return seconds.status();
-    least = std::min(least, *seconds);
+    min = std::min(min, *seconds);
   }
-  return least;
+  return min;
 }
 
 Expected<LinkFigures> LinkProbe::measure_link() {
   LinkFigures link;
   const Expected<double> latency =
-      least_time([this] { return probe_.shift(sizeof(float)); }, kLatencyRounds);
+      min_time([this] { return probe_.shift(sizeof(float)); }, kLatencyRounds);
   if (!latency) return latency.status();
   link.latency = *latency;
   const Expected<double> dense_latency =
-      least_time([this] { return probe_.sum_dense(sizeof(float)); }, kLatencyRounds);
+      min_time([this] { return probe_.sum_dense(sizeof(float)); }, kLatencyRounds);
   if (!dense_latency) return dense_latency.status();
   link.dense_latency = *dense_latency;
 
   const double share = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
-  for (std::size_t bytes = kLeastBytes;; bytes *= 4) {
-    const Expected<double> seconds = least_time([&] { return probe_.shift(bytes); }, kRounds);
+  for (std::size_t bytes = kMinBytes;; bytes *= 4) {
+    const Expected<double> seconds = min_time([&] { return probe_.shift(bytes); }, kRounds);
     if (!seconds) return seconds.status();
     link.bytes_per_second = static_cast<double>(bytes) / std::max(*seconds, 1e-9);
-    const Expected<double> dense = least_time([&] { return probe_.sum_dense(bytes); }, kRounds);
+    const Expected<double> dense = min_time([&] { return probe_.sum_dense(bytes); }, kRounds);
     if (!dense) return dense.status();
     link.dense_bytes_per_second =
         share * static_cast<double>(bytes) / std::max(*dense - link.dense_latency, 1e-9);
-    if (*seconds > kLongEnough || *dense > 2 * kLongEnough || bytes >= kMostBytes) return link;
+    if (*seconds > kLongEnough || *dense > 2 * kLongEnough || bytes >= kMaxBytes) return link;
   }
 }
 
@@ -74,9 +74,9 @@ Expected<CodecFigures> LinkProbe::measure_codec(const AllReduceOptions& sum,
   const Expected<TrafficModel> traffic =
       model_traffic(sum, std::span(&shape, 1), transport_.ranks());
   if (!traffic) return traffic.status();
-  std::uint64_t step = 0;  // the first also makes its buffers
+  std::uint64_t step = 0;  // the first call also allocates buffers
   const Expected<double> seconds =
-      least_time([&] { return probe_.sum_low_bit(sum.codec, step++); }, 1 + kRounds);
+      min_time([&] { return probe_.sum_low_bit(sum.codec, step++); }, 1 + kRounds);
   if (!seconds) return seconds.status();
   const double wire =
       (traffic->hops - traffic->inside_hops) * link.latency +

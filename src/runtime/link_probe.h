@@ -1,5 +1,5 @@
-// Measures, once and in well under a second, what the cost model has to know of this job: the
-// link, the engine and the codecs, with all ranks at it at the same time as in a training step.
+// Measures the inputs of the cost model once, in well under a second: the link, the engine and the
+// codecs. All ranks work at the same time, as in a training step.
 #pragma once
 
 #include <string>
@@ -11,28 +11,28 @@
 
 namespace nf {
 
-// All figures are those of the slowest rank, the same on every rank. All ranks call at the same
-// time.
+// All figures are those of the slowest rank, and the same on every rank. All ranks call it at the
+// same time.
 class LinkProbe {
  public:
-  // Borrows all three.
+  // Borrows all arguments.
   LinkProbe(Transport& transport, Probe& probe, StatisticsReducer& reducer)
       : transport_(transport), probe_(probe), statistics_reducer_(reducer) {}
 
   Expected<LinkFigures> measure_link();
-  // One such all-reduce, by its codec, less what the link alone would take for the bytes it sends.
-  // What groups send inside belongs to the codec: their link is another.
+  // The time of one all-reduce, less the time of the link for the bytes sent. Traffic inside host
+  // groups counts as codec time, because it uses another link.
   Expected<CodecFigures> measure_codec(const AllReduceOptions& sum, const LinkFigures& link);
 
  private:
   // Seconds that `work` takes on the slowest rank.
   template <typename Work>
   Expected<double> time(Work work);
-  // The least of so many times.
+  // The minimum over `rounds` calls.
   template <typename Work>
-  Expected<double> least_time(Work work, int rounds);
+  Expected<double> min_time(Work work, int rounds);
 
-  Transport& transport_;  // for its clock
+  Transport& transport_;  // its clock
   Probe& probe_;
   StatisticsReducer& statistics_reducer_;
 };

@@ -6,14 +6,14 @@
 namespace nf {
 namespace {
 
-// Beyond this a loss counts as not finite: squares of what is smaller are.
-constexpr double kLargestLoss = 1e150;
+// A larger loss counts as non-finite. Squares of smaller ones are finite.
+constexpr double kMaxLoss = 1e150;
 
-// The least deviation of a loss, as a share of its mean: a loss that barely moves is not in trouble
-// because it moved by a hair.
-constexpr double kLeastDeviation = 0.05;
+// The minimum deviation of a loss, as a share of its mean: a small move of a nearly constant loss
+// is not a spike.
+constexpr double kMinDeviation = 0.05;
 
-// ‖g - Q(g)‖² against its share of ‖g‖². An error that is no number is too large.
+// Compares ‖g - Q(g)‖² with its share of ‖g‖². NaN exceeds every budget.
 bool exceeds_budget(const RegionStatistics& region, double budget) {
   return region.sample_energy > 0 && !(region.error_energy <= budget * region.sample_energy);
 }
@@ -45,23 +45,23 @@ bool Monitor::exceeds_capacity(const StepStatistics& statistics) const {
   return statistics.capacity_breaches > 0 || exceeds_rate(reducer_, statistics);
 }
 
-// What is beyond a limit enters the mean as if it were at the limit. One spike hardly moves it; a
-// new level that lasts is learnt within some tens of steps instead of being trouble for ever.
+// A value beyond the limit enters the mean as the limit. A single spike hardly changes the mean,
+// but a new level is accepted after some tens of steps.
 
-bool Monitor::judge_loss(double loss) {
-  if (!(std::abs(loss) < kLargestLoss)) return true;
+bool Monitor::is_loss_spike(double loss) {
+  if (!(std::abs(loss) < kMaxLoss)) return true;
   RunningMean& normal = means_.loss;
   const double deviation =
-      std::max(std::sqrt(normal.variance), kLeastDeviation * std::abs(normal.mean));
+      std::max(std::sqrt(normal.variance), kMinDeviation * std::abs(normal.mean));
   const double limit = normal.mean + limits_.loss_spike * deviation;
-  // Without any deviation the loss was 0 all the time, and nothing is known.
+  // A deviation of 0 means that the loss was always 0: no basis for a limit.
   const bool is_spike = normal.is_known() && deviation > 0 && loss > limit;
   normal.add(is_spike ? limit : loss);
   return is_spike;
 }
 
-bool Monitor::judge_norm(double norm, RunningMean& normal) const {
-  // A region that took no part in the step says nothing of its usual size.
+bool Monitor::is_norm_spike(double norm, RunningMean& normal) const {
+  // A region without gradients in this step does not affect its mean.
   if (!(norm > 0)) return false;
   const double limit = limits_.norm_spike * normal.mean;
   const bool is_spike = normal.is_known() && norm > limit;
@@ -71,12 +71,12 @@ bool Monitor::judge_norm(double norm, RunningMean& normal) const {
 
 const std::vector<std::optional<Reason>>& Monitor::observe(const StepStatistics& statistics) {
   const bool is_over_capacity = exceeds_capacity(statistics);
-  const bool is_loss_spike = statistics.losses > 0 && judge_loss(statistics.loss);
+  const bool has_loss_spike = statistics.losses > 0 && is_loss_spike(statistics.loss);
   for (std::size_t r = 0; r < breaches_.size(); ++r) {
     const RegionStatistics& region = statistics.regions[r];
     const bool is_non_finite = region.non_finite > 0 || !std::isfinite(region.energy);
-    const bool is_norm_spike =
-        !is_non_finite && judge_norm(std::sqrt(region.energy), means_.norms[r]);
+    const bool has_norm_spike =
+        !is_non_finite && is_norm_spike(std::sqrt(region.energy), means_.norms[r]);
 
     std::optional<Reason>& breach = breaches_[r];
     breach.reset();
@@ -84,9 +84,9 @@ const std::vector<std::optional<Reason>>& Monitor::observe(const StepStatistics&
       breach = Reason::kNonFinite;
     } else if (is_over_capacity) {
       breach = Reason::kCapacity;
-    } else if (is_loss_spike) {
+    } else if (has_loss_spike) {
       breach = Reason::kLossSpike;
-    } else if (is_norm_spike) {
+    } else if (has_norm_spike) {
       breach = Reason::kNormSpike;
     } else if (exceeds_budget(region, error_budgets_[r])) {
       breach = Reason::kErrorBudget;

@@ -1,5 +1,5 @@
-// Watches a run for signs of trouble: what is normal for it, and which region is beyond its limits.
-// A pure function of the profile and the statistics so far. Not for several threads at a time.
+// Monitors a run: keeps running means of losses and norms and reports regions that exceed their
+// limits. A pure function of the profile and the statistics so far. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace nf {
 
-// Mean and variance of about the last kLength values: all alike until there are as many, from then
-// on each with a weight of 1 / kLength, so that older ones fade.
+// Mean and variance of about the last kLength values. The first kLength values have equal weight;
+// each later one has a weight of 1 / kLength, so that older ones decay.
 struct RunningMean {
   static constexpr std::uint64_t kLength = 50;
-  static constexpr std::uint64_t kLeast = 10;  // values to judge others by
+  static constexpr std::uint64_t kMinCount = 10;  // values before limits apply
 
   std::uint64_t count = 0;
   double mean = 0;
   double variance = 0;
 
   void add(double value);
-  bool is_known() const { return count >= kLeast; }
+  bool is_known() const { return count >= kMinCount; }
 
   friend bool operator==(const RunningMean&, const RunningMean&) = default;
 };
 
-// Whether a step sent more lines a second than the reducer takes; false if either is unknown.
+// Whether a step sent more lines per second than the reducer accepts; false if either is unknown.
 bool exceeds_rate(const ReducerCapacity& reducer, const StepStatistics& statistics);
 
 class Monitor {
  public:
-  // What is normal for this run.
+  // The normal values of this run.
   struct Means {
     RunningMean loss;
     std::vector<RunningMean> norms;  // by region
@@ -42,9 +42,9 @@ class Monitor {
 
   explicit Monitor(const Profile& profile);
 
-  // Takes the statistics of the next step. By region, what is beyond its limits in that step: the
-  // first of kNonFinite, kCapacity, kLossSpike, kNormSpike and kErrorBudget that applies. The
-  // result is valid until the next call. Precondition: statistics of every region.
+  // Takes the statistics of the next step. Returns by region the limit that was exceeded: the first
+  // of kNonFinite, kCapacity, kLossSpike, kNormSpike and kErrorBudget that applies. The result is
+  // valid until the next call. Precondition: the statistics cover every region.
   const std::vector<std::optional<Reason>>& observe(const StepStatistics& statistics);
 
   const Means& means() const { return means_; }
@@ -53,9 +53,9 @@ class Monitor {
 
  private:
   bool exceeds_capacity(const StepStatistics& statistics) const;
-  // Both learn from what they judge.
-  bool judge_loss(double loss);
-  bool judge_norm(double norm, RunningMean& normal) const;
+  // Both add the value to the running mean.
+  bool is_loss_spike(double loss);
+  bool is_norm_spike(double norm, RunningMean& normal) const;
 
   // Constant after construction.
   HealthLimits limits_;

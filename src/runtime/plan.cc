@@ -18,19 +18,19 @@ Status check_slots(const Binding& binding, const Bucket& bucket) {
   for (const BucketSlot& slot : bucket.slots) {
     if (slot.parameter >= parameters) {
       return {ErrorCode::kInvalidArgument,
-              fmt::format("a slot is of parameter {}, and the model has {}", slot.parameter,
-                          parameters)};
+              fmt::format("a slot has parameter {}, but the model has {} parameters",
+                          slot.parameter, parameters)};
     }
     if (slot.offset > room || slot.count > room - slot.offset) {
       return {ErrorCode::kInvalidArgument,
-              fmt::format("a slot has {} values from value {} on, and the bucket has {}",
+              fmt::format("a slot has {} values from value {} on, but the bucket has {}",
                           slot.count, slot.offset, room)};
     }
     const ModelParameter& parameter = binding.parameters()[slot.parameter];
     if (slot.count > parameter.count) {
       return {ErrorCode::kInvalidArgument,
-              fmt::format("a slot has {} values of {}, which has {}", slot.count, parameter.name,
-                          parameter.count)};
+              fmt::format("a slot has {} values of parameter {}, which has {}", slot.count,
+                          parameter.name, parameter.count)};
     }
   }
   return {};

@@ -1,4 +1,4 @@
-// What happens to one bucket: which segment travels how. A value; prints itself.
+// The plan of one bucket: the route of each segment.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct Segment {
   std::uint32_t region = 0;
 };
 
-// The segments of one route; they travel in one collective.
+// The segments of one route; one all-reduce sums them.
 struct RoutedSegments {
   std::string route;
   std::vector<Segment> segments;
@@ -33,21 +33,22 @@ struct Plan {
   bool is_dense() const { return low_bit.empty(); }
 };
 
-// Fails with kInvalidArgument where a slot is of no parameter of the model, has more values than
-// it, or ends beyond the bucket's.
+// Fails with kInvalidArgument if a slot has an unknown parameter, more values than its parameter,
+// or ends beyond the bucket.
 Status check_slots(const Binding& binding, const Bucket& bucket);
 
-// The slots in one order, wherever they lie: the last parameter first, which is about how DDP fills
-// its buckets. What depends on the order of parameters in a bucket (widths, rounding, the engine's
-// sum of gathered values, sums of norms) then does not change when DDP rebuilds its buckets.
+// The slots in an order that does not depend on their offsets: the last parameter first, which is
+// about the order in which DDP fills its buckets. Results that depend on the order of parameters in
+// a bucket (widths, rounding, the engine's sum of gathered values, sums of norms) then do not
+// change when DDP rebuilds its buckets.
 std::vector<BucketSlot> in_parameter_order(std::span<const BucketSlot> slots);
 
-// `routes` by region: in use now, kDenseRoute for dense ones. Small parameters are dense. Segments
-// are in_parameter_order().
+// `routes` are the routes in use, by region; kDenseRoute for dense ones. Small parameters are
+// dense. Segments are in_parameter_order().
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
                std::span<const std::string> routes);
 
-// Consecutive dense segments that touch each other are one run.
+// Adjacent dense segments form one run.
 struct DenseRun {
   std::size_t offset = 0;
   std::size_t count = 0;

@@ -13,19 +13,19 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kMostRegions = 64;
-constexpr std::size_t kMostPhases = 64;
-constexpr std::size_t kMostPatterns = 256;
-constexpr std::size_t kLongestWord = 64;
-constexpr std::size_t kLongestText = 1024;
+constexpr std::size_t kMaxRegions = 64;
+constexpr std::size_t kMaxPhases = 64;
+constexpr std::size_t kMaxPatterns = 256;
+constexpr std::size_t kMaxWord = 64;
+constexpr std::size_t kMaxText = 1024;
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
 
 Status check_text(std::string_view path, std::string_view text) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   if (text.empty()) return bad(fmt::format("{} is empty", path));
-  if (text.size() > kLongestText) {
-    return bad(fmt::format("{} is longer than {} bytes", path, kLongestText));
+  if (text.size() > kMaxText) {
+    return bad(fmt::format("{} is longer than {} bytes", path, kMaxText));
   }
   if (std::any_of(text.begin(), text.end(), is_control)) {
     return bad(fmt::format("{} has a control character", path));
@@ -33,40 +33,40 @@ Status check_text(std::string_view path, std::string_view text) {
   return {};
 }
 
-// Messages about codecs repeat what they were given.
+// Error messages of codecs quote their input.
 Status check_ascii(std::string_view path, std::string_view text) {
   const auto is_fit = [](unsigned char c) { return c >= 0x20 && c < 0x7f; };
   if (std::all_of(text.begin(), text.end(), is_fit)) return {};
-  return bad(fmt::format("{} is {}, which no codec is spelled with", path, in_quotes(text)));
+  return bad(
+      fmt::format("{} is {}; the names of codecs are printable ASCII", path, in_quotes(text)));
 }
 
-// Region names are keys of logs and labels of metrics.
+// Region names are keys in logs and labels of metrics.
 Status check_word(std::string_view path, std::string_view word) {
   const auto is_fit = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
   };
-  if (!word.empty() && word.size() <= kLongestWord &&
-      std::all_of(word.begin(), word.end(), is_fit)) {
+  if (!word.empty() && word.size() <= kMaxWord && std::all_of(word.begin(), word.end(), is_fit)) {
     return {};
   }
   return bad(fmt::format("{} is {}; it must be 1 to {} letters, digits, '_', '-' or '.'", path,
-                         in_quotes(word), kLongestWord));
+                         in_quotes(word), kMaxWord));
 }
 
 Status check_range(std::string_view path, double value, const Range& range) {
   if (range.has(value)) return {};
   return bad(fmt::format("{} is {}; it must be {} {} and at most {}", path, value,
-                         range.is_open ? "more than" : "at least", range.least, range.most));
+                         range.is_open ? "more than" : "at least", range.min, range.max));
 }
 
-Status check_count(std::string_view path, std::size_t count, std::size_t most) {
-  if (count >= 1 && count <= most) return {};
-  return bad(fmt::format("{} has {} elements; it must have 1 to {}", path, count, most));
+Status check_count(std::string_view path, std::size_t count, std::size_t max) {
+  if (count >= 1 && count <= max) return {};
+  return bad(fmt::format("{} has {} elements; it must have 1 to {}", path, count, max));
 }
 
 Status check_patterns(const std::string& path, const std::vector<std::string>& patterns) {
   if (patterns.empty()) return {};
-  NF_RETURN_IF_ERROR(check_count(path, patterns.size(), kMostPatterns));
+  NF_RETURN_IF_ERROR(check_count(path, patterns.size(), kMaxPatterns));
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     NF_RETURN_IF_ERROR(check_text(element_path(path, i), patterns[i]));
   }
@@ -74,7 +74,7 @@ Status check_patterns(const std::string& path, const std::vector<std::string>& p
 }
 
 Status check_regions(const std::vector<Region>& regions) {
-  NF_RETURN_IF_ERROR(check_count("regions", regions.size(), kMostRegions));
+  NF_RETURN_IF_ERROR(check_count("regions", regions.size(), kMaxRegions));
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     const Region& region = regions[i];
@@ -93,35 +93,35 @@ Status check_regions(const std::vector<Region>& regions) {
 }
 
 Status check_phases(const Profile& profile) {
-  NF_RETURN_IF_ERROR(check_count("phases", profile.phases.size(), kMostPhases));
+  NF_RETURN_IF_ERROR(check_count("phases", profile.phases.size(), kMaxPhases));
   std::vector<std::string_view> regions;
   for (const Region& region : profile.regions) regions.push_back(region.name);
-  std::set<std::string_view> sound_routes;
+  std::set<std::string_view> valid_routes;
   for (std::size_t i = 0; i < profile.phases.size(); ++i) {
     const TrainingPhase& phase = profile.phases[i];
     const std::string path = element_path("phases", i);
     NF_RETURN_IF_ERROR(check_range(path + ".from_step", static_cast<double>(phase.from_step),
-                                   Range{0, kMostSteps}));
+                                   Range{0, kMaxSteps}));
     if (i == 0 && phase.from_step != 0) {
-      return bad(
-          fmt::format("{}.from_step is {}; the first phase is from step 0", path, phase.from_step));
+      return bad(fmt::format("{}.from_step is {}; the first phase must start at step 0", path,
+                             phase.from_step));
     }
     if (i > 0 && phase.from_step <= profile.phases[i - 1].from_step) {
       return bad(
-          fmt::format("{}.from_step is {}; it must be more than {}, that of the phase before", path,
-                      phase.from_step, profile.phases[i - 1].from_step));
+          fmt::format("{}.from_step is {}; it must be more than {}, that of the previous phase",
+                      path, phase.from_step, profile.phases[i - 1].from_step));
     }
     for (const auto& [region, route] : phase.routes) {
       if (std::find(regions.begin(), regions.end(), region) == regions.end()) {
         return bad(fmt::format("{}.routes: there is no region {}{}", path, in_quotes(region),
                                did_you_mean(region, regions)));
       }
-      if (sound_routes.contains(route)) continue;
+      if (valid_routes.contains(route)) continue;
       NF_RETURN_IF_ERROR(check_ascii(fmt::format("{}.routes.{}", path, region), route));
       if (const Status status = check_route(route); !status.ok()) {
         return bad(fmt::format("{}.routes.{}: {}", path, region, status.message()));
       }
-      sound_routes.insert(route);
+      valid_routes.insert(route);
     }
     for (const std::string_view region : regions) {
       if (!phase.routes.contains(std::string(region))) {

@@ -10,32 +10,32 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 using Keys = std::span<const std::string_view>;
 
 Status bad(std::string message) { return {ErrorCode::kBadConfig, std::move(message)}; }
 
-// Before anything else is looked at: another format, or a newer version, has other keys.
+// Called first: another format or a newer version has other keys.
 Status check_version(const Json& json) {
   if (!json.is_object()) return bad("expected an object, {...}");
   const auto format = json.find("format");
   if (format == json.end() || *format != Profile::kFormat) {
-    return bad(fmt::format("this is no profile: its \"format\" is not \"{}\"", Profile::kFormat));
+    return bad(fmt::format("not a profile: its \"format\" is not \"{}\"", Profile::kFormat));
   }
   const auto version = json.find("version");
   if (version == json.end()) return bad("version is missing");
   if (*version == Profile::kVersion) return {};
   if (version->is_number() && *version > Profile::kVersion) {
     return bad(
-        fmt::format("the profile is of version {}, and this library knows no newer than {}; "
+        fmt::format("the profile has version {}, but this library reads versions up to {}; "
                     "update neuron_fabric",
                     version->dump(), Profile::kVersion));
   }
   return bad(fmt::format("version is not {}", Profile::kVersion));
 }
 
-// Of a list of objects: read_one(element, its path) for each.
+// Calls read_one(element, its path) for each object of a list.
 template <typename ReadOne>
 Status read_objects(const JsonObject& parent, std::string_view key, ReadOne read_one) {
   const Json& list = *parent.find(key);
@@ -76,7 +76,7 @@ Status read_phase(const Json& json, const std::string& path, std::vector<Trainin
   }
   for (const auto& [region, route] : routes.items()) {
     if (!route.is_string()) {
-      return bad(fmt::format("{}: the route of {} is not a text in quotes",
+      return bad(fmt::format("{}: the route of {} is not a string in quotes",
                              object->path_of("routes"), in_quotes(region)));
     }
     phase.routes.emplace(region, route.get<std::string>());
@@ -85,7 +85,7 @@ Status read_phase(const Json& json, const std::string& path, std::vector<Trainin
   return {};
 }
 
-// An object of settings, each of which may be missing; `visit` is visit_health or visit_reducer.
+// An object of optional settings; `visit` is visit_health or visit_reducer.
 template <typename Settings, typename Visit>
 Status read_settings(const JsonObject& parent, std::string_view key, Settings& settings,
                      Visit visit) {
@@ -132,20 +132,20 @@ Status read_profile(const Json& json, Profile& profile) {
 
 Expected<Profile> Profile::parse(std::string_view text, std::string_view origin) {
   const auto fail = [&](const std::string& why) { return bad(fmt::format("{}: {}", origin, why)); };
-  if (text.size() > kMostBytes) return fail(fmt::format("larger than {} MiB", kMostBytes >> 20));
+  if (text.size() > kMaxBytes) return fail(fmt::format("larger than {} MiB", kMaxBytes >> 20));
   const Expected<Json> json = parse_json(text);
   if (!json) return fail(json.status().message());
   Profile profile;
   if (const Status status = read_profile(*json, profile); !status.ok()) {
     return fail(status.message());
   }
-  // It may print longer than it was given: what is accepted must read back.
-  if (profile.print().size() > kMostBytes) return fail("larger than 1 MiB when it is written out");
+  // The printed form may be longer than the input, and must be readable, too.
+  if (profile.print().size() > kMaxBytes) return fail("larger than 1 MiB when printed");
   return profile;
 }
 
 Expected<Profile> Profile::read(const std::string& path) {
-  const Expected<std::string> text = read_text_file(path, kMostBytes);
+  const Expected<std::string> text = read_text_file(path, kMaxBytes);
   if (!text) return text.status();
   return parse(*text, path);
 }

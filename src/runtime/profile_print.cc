@@ -15,11 +15,11 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr std::size_t kColumns = 100;
 
 std::string scalar(const OrderedJson& json) {
-  // Never throws: what is no UTF-8 is replaced.
+  // Never throws: invalid UTF-8 is replaced.
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
-// Calls part(text in front, element) for each element of an object or array.
+// Calls part(prefix, element) for each element of an object or array.
 template <typename Part>
 void for_each_part(const OrderedJson& json, Part part) {
   for (const auto& [key, value] : json.items()) {
@@ -36,7 +36,7 @@ std::string on_one_line(const OrderedJson& json) {
   return json.is_object() ? '{' + text + '}' : '[' + text + ']';
 }
 
-// What fits stays on one line. `used` columns are taken by what stands in front.
+// On one line if it fits. The prefix uses `used` columns.
 std::string laid_out(const OrderedJson& json, std::size_t indent, std::size_t used) {
   std::string line = on_one_line(json);
   if (!json.is_structured() || json.empty() || used + line.size() < kColumns) return line;
@@ -50,12 +50,12 @@ std::string laid_out(const OrderedJson& json, std::size_t indent, std::size_t us
   return json.is_object() ? '{' + text + '}' : '[' + text + ']';
 }
 
-// 10 rather than 10.0.
+// Prints 10 instead of 10.0.
 template <typename Number>
 OrderedJson number_json(Number number) {
   if constexpr (std::is_floating_point_v<Number>) {
-    constexpr double kMostWhole = 9007199254740992;  // 2^53
-    if (std::abs(number) <= kMostWhole && number == std::floor(number)) {
+    constexpr double kMaxWhole = 9007199254740992;  // 2^53
+    if (std::abs(number) <= kMaxWhole && number == std::floor(number)) {
       return static_cast<std::int64_t>(number);
     }
   }

@@ -35,7 +35,7 @@ ordered_json finite(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
-// Names are bytes from a model and a profile; what is not UTF-8 must not throw.
+// Names are bytes from a model and a profile; invalid UTF-8 must not throw.
 std::string print(const ordered_json& record) {
   return record.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -47,7 +47,7 @@ double exposed_seconds(const std::vector<BucketTimes>& buckets) {
   return std::max(0.0, done - buckets.back().ready);
 }
 
-// What this rank observed; a step that is not watched has no mean over ranks.
+// The loss of this rank. A step that is not monitored has no mean over ranks.
 ordered_json rank_loss(const RankStatistics& local) {
   return local.losses > 0 ? finite(local.loss / local.losses) : ordered_json(nullptr);
 }
@@ -65,7 +65,7 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
       {"non_finite", step.is_monitored ? ordered_json(statistics.non_finite) : nullptr},
       {"bytes", std::llround(traffic.low_bit_bytes + traffic.engine_bytes)},
       {"dense_bytes", std::llround(traffic.dense_bytes)},
-      // Half of what an engine's all-reduce sends are contributions.
+      // Half of the traffic of an engine's all-reduce are contributions.
       {"up_bytes", std::llround(traffic.low_bit_up_bytes + traffic.engine_bytes / 2)},
       {"seconds", traffic.seconds}};
 }
@@ -130,7 +130,7 @@ std::string step_record(const Binding& binding, const TrainingStep& step,
     regions.push_back(region_record(binding, step, region));
     if (shadow != nullptr) regions.back()["shadow_route"] = step.wanted[region];
   }
-  // Without an exchange only this rank's own times are known.
+  // If times were not reduced over ranks, use this rank's own.
   const std::vector<BucketTimes>& times =
       statistics.buckets.empty() ? step.local.buckets : statistics.buckets;
   ordered_json record{{"event", "step"},
@@ -156,7 +156,7 @@ std::string buckets_record(const Binding& binding, const TrainingStep& step) {
   ordered_json buckets = ordered_json::array();
   for (const BucketLayout& bucket : step.buckets) {
     std::size_t values = 0;
-    std::size_t low_bit_values = 0;  // of regions that may travel so
+    std::size_t low_bit_values = 0;  // of regions with a low-bit route
     for (const BucketSlot& slot : bucket.slots) {
       values += slot.count;
       const std::string& wanted = step.wanted[binding.region_of(slot.parameter)];
@@ -198,7 +198,7 @@ std::string measured_record(const Binding& binding, std::uint64_t step,
 }
 
 void RecordQueue::push(std::string record) {
-  if (records_.size() == kMost) records_.pop_front();
+  if (records_.size() == kMaxRecords) records_.pop_front();
   records_.push_back(std::move(record));
 }
 

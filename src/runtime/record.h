@@ -1,4 +1,4 @@
-// What happened, as JSON (docs/telemetry.md), and the queue in which it waits to be read.
+// Telemetry records as JSON (docs/telemetry.md), and the queue that holds them until they are read.
 #pragma once
 
 #include <cstddef>
@@ -14,35 +14,35 @@
 
 namespace nf {
 
-// Of a job as it begins.
+// At the start of a job.
 std::string job_record(const Binding& binding, const FabricOptions& options, Topology topology,
                        const LinkFigures& link, std::uint32_t rank, std::uint32_t ranks);
 
-// Of a step whose statistics have been summed. `shadow` is what low bits would have done, where
-// they only would.
+// For a step whose statistics have been reduced. `shadow` is the prediction for low bits in shadow
+// mode, otherwise null.
 std::string step_record(const Binding& binding, const TrainingStep& step,
                         const Usefulness::Prediction& prediction,
                         const Usefulness::Prediction* shadow);
 
-// How the buckets of a step lie, and what of them may travel at low bits, where either has changed.
+// The layout of the buckets and their low-bit candidates, if either has changed.
 std::string buckets_record(const Binding& binding, const TrainingStep& step);
 
-// A region that travels otherwise than in the step before, or for another reason.
+// A region whose route or reason differs from the previous step.
 std::string decision_record(const Binding& binding, const TrainingStep& step, std::uint32_t region,
                             const Decision& before);
 
-// What measured times decide from this step on, if that has changed.
+// The decisions from measured times from this step on, if they have changed.
 std::string measured_record(const Binding& binding, std::uint64_t step,
                             const MeasuredInputs& inputs);
 
-// Bounded: where nobody reads, the oldest are lost.
+// Bounded: if it is full, the oldest record is dropped.
 class RecordQueue {
  public:
   void push(std::string record);
   std::vector<std::string> drain();
 
  private:
-  static constexpr std::size_t kMost = 4096;
+  static constexpr std::size_t kMaxRecords = 4096;
   std::deque<std::string> records_;
 };
 

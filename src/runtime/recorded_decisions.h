@@ -1,5 +1,5 @@
-// The only inputs of admission that depend on measured times, and how a run replays those of
-// another (docs/runtime.md).
+// The inputs of admission that depend on measured times, and their replay in another run
+// (docs/runtime.md).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace nf {
 
-// As of one step.
+// For one step.
 struct MeasuredInputs {
   std::vector<bool> useful;  // by region
   bool is_over_capacity = false;
@@ -21,7 +21,7 @@ struct MeasuredInputs {
 
 class RecordedDecisions {
  public:
-  // Fails with kBadConfig if steps are out of order or a region is not of the profile.
+  // Fails with kBadConfig if steps are out of order or a region is not in the profile.
   static Expected<RecordedDecisions> make(std::span<const MeasuredDecision> decisions,
                                           const Profile& profile);
 
@@ -30,7 +30,7 @@ class RecordedDecisions {
  private:
   RecordedDecisions() = default;
 
-  std::map<std::uint64_t, MeasuredInputs> by_step_;  // has one from step 0
+  std::map<std::uint64_t, MeasuredInputs> by_step_;  // contains step 0
 };
 
 }  // namespace nf

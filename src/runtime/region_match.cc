@@ -7,7 +7,7 @@
 namespace nf {
 namespace {
 
-// Null where none matches.
+// Null if none matches.
 const std::string* first_of(const std::vector<std::string>& patterns, const std::string& text) {
   const auto found =
       std::find_if(patterns.begin(), patterns.end(),

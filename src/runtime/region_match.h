@@ -1,4 +1,4 @@
-// Which region a parameter belongs to, and why.
+// The region of a parameter, and the patterns that match it.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace nf {
 
-// The patterns by which a region takes a parameter; null where the region has none of that kind.
+// The patterns of a region that match a parameter; null if the region has none of that kind.
 struct RegionMatch {
   const std::string* name = nullptr;
   const std::string* module_type = nullptr;
 };
 
-// Empty where the region does not take it.
+// nullopt if the region does not match.
 std::optional<RegionMatch> match(const Region& region, const ModelParameter& parameter);
 
-// The first region that takes it.
+// The first region that matches.
 std::optional<std::uint32_t> first_match(std::span<const Region> regions,
                                          const ModelParameter& parameter);
 

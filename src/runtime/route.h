@@ -1,4 +1,4 @@
-// What a profile may call a route.
+// The routes that a profile may name.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,11 @@
 
 namespace nf {
 
-// Fails with kBadConfig, naming the nearest known word, where `spelling` is neither a codec nor
-// powersgd:R.
+// If `spelling` is neither a codec nor powersgd:R, fails with kBadConfig and names the nearest
+// known word.
 Status check_route(std::string_view spelling);
 
-// Whether ranks keep what a step has lost of a gradient for the next one. Fails as check_route().
+// Whether the route keeps memory from step to step. Fails like check_route().
 Expected<bool> remembers(std::string_view spelling);
 
 }  // namespace nf

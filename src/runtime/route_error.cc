@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collective/low_rank_all_reduce.h"
+#include "collective/route_memory.h"
 #include "runtime/gradient_norm.h"
 
 namespace nf {
@@ -12,11 +13,10 @@ RouteError::RouteError(std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dens
     : codec_(std::move(codec)), dense_(std::move(dense)) {}
 
 Expected<RouteError> RouteError::create(std::string_view route) {
-  const Expected<CodecSpec> spec = CodecSpec::parse(route);
-  if (!spec) return spec.status();
+  if (const auto spec = CodecSpec::parse(route); !spec) return spec.status();
   Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
   if (!dense) return dense.status();
-  if (spec->name == LowRankAllReduce::kName) {
+  if (is_low_rank(route)) {
     if (const auto terms = LowRankAllReduce::terms_of(route); !terms) return terms.status();
     return RouteError(nullptr, std::move(*dense));
   }
@@ -36,7 +36,7 @@ Expected<RouteSample> RouteError::measure(ConstValues sample, const Key& key) {
                      .energy = norm.energy};
 }
 
-// Leaves the sample in values_ and what came of it in decoded_.
+// Stores the sample in values_ and the decoded values in decoded_.
 Status RouteError::encode_and_decode(ConstValues sample, const Key& key) {
   const std::size_t count = sample.count;
   own_.resize(codec_->statistics_size(count));
@@ -95,7 +95,7 @@ RouteSample RouteErrors::measure(std::uint64_t step, std::size_t parameter,
   auto found = routes_.find(route);
   if (found == routes_.end()) {
     Expected<RouteError> made = RouteError::create(route);
-    if (!made) return {};  // binding and sums refuse such a route, and say why
+    if (!made) return {};  // binding and all-reduce reject such a route
     found = routes_.emplace(route, std::move(*made)).first;
   }
   const Expected<RouteSample> measured = found->second.measure(

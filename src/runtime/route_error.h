@@ -1,5 +1,5 @@
-// What routes do to a rank's gradients: a sample is encoded and decoded here, without sending it,
-// and compared with what it was. It is the error of one contribution; sums on the way add theirs.
+// The error of routes: encodes and decodes a sample of a rank's gradients, without sending it, and
+// compares the result. This is the error of one contribution; hops that requantise add their own.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace nf {
 
-// Of one route. Keeps its room from call to call. Not for two threads at the same time.
+// For one route. Reuses its buffers. Not thread-safe.
 class RouteError {
  public:
-  // What the draws are keyed by.
+  // The key of the draws.
   struct Key {
     std::uint64_t seed = 0;
     std::uint64_t step = 0;
@@ -28,13 +28,13 @@ class RouteError {
     std::uint32_t encoder = 0;    // this rank
   };
 
-  // Fails with kBadConfig where `route` is none. That of powersgd measures nothing: what a step of
-  // it leaves out is not lost but late, and says little of what training will miss.
+  // Fails with kBadConfig if `route` is invalid. For powersgd it measures nothing: what a step
+  // leaves out is delayed, not lost, so it does not predict the harm to training.
   static Expected<RouteError> create(std::string_view route);
 
-  // The sample is treated as a parameter of its own. No energy, and so nothing measured, where it
-  // is empty, zero or not finite. Where it is finite and the route makes NaN or infinity of it, all
-  // of its energy is error.
+  // Treats the sample as a parameter of its own. The energy is 0, so nothing is measured, if the
+  // sample is empty, all zero or contains NaN or Inf. If the route turns finite values into NaN or
+  // Inf, all of the energy is error.
   Expected<RouteSample> measure(ConstValues sample, const Key& key);
 
  private:
@@ -42,10 +42,10 @@ class RouteError {
 
   Status encode_and_decode(ConstValues sample, const Key& key);
 
-  std::unique_ptr<Codec> codec_;  // none for powersgd
+  std::unique_ptr<Codec> codec_;  // null for powersgd
   std::unique_ptr<Codec> dense_;  // fp32, to widen values
 
-  // Room.
+  // Buffers.
   std::vector<std::byte> own_;
   std::vector<std::byte> statistics_;
   std::vector<std::uint8_t> widths_;
@@ -54,23 +54,23 @@ class RouteError {
   std::vector<float> decoded_;
 };
 
-// Of all regions of a binding.
+// For all regions of a binding.
 class RouteErrors {
  public:
   // Borrows the binding.
   RouteErrors(const Binding& binding, std::uint64_t seed, std::uint32_t rank);
 
-  // The values of a parameter that the sample of this step is, from `first` on; empty where it lies
-  // elsewhere, where the route is dense, or the parameter small. Any thread.
+  // The part of a parameter that is sampled in this step. Empty if the sample is in another
+  // parameter, the route is dense, or the parameter is small. Any thread.
   Piece sample(std::uint64_t step, std::size_t parameter, const std::string& route) const;
-  // What `route` does to that sample. One thread at a time.
+  // The error of `route` on that sample. One thread at a time.
   RouteSample measure(std::uint64_t step, std::size_t parameter, const std::string& route,
                       ConstValues sample);
 
  private:
   struct Region {
     Sampler sampler;
-    std::vector<std::size_t> parameters;  // that the sampler counts
+    std::vector<std::size_t> parameters;  // in the order of the sampler
   };
 
   const Binding& binding_;

@@ -7,7 +7,7 @@
 namespace nf {
 namespace {
 
-// A rest that is no piece of its own lengthens the one before.
+// A remainder that is too small for a piece extends the previous one.
 std::uint32_t pieces_of(std::size_t count) {
   if (count == 0) return 0;
   const std::size_t whole = count / Sampler::kStride;
@@ -26,8 +26,8 @@ Sampler::Sampler(std::span<const std::size_t> counts)
 }
 
 Piece Sampler::at(std::uint64_t step) const {
-  // Multiples of the golden ratio, without their integer part, never come close to a period, and
-  // neither do those of every n-th step.
+  // The fractional parts of multiples of the golden ratio never come close to a period, not even
+  // for every n-th step.
   const std::uint64_t fraction = (step * kGolden64) >> 32;
   const auto piece = static_cast<std::uint32_t>(fraction * pieces() >> 32);
   const auto after = std::upper_bound(first_piece_.begin(), first_piece_.end(), piece);

@@ -1,4 +1,4 @@
-// Values times a factor, in place, with the bits that PyTorch's mul_ would give: 16-bit values are
+// Multiplies values by a factor in place, with the same bits as PyTorch's mul_: 16-bit values are
 // multiplied as FP32 and rounded once.
 #pragma once
 

@@ -14,7 +14,7 @@ bool SharedAllReduce::supports(const std::string& codec) {
   return made && !(*made)->keeps_residual() && SharedReducer::check(**made).ok();
 }
 
-// Two bits a value, its scales among them, and lines that are not full: a few for every piece.
+// Two bits per value, scales included, and a few partially filled lines per piece.
 std::size_t SharedAllReduce::capacity(std::span<const std::size_t> counts, std::uint32_t ranks) {
   std::size_t bytes = 0;
   for (const std::size_t count : counts) bytes += count / 4 + 4 * kLine;
@@ -45,7 +45,7 @@ SharedAllReduce::SharedAllReduce(Transport& transport, SharedReducer& reducer,
   }
 }
 
-// As the ring would.
+// The same chunks as the ring.
 void SharedAllReduce::cut(const AllReduceCall& call) {
   std::vector<Piece> domain;
   std::vector<std::size_t> counts;
@@ -110,7 +110,7 @@ Status SharedAllReduce::start(const AllReduceCall& call) {
 
 Status SharedAllReduce::load_memory(std::span<const MemoryEntry> memory) {
   if (memory.empty()) return {};
-  return {ErrorCode::kInvalidArgument, "a sum at the shared reducer remembers nothing"};
+  return {ErrorCode::kInvalidArgument, "an all-reduce at the shared reducer keeps no memory"};
 }
 
 }  // namespace nf

@@ -1,5 +1,5 @@
-// All-reduce by the memory-side reducer, which the ranks of one machine play in shared memory
-// (neuron_fabric/shared_reducer.h). The sum is, to the bit, that of the ring.
+// All-reduce by the memory-side reducer, which the ranks of one host emulate in shared memory
+// (neuron_fabric/shared_reducer.h). The sum has the same bits as that of the ring.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,15 @@
 
 namespace nf {
 
-// start() does all of a call, and waits.
+// start() does all of a call and waits.
 class SharedAllReduce final : public AllReduce {
  public:
-  // Whether the reducer sums messages of this codec, and nothing of it is remembered.
+  // Whether the reducer can sum messages of this codec and the codec keeps no memory.
   static bool supports(const std::string& codec);
-  // Bytes of the messages of parameters of these sizes, at most, in one call.
+  // The maximum bytes of the messages of these parameters in one call.
   static std::size_t capacity(std::span<const std::size_t> counts, std::uint32_t ranks);
 
-  // Borrows transport and reducer; of the options it reads codec, seed and tile_bytes.
+  // Borrows transport and reducer. Uses codec, seed and tile_bytes of the options.
   static Expected<std::unique_ptr<AllReduce>> create(Transport& transport, SharedReducer& reducer,
                                                      const AllReduceOptions& options);
 
@@ -41,12 +41,12 @@ class SharedAllReduce final : public AllReduce {
   Duration timeout() const override { return options_.timeout; }
 
  private:
-  // One piece of a gradient: its message, and where its values are.
+  // One piece of a gradient and the positions of its messages.
   struct Part {
     Values values;
     Slice slice;
     std::uint32_t chunk = 0;
-    std::size_t own = 0;  // bytes: where its message begins
+    std::size_t own = 0;  // offsets in own_ and sum_
     std::size_t sum = 0;
   };
 
@@ -61,9 +61,9 @@ class SharedAllReduce final : public AllReduce {
   const std::unique_ptr<Codec> codec_;
   SumPlan plan_;
   const Schedule schedule_;                // of the ring, for its owners
-  std::vector<std::uint32_t> first_rank_;  // by chunk: where the ring's sum begins
+  std::vector<std::uint32_t> first_rank_;  // by chunk: where the sum of the ring begins
 
-  // Room, from call to call.
+  // Buffers, reused from call to call.
   std::vector<Part> parts_;
   std::vector<std::byte> own_;
   std::vector<std::byte> sum_;

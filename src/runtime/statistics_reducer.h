@@ -1,6 +1,5 @@
-// What only one rank knows of a step, and how it becomes what all know: the ranks' figures are
-// added by our own all-reduce, whose result has the same bits everywhere. Its agreement gives all
-// ranks the same loss scale.
+// Reduces the statistics of a step over all ranks with our own all-reduce, whose result has the
+// same bits on every rank. Its agreement stage gives all ranks the same loss scale.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ struct RouteSample {
 };
 
 struct RankStatistics {
-  double loss = 0;  // sum of those observed
+  double loss = 0;  // sum of the observed losses
   std::uint32_t losses = 0;
   double lines = 0;
   double seconds = 0;
@@ -29,22 +28,23 @@ struct RankStatistics {
   std::vector<BucketTimes> buckets;
 };
 
-// Belongs to the thread that sums.
+// Belongs to the thread of end_step().
 class StatisticsReducer {
  public:
   static Expected<StatisticsReducer> create(Transport& transport, std::uint64_t seed,
                                             Duration timeout);
 
-  // Adds what all ranks know to `statistics`. Ranks have equally many regions and buckets.
-  // Replaces `scale` by the one that all ranks agree on; fails with kDisagreement if they do not.
+  // Adds the statistics of all ranks to `statistics`. All ranks have the same numbers of regions
+  // and buckets. Replaces `scale` by the one that all ranks agree on; fails with kDisagreement if
+  // they do not.
   Status sum(const RankStatistics& local, std::uint64_t epoch, LossScale& scale,
              StepStatistics& statistics);
 
-  // Fails with kDisagreement on all ranks unless they are about to begin the same step with the
-  // same state, of which `state` is a hash.
+  // Fails with kDisagreement on all ranks unless all of them begin the same step with the same
+  // state. `state` is its hash.
   Status compare(std::uint64_t step, std::uint64_t state);
 
-  // Every rank's `value`, by rank.
+  // Gathers the `value` of every rank.
   Status gather(double value, std::vector<double>& by_rank);
 
  private:

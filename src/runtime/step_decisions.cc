@@ -74,8 +74,8 @@ Status FabricImpl::wait_for_statistics(std::unique_lock<std::mutex>& lock) {
   NF_RETURN_IF_ERROR(failure_);
   if (!has_come) {
     return fail({ErrorCode::kDeadlineExceeded,
-                 fmt::format("step {}: the statistics of step {} did not come within {:.3g} s",
-                             step_, summed_steps_, seconds(options_.timeout))});
+                 fmt::format("step {}: no statistics of step {} within {:.3g} s", step_,
+                             summed_steps_, seconds(options_.timeout))});
   }
   is_over_capacity_ = false;
   while (!to_observe_.empty() && to_observe_.front()->statistics.step + 2 <= step_) {

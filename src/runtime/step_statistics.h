@@ -1,5 +1,5 @@
-// What is known of a step once all ranks have had their say. Every rank holds the same bits of it,
-// so whatever is a pure function of it needs no further agreement.
+// The globally reduced statistics of a step. Every rank holds the same bits, so a pure function of
+// them needs no further agreement.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace nf {
 
 struct RegionStatistics {
-  // Of the reduced gradient, the same on every rank without being exchanged.
-  double energy = 0;             // of its finite values, undone of the loss scale
+  // Of the reduced gradient, which is the same on every rank.
+  double energy = 0;             // of the finite values, without the loss scale
   std::uint64_t non_finite = 0;  // values
-  // Summed over ranks: what the region's low-bit route does, or would do, to a rotating sample.
+  // Summed over ranks: the error of the region's low-bit route on a rotating sample.
   double error_energy = 0;
-  double sample_energy = 0;  // 0 where nothing was sampled
+  double sample_energy = 0;  // 0 if nothing was sampled
 };
 
 // Means over ranks, in seconds since the step's first bucket was ready.
@@ -25,12 +25,12 @@ struct BucketTimes {
 struct StepStatistics {
   std::uint64_t step = 0;
   std::vector<RegionStatistics> regions;
-  double loss = 0;           // mean over the ranks that observed one
-  std::uint32_t losses = 0;  // how many did; 0 if nobody
-  double lines = 0;          // 64-byte lines that all ranks sent at low bits
-  double seconds = 0;        // mean length of a step, from first bucket to first bucket; 0: unknown
-  std::uint32_t capacity_breaches = 0;  // ranks whose reducer refused work
-  std::vector<BucketTimes> buckets;     // empty where times were not exchanged
+  double loss = 0;                      // mean over the ranks that observed one
+  std::uint32_t losses = 0;             // the number of these ranks
+  double lines = 0;                     // 64-byte lines that all ranks sent at low bits
+  double seconds = 0;                   // mean time from first bucket to first bucket; 0 if unknown
+  std::uint32_t capacity_breaches = 0;  // ranks whose reducer rejected data
+  std::vector<BucketTimes> buckets;     // empty if times were not reduced
 };
 
 }  // namespace nf

@@ -1,4 +1,4 @@
-// A whole small file as text.
+// Reads small text files.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nf {
 
-// Fails with kBadConfig, naming the file, where it cannot be read or is larger than `most_bytes`.
-Expected<std::string> read_text_file(const std::string& path, std::size_t most_bytes);
+// If the file cannot be read or is larger than `max_bytes`, fails with kBadConfig and its name.
+Expected<std::string> read_text_file(const std::string& path, std::size_t max_bytes);
 
 }  // namespace nf

@@ -1,4 +1,4 @@
-// One step on its way: what was decided for it, and what is learnt of it bucket by bucket.
+// One step in progress: the decisions for it and the measurements of its buckets.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace nf {
 
-// How a step's buckets lie: known once the step has begun its last one, and the same on all ranks.
+// The layout of a bucket, the same on all ranks.
 struct BucketLayout {
   std::vector<BucketSlot> slots;
   DataType type = DataType::kFloat32;
@@ -28,22 +28,22 @@ struct BucketLayout {
 // Bytes sent by this rank.
 struct RegionTraffic {
   double low_bit_bytes = 0;
-  double low_bit_up_bytes = 0;  // of those: without finished sums
+  double low_bit_up_bytes = 0;  // of these: contributions, without finished sums
   double engine_bytes = 0;
-  double dense_bytes = 0;  // what the engine would have sent for all of its values
-  double seconds = 0;      // that its low-bit collectives took here
+  double dense_bytes = 0;  // that the engine would have sent for all values
+  double seconds = 0;      // of its low-bit all-reduces on this rank
 };
 
 struct TrainingStep {
-  // Decided before its first bucket.
+  // Decided before the first bucket.
   std::uint64_t epoch = 0;
   std::vector<Decision> decisions;  // by region
   std::vector<std::string> routes;  // in use, by region
-  std::vector<std::string> wanted;  // what the profile names, were the region admitted
-  bool is_monitored = false;        // norms are taken, and local statistics summed over ranks
-  LossScale loss_scale;             // this rank's; that of all ranks once statistics are summed
+  std::vector<std::string> wanted;  // of the profile, by region, whether admitted or not
+  bool is_monitored = false;        // norms are computed and statistics reduced over ranks
+  LossScale loss_scale;             // of this rank; of all ranks once statistics are reduced
 
-  // Learnt.
+  // Measured.
   Duration begin{};
   std::vector<BucketLayout> buckets;
   std::size_t finished_buckets = 0;
@@ -53,7 +53,7 @@ struct TrainingStep {
   std::vector<RegionTraffic> traffic;            // by region
   std::vector<std::vector<GradientNorm>> norms;  // by bucket and region
 
-  // To the statistics, bucket after bucket, whichever was done first: all ranks hold the same bits.
+  // Adds the norms to the statistics, in the order of buckets, so that all ranks get the same bits.
   // The energies are those of scaled gradients until unscale_norms().
   void add_norms() {
     for (const std::vector<GradientNorm>& bucket : norms) {
@@ -63,7 +63,7 @@ struct TrainingStep {
       }
     }
   }
-  // Precondition: loss_scale is that of all ranks.
+  // Precondition: loss_scale is the one of all ranks.
   void unscale_norms() {
     const double unscale = 1.0 / (static_cast<double>(loss_scale.value) * loss_scale.value);
     for (RegionStatistics& region : statistics.regions) region.energy *= unscale;

@@ -6,7 +6,7 @@
 namespace nf {
 namespace {
 
-// Of a new step in the running mean of when buckets are ready.
+// The weight of a new step in the running mean of ready times.
 constexpr double kNewest = 0.1;
 
 bool has_low_bit(std::span<const std::string> routes) {
@@ -23,7 +23,7 @@ Usefulness::Usefulness(const Binding& binding, CostFigures figures, std::uint32_
       sum_(std::move(sum)),
       model_(figures_.link, ranks) {}
 
-// Layouts hardly ever change, and a model of traffic makes a whole plan.
+// Cached: layouts rarely change, and a traffic model takes a whole plan.
 const TrafficModel& Usefulness::traffic_of(const std::string& route,
                                            const std::vector<std::uint32_t>& parameters) const {
   const auto [it, is_new] = traffic_.try_emplace({route, parameters});
@@ -33,14 +33,14 @@ const TrafficModel& Usefulness::traffic_of(const std::string& route,
     const ModelParameter& model = binding_.parameters()[parameter];
     shapes.push_back({.count = model.count, .rows = model.rows});
   }
-  // It cannot fail: routes have been checked when they were bound.
+  // Cannot fail: the binding has checked the routes.
   AllReduceOptions options = sum_;
   options.codec = route;
   if (const auto traffic = model_traffic(options, shapes, ranks_)) it->second = *traffic;
   return it->second;
 }
 
-BucketLoad Usefulness::work_of(const BucketLayout& bucket,
+BucketLoad Usefulness::load_of(const BucketLayout& bucket,
                                std::span<const std::string> routes) const {
   BucketLoad work;
   std::vector<std::vector<std::uint32_t>> low_bit(routes.size());
@@ -72,19 +72,19 @@ BucketLoad Usefulness::work_of(const BucketLayout& bucket,
   return work;
 }
 
-std::vector<BucketLoad> Usefulness::works(std::span<const BucketLayout> buckets,
+std::vector<BucketLoad> Usefulness::loads(std::span<const BucketLayout> buckets,
                                           std::span<const std::string> routes) const {
-  std::vector<BucketLoad> works;
+  std::vector<BucketLoad> loads;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    works.push_back(work_of(buckets[i], routes));
-    if (i < ready_.size()) works.back().ready = ready_[i];
+    loads.push_back(load_of(buckets[i], routes));
+    if (i < ready_.size()) loads.back().ready = ready_[i];
   }
-  return works;
+  return loads;
 }
 
 Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
                                            std::span<const std::string> routes) const {
-  std::vector<BucketLoad> all = works(step.buckets, routes);
+  std::vector<BucketLoad> all = loads(step.buckets, routes);
   const std::vector<BucketTimes>& times = step.statistics.buckets;
   for (std::size_t i = 0; i < std::min(all.size(), times.size()); ++i)
     all[i].ready = times[i].ready;
@@ -103,7 +103,7 @@ Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
 void Usefulness::observe(const TrainingStep& step) {
   const std::vector<BucketTimes>& times = step.statistics.buckets;
   if (times.empty()) return;
-  if (times.size() != ready_.size()) {  // DDP has built its buckets anew
+  if (times.size() != ready_.size()) {  // DDP has rebuilt its buckets
     ready_.clear();
     for (const BucketTimes& bucket : times) ready_.push_back(bucket.ready);
   } else {
@@ -114,7 +114,7 @@ void Usefulness::observe(const TrainingStep& step) {
   buckets_ = step.buckets;
   if (figures_.is_given) return;
 
-  // Buckets travel one after the other: what is left of a bucket's time once the one before is
+  // Buckets are sent one after the other: count the time of a bucket after the previous one is
   // done.
   double measured = 0;
   double free = 0;
@@ -122,7 +122,7 @@ void Usefulness::observe(const TrainingStep& step) {
     measured += std::max(0.0, bucket.done - std::max(bucket.ready, free));
     free = std::max(free, bucket.done);
   }
-  const std::vector<BucketLoad> all = works(step.buckets, step.routes);
+  const std::vector<BucketLoad> all = loads(step.buckets, step.routes);
   double dense = 0;
   double low_bit = 0;
   for (const BucketLoad& work : all) {
@@ -144,7 +144,7 @@ std::vector<bool> Usefulness::decide(std::uint64_t step, const std::vector<bool>
     candidates.push_back(routes.back() != kDenseRoute);
   }
   if (buckets_.empty()) return std::vector<bool>(routes.size(), true);
-  return model_.useful(works(buckets_, routes), candidates, in_use);
+  return model_.useful(loads(buckets_, routes), candidates, in_use);
 }
 
 }  // namespace nf

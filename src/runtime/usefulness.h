@@ -1,5 +1,5 @@
-// Whether low bits would shorten the steps of this job: the cost model, fed with the layout and the
-// times of real steps. Everything it takes in is the same on every rank, and so is what it says.
+// Predicts whether low bits shorten the steps of this job: the cost model with the layout and the
+// times of real steps. Its inputs are the same on every rank, and so are its outputs.
 #pragma once
 
 #include <map>
@@ -17,35 +17,33 @@ namespace nf {
 
 struct CostFigures {
   LinkFigures link;
-  bool is_given =
-      false;  // for another link than this one: what is measured here says nothing of it
+  bool is_given = false;  // by the caller for another link: measured times do not correct it
   std::map<std::string, CodecFigures> codecs;  // by route
 };
 
 class Usefulness {
  public:
-  // Borrows the binding.
-  // `sum` says how low bits are summed, whatever its codec.
+  // Borrows the binding. `sum` holds the options of low-bit all-reduces; its codec is ignored.
   Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
              AllReduceOptions sum);
 
-  // Learns from a step whose statistics have been summed.
+  // Takes a step whose statistics have been reduced.
   void observe(const TrainingStep& step);
 
   // Whether a step has been observed with its times.
   bool has_observed() const { return !buckets_.empty(); }
 
-  // By region, for a step with the routes that the profile names at `step`; all where no step has
-  // been observed with its times.
+  // By region, for the routes of the profile at `step`. All are useful if no step has been observed
+  // with its times.
   std::vector<bool> decide(std::uint64_t step, const std::vector<bool>& in_use) const;
 
   struct Prediction {
     double exposed_seconds = 0;
-    double busy_seconds = 0;  // of all buckets together
+    double busy_seconds = 0;  // the sum of all buckets
     std::uint64_t bytes = 0;  // that a rank sends
   };
-  // Of a step with this layout and these routes by region; ready times are those learnt, or the
-  // step's own where it has them.
+  // For the layout of this step and these routes by region. Ready times are those of the step if it
+  // has them, otherwise the smoothed ones.
   Prediction predict(const TrainingStep& step, std::span<const std::string> routes) const;
 
   double dense_correction() const { return model_.dense_correction(); }
@@ -53,11 +51,11 @@ class Usefulness {
   void load_corrections(double dense, double low_bit) { model_.load_corrections(dense, low_bit); }
 
  private:
-  std::vector<BucketLoad> works(std::span<const BucketLayout> buckets,
+  std::vector<BucketLoad> loads(std::span<const BucketLayout> buckets,
                                 std::span<const std::string> routes) const;
   const TrafficModel& traffic_of(const std::string& route,
                                  const std::vector<std::uint32_t>& parameters) const;
-  BucketLoad work_of(const BucketLayout& bucket, std::span<const std::string> routes) const;
+  BucketLoad load_of(const BucketLayout& bucket, std::span<const std::string> routes) const;
 
   const Binding& binding_;
   const CostFigures figures_;
@@ -67,7 +65,7 @@ class Usefulness {
 
   mutable std::map<std::pair<std::string, std::vector<std::uint32_t>>, TrafficModel> traffic_;
 
-  // Of the steps observed.
+  // From the observed steps.
   std::vector<BucketLayout> buckets_;
   std::vector<double> ready_;  // smoothed
 };

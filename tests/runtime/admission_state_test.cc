@@ -73,7 +73,7 @@ TEST(AdmissionState, RefusesTheStateOfOtherRegions) {
   Training other(renamed);
   const Status status = other.admission().load(run.admission().state());
   EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("has region 'trunk' where the profile has 'stem'"));
+  EXPECT_THAT(status.message(), HasSubstr("has region 'trunk' instead of 'stem'"));
   EXPECT_EQ(other.next()[0], dense(Reason::kWarmUp));
 
   Profile fewer = short_profile();
@@ -81,7 +81,7 @@ TEST(AdmissionState, RefusesTheStateOfOtherRegions) {
   fewer.phases[0].routes.erase("body");
   Training smaller(fewer);
   EXPECT_THAT(smaller.admission().load(run.admission().state()).message(),
-              HasSubstr("has 3 regions and the profile 2"));
+              HasSubstr("has 3 regions, the profile 2"));
 }
 
 TEST(Reason, IsFoundByItsName) {

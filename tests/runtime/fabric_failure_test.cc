@@ -60,17 +60,17 @@ class EveryBadSlot : public testing::TestWithParam<BadSlot> {};
 INSTANTIATE_TEST_SUITE_P(
     Kinds, EveryBadSlot,
     testing::Values(BadSlot{{.parameter = 5, .offset = 0, .count = 1},
-                            "parameter 5, and the model has 5"},
+                            "parameter 5, but the model has 5"},
                     BadSlot{{.parameter = 1'000'000, .offset = 0, .count = 0},
-                            "parameter 1000000, and the model has 5"},
+                            "parameter 1000000, but the model has 5"},
                     BadSlot{{.parameter = kBias, .offset = 1, .count = 10},
-                            "10 values from value 1 on, and the bucket has 10"},
+                            "10 values from value 1 on, but the bucket has 10"},
                     BadSlot{{.parameter = kBias, .offset = 11, .count = 0},
-                            "0 values from value 11 on, and the bucket has 10"},
+                            "0 values from value 11 on, but the bucket has 10"},
                     BadSlot{{.parameter = 0, .offset = 0, .count = 1000},
-                            "1000 values from value 0 on, and the bucket has 10"},
+                            "1000 values from value 0 on, but the bucket has 10"},
                     BadSlot{{.parameter = kBias, .offset = 5, .count = kLargest - 2},
-                            "from value 5 on, and the bucket has 10"}));
+                            "from value 5 on, but the bucket has 10"}));
 
 TEST_P(EveryBadSlot, IsRefusedBeforeAnythingIsChanged) {
   alone([](Fabric& fabric, std::vector<float>& values) {
@@ -95,7 +95,8 @@ TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
                                   .values = Values(values),
                                   .slots = {{.parameter = kBias, .offset = 0, .count = 11}}});
     EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(status.message(), testing::HasSubstr("11 values of head.bias, which has 10"));
+    EXPECT_THAT(status.message(),
+                testing::HasSubstr("11 values of parameter head.bias, which has 10"));
   });
 }
 

@@ -177,7 +177,7 @@ TEST(FabricState, RejectsNumbersThatAreNoCounts) {
       nlohmann::json state = small_state();
       state[nlohmann::json::json_pointer(place)] = value;
       EXPECT_THAT(parse_error(state),
-                  testing::StartsWith("no state of a fabric: " + name + " is not a whole number"))
+                  testing::StartsWith("not a Fabric state: " + name + " is not a whole number"))
           << value;
     }
   }
@@ -211,7 +211,7 @@ TEST(FabricState, RejectsStepsThatCannotHaveBeenSummed) {
   EXPECT_THAT(parse_error(state), testing::HasSubstr("to_observe is not a list of at most 64"));
   state = small_state();
   state["to_observe"][0]["regions"].push_back({0, 0, 0, 0});
-  EXPECT_EQ(parse_error(state), "the state is of 2 regions, this job has 1");
+  EXPECT_EQ(parse_error(state), "the state has 2 regions, this job has 1");
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ TEST(ParseJson, RefusesWhatIsNestedTooDeeply) {
   const auto nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
-  EXPECT_TRUE(parse_json(nested(kMostJsonDepth)));
-  EXPECT_THAT(error_of(nested(kMostJsonDepth + 1)), HasSubstr("nested more than 32 deep"));
+  EXPECT_TRUE(parse_json(nested(kMaxJsonDepth)));
+  EXPECT_THAT(error_of(nested(kMaxJsonDepth + 1)), HasSubstr("nested more than 32 deep"));
   EXPECT_THAT(error_of(std::string(1'000'000, '[')), HasSubstr("nested more than 32 deep"));
 }
 
@@ -108,7 +108,7 @@ TEST_F(JsonObjectTest, RefusesOtherTypes) {
   std::string text;
   std::vector<std::string> texts;
   double number = 0;
-  EXPECT_EQ(object.read("text", text).message(), "here.text is not a text in quotes");
+  EXPECT_EQ(object.read("text", text).message(), "here.text is not a string in quotes");
   EXPECT_THAT(object.read("texts", texts).message(), StartsWith("here.texts is not a list"));
   EXPECT_EQ(object.read("number", number).message(), "here.number is not a number");
 }

@@ -30,8 +30,8 @@ std::string error_of(const std::string& text) {
 TEST(ProfileErrors, RefusesWhatIsNoProfile) {
   EXPECT_THAT(error_of(""), HasSubstr("unexpected end of input"));
   EXPECT_EQ(error_of("[]"), "expected an object, {...}");
-  EXPECT_THAT(error_of("{}"), StartsWith("this is no profile"));
-  EXPECT_THAT(error_of(full_with("/format", "\"other\"")), StartsWith("this is no profile"));
+  EXPECT_THAT(error_of("{}"), StartsWith("not a profile"));
+  EXPECT_THAT(error_of(full_with("/format", "\"other\"")), StartsWith("not a profile"));
   EXPECT_EQ(error_of(R"({"name": "a", "name": "b"})"), "key 'name' is given twice");
   EXPECT_EQ(error_of(std::string((1 << 20) + 1, ' ')), "larger than 1 MiB");
 }
@@ -40,7 +40,7 @@ TEST(ProfileErrors, SaysThatAVersionIsNewerBeforeItLooksAtItsKeys) {
   Json json = full();
   json["version"] = 2;
   json["novelty"] = true;
-  EXPECT_THAT(error_of(json.dump()), HasSubstr("of version 2"));
+  EXPECT_THAT(error_of(json.dump()), HasSubstr("has version 2"));
   EXPECT_THAT(error_of(json.dump()), HasSubstr("update neuron_fabric"));
   EXPECT_EQ(error_of(full_with("/version", "0")), "version is not 1");
   EXPECT_EQ(error_of(full_with("/version", "\"1\"")), "version is not 1");
@@ -75,19 +75,19 @@ TEST(ProfileErrors, SaysWhatIsMissing) {
 }
 
 TEST(ProfileErrors, RefusesOtherTypes) {
-  EXPECT_EQ(error_of(full_with("/name", "3")), "name is not a text in quotes");
+  EXPECT_EQ(error_of(full_with("/name", "3")), "name is not a string in quotes");
   EXPECT_EQ(error_of(full_with("/regions", "{}")), "regions is not a list, [...]");
   EXPECT_EQ(error_of(full_with("/regions/2", "\"norm\"")), "regions[2]: expected an object, {...}");
   EXPECT_THAT(error_of(full_with("/regions/0/names", "\"fc.*\"")),
-              StartsWith("regions[0].names is not a list of texts"));
+              StartsWith("regions[0].names is not a list of strings"));
   EXPECT_THAT(error_of(full_with("/regions/0/names/1", "null")),
-              StartsWith("regions[0].names is not a list of texts"));
+              StartsWith("regions[0].names is not a list of strings"));
   EXPECT_EQ(error_of(full_with("/regions/2/error_budget", "\"0.1\"")),
             "regions[2].error_budget is not a number");
   EXPECT_EQ(error_of(full_with("/phases/0/routes", "[]")),
             "phases[0].routes: expected an object, {...}");
   EXPECT_EQ(error_of(full_with("/phases/0/routes/head", "32")),
-            "phases[0].routes: the route of 'head' is not a text in quotes");
+            "phases[0].routes: the route of 'head' is not a string in quotes");
   EXPECT_THAT(error_of(full_with("/phases/1/from_step", "1.5")),
               StartsWith("phases[1].from_step is not a whole number"));
   EXPECT_THAT(error_of(full_with("/health/warm_up_steps", "-1")),
@@ -163,14 +163,14 @@ TEST(ProfileErrors, RefusesWhatWouldNotReadBack) {
   std::string zeros = "0";
   for (int i = 1; i < 200'000; ++i) zeros += ",0";
   EXPECT_EQ(error_of(full_with("/provenance", "{\"evidence\": [" + zeros + "]}")),
-            "larger than 1 MiB when it is written out");
+            "larger than 1 MiB when printed");
 }
 
 TEST(ProfileErrors, HasPhasesThatAscendFromStep0) {
   EXPECT_EQ(error_of(full_with("/phases/0/from_step", "1")),
-            "phases[0].from_step is 1; the first phase is from step 0");
+            "phases[0].from_step is 1; the first phase must start at step 0");
   EXPECT_EQ(error_of(full_with("/phases/1/from_step", "0")),
-            "phases[1].from_step is 0; it must be more than 0, that of the phase before");
+            "phases[1].from_step is 0; it must be more than 0, that of the previous phase");
 }
 
 TEST(ProfileErrors, HasARouteForEveryRegionAndNoOther) {

@@ -98,14 +98,14 @@ TEST(Profile, IsReadFromAFile) {
   EXPECT_EQ(profile->name, "full");
   std::ofstream(path) << full_with("/name", "1");
   EXPECT_EQ(Profile::read(path.string()).status().message(),
-            path.string() + ": name is not a text in quotes");
+            path.string() + ": name is not a string in quotes");
   std::ofstream(path) << std::string((1 << 20) + 1, ' ');
   EXPECT_EQ(Profile::read(path.string()).status().message(), path.string() + ": larger than 1 MiB");
   std::filesystem::remove(path);
   EXPECT_EQ(Profile::read(path.string()).status().message(),
-            path.string() + ": cannot read it: No such file or directory");
+            path.string() + ": cannot read the file: No such file or directory");
   EXPECT_EQ(Profile::read(testing::TempDir()).status().message(),
-            testing::TempDir() + ": cannot read it: Is a directory");
+            testing::TempDir() + ": cannot read the file: Is a directory");
 }
 
 }  // namespace
