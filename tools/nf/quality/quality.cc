@@ -60,9 +60,10 @@ Expected<std::vector<Row>> rows_of(const Options& options, std::uint32_t ranks) 
                       "one rank per host group instead");
       }
       if (ranks > (*codec)->max_ranks()) {
-        return Status(ErrorCode::kBadConfig,
-                      fmt::format("{} sums at most {} ranks, not {}; select others with --codec",
-                                  spelling, (*codec)->max_ranks(), ranks));
+        return Status(
+            ErrorCode::kBadConfig,
+            fmt::format("codec '{}' sums at most {} ranks, not {}; select others with --codec",
+                        spelling, (*codec)->max_ranks(), ranks));
       }
       rows.push_back(
           {.codec = std::move(*codec), .topology = *topology, .trials = {}, .error = {}});

@@ -133,8 +133,8 @@ Expected<CodecTimes> measure_codec_times(const std::string& spelling, std::uint3
   if (!codec) return codec.status();
   const std::uint32_t ranks = std::max(workers, 2u);
   if (ranks > (*codec)->max_ranks()) {
-    return Status(ErrorCode::kBadConfig, fmt::format("{} sums at most {} ranks, not {}", spelling,
-                                                     (*codec)->max_ranks(), ranks));
+    return Status(ErrorCode::kBadConfig, fmt::format("codec '{}' sums at most {} ranks, not {}",
+                                                     spelling, (*codec)->max_ranks(), ranks));
   }
   const Slice slice{.count = kTimedValues, .ranks = ranks};
   std::vector<float> values(kTimedValues);
