@@ -22,7 +22,7 @@ struct AllReduceSpeed {
   std::vector<double> seconds = {};
   // Sent by the busiest rank in one call; unknown for native all-reduces.
   std::optional<std::uint64_t> wire_bytes = {};
-  // Of the first call; empty if integers are summed.
+  // The error of the first call; empty if integers are summed.
   std::optional<double> vnmse = {};
   // Elements that differ between ranks, over all calls. If sums must be exact, also the elements
   // that differ from the exact sum of integers.

@@ -76,10 +76,10 @@ Expected<std::vector<OpSpeed>> measure_codec_on_cuda(const std::string& spelling
                                                      const GradientPair& gradients,
                                                      std::uint64_t count, int repeat,
                                                      Progress& progress) {
-  if (count > cuda::DeviceCodec::kMostValues) {
+  if (count > cuda::DeviceCodec::kMaxValues) {
     return Status(ErrorCode::kInvalidArgument,
                   fmt::format("--count {} exceeds the limit of CUDA codecs, {}", count,
-                              cuda::DeviceCodec::kMostValues));
+                              cuda::DeviceCodec::kMaxValues));
   }
   progress.show(spelling);
   DeviceOps codec(gradients, count);

@@ -60,7 +60,7 @@ Status DeviceOps::prepare(const std::string& spelling) {
             .ranks = kRanks,
             .statistics = host_statistics_,
             .widths = widths_};
-  NF_RETURN_IF_ERROR(place());
+  NF_RETURN_IF_ERROR(compute_offsets());
   NF_RETURN_IF_ERROR(message_.resize(codec_->encoded_size(slice_, 1)));
   NF_RETURN_IF_ERROR(sum_.resize(codec_->encoded_size(slice_, kRanks)));
   Slice folded = slice_;
@@ -89,7 +89,7 @@ Status DeviceOps::share_statistics() {
 }
 
 // All values are one piece.
-Status DeviceOps::place() {
+Status DeviceOps::compute_offsets() {
   const std::uint64_t start = 0;
   NF_RETURN_IF_ERROR(piece_at_.assign<std::uint64_t>({&start, 1}));
   if (widths_.empty()) return {};

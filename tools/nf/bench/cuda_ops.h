@@ -69,7 +69,7 @@ class DeviceOps {
 
   Status fill(std::size_t rank);
   Status share_statistics();
-  Status place();
+  Status compute_offsets();
   cuda::Batch batch(const DeviceMemory& pieces) const {
     return {.pieces = pieces.as<cuda::DevicePiece>(),
             .piece_count = 1,

@@ -19,9 +19,10 @@ namespace {
 std::pair<int, int> connect_pair(int listener) {
   sockaddr_in address = {};
   socklen_t size = sizeof(address);
-  auto* const where = reinterpret_cast<sockaddr*>(&address);
+  auto* const socket_address = reinterpret_cast<sockaddr*>(&address);
   const int near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (getsockname(listener, where, &size) != 0 || connect(near, where, size) != 0) {
+  if (getsockname(listener, socket_address, &size) != 0 ||
+      connect(near, socket_address, size) != 0) {
     return {near, -1};
   }
   const int far = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
