@@ -10,10 +10,10 @@ class PoolAllocator final : public DeviceAllocator {
   void* allocate(std::size_t size, cudaStream_t stream) override {
     void* memory = nullptr;
     if (cudaMallocAsync(&memory, size, stream) == cudaSuccess) return memory;
-    static_cast<void>(cudaGetLastError());  // it is told here, not at the next launch
+    static_cast<void>(cudaGetLastError());  // clears the error: it is reported here
     return nullptr;
   }
-  // Not cudaFree(), which waits for nobody where the memory is of a pool.
+  // Not cudaFree(), which does not wait for pending work if the memory is from a pool.
   void free(void* memory, cudaStream_t stream) override {
     if (cudaFreeAsync(memory, stream) != cudaSuccess) static_cast<void>(cudaGetLastError());
   }
@@ -32,7 +32,7 @@ Status DeviceBuffer::reserve(std::size_t size, cudaStream_t stream) {
     memory_ = allocator_.allocate(size, stream);
     if (memory_ == nullptr) {
       return {ErrorCode::kOutOfMemory,
-              "no " + std::to_string(size) + " bytes of device memory are left"};
+              "out of device memory: cannot allocate " + std::to_string(size) + " bytes"};
     }
     size_ = size;
   }

@@ -1,5 +1,5 @@
-// Device memory from whoever owns the device: CUDA's own pool, or the caching allocator of a
-// framework, so that what is free in one is not lost to the other.
+// Device memory from CUDA's memory pool, or from the caching allocator of a framework, so that both
+// share the free memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,9 +13,9 @@ namespace nf::cuda {
 class DeviceAllocator {
  public:
   virtual ~DeviceAllocator() = default;
-  // Null where there is none left. Aligned to kDeviceAlignment; ready for work on `stream`.
+  // Returns null if out of memory. Aligned to kDeviceAlignment; ready for work on `stream`.
   virtual void* allocate(std::size_t size, cudaStream_t stream) = 0;
-  // Once what is on `stream` now is done with it. Nobody waits.
+  // Frees the memory after the work that is on `stream` now. Does not wait.
   virtual void free(void* memory, cudaStream_t stream) = 0;
 };
 
@@ -26,16 +26,16 @@ inline DeviceAllocator& or_pool(DeviceAllocator* allocator) {
   return allocator != nullptr ? *allocator : pool_allocator();
 }
 
-// What allocations are aligned to, and so are tables and messages within one.
+// The alignment of allocations, and of tables and messages in an allocation.
 inline constexpr std::size_t kDeviceAlignment = 256;
 
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment;
 }
 
-// Memory that grows and never shrinks. It is given back in the order of the stream that it was last
-// reserved for: that stream lives until reset(), and work of other streams on the memory comes
-// before what is on it then.
+// Memory that grows and never shrinks. It is freed in the order of the stream that it was last
+// reserved for: that stream must live until reset(), and must by then be ordered after the work of
+// other streams on the memory.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(DeviceAllocator& allocator) : allocator_(allocator) {}
@@ -43,7 +43,7 @@ class DeviceBuffer {
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
-  // For work on `stream`. What was in it is lost where it has to grow. Fails with kOutOfMemory.
+  // For work on `stream`. If the buffer grows, its contents are lost. Fails with kOutOfMemory.
   Status reserve(std::size_t size, cudaStream_t stream);
   void reset();
 
@@ -58,7 +58,7 @@ class DeviceBuffer {
   DeviceAllocator& allocator_;
   void* memory_ = nullptr;
   std::size_t size_ = 0;
-  cudaStream_t stream_ = nullptr;  // that it was last reserved for
+  cudaStream_t stream_ = nullptr;  // of the last reserve()
 };
 
 }  // namespace nf::cuda

@@ -1,5 +1,5 @@
-// What every launch needs: a grid that fills the device, the value type as a template argument, and
-// CUDA's errors as a Status.
+// Helpers for launches: grid sizes, the value type as a template argument, and CUDA errors as a
+// Status.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@
 
 namespace nf::cuda {
 
-// CUDA forgets the error: it is told here, and not to whoever launches next.
+// Clears CUDA's last error, so that the next launch does not report it again.
 inline Status to_status(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   static_cast<void>(cudaGetLastError());
@@ -23,16 +23,16 @@ inline Status to_status(cudaError_t error, const char* what) {
   return {code, std::string(what) + ": " + cudaGetErrorString(error)};
 }
 
-// Within device memory.
+// Copies within device memory.
 inline Status copy_on_device(void* to, const void* from, std::size_t size, cudaStream_t stream) {
   return to_status(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream),
                    "copy on the device");
 }
 
-// Of the launch just made.
+// The status of the launch just made.
 inline Status launch_status(const char* kernel) { return to_status(cudaGetLastError(), kernel); }
 
-// kernel<<<grid, threads, 0, stream>>>(arguments...), or nothing where the grid is empty.
+// kernel<<<grid, threads, 0, stream>>>(arguments...). No-op if the grid is empty.
 template <typename... Parameters>
 Status launch(const char* name, void (*kernel)(Parameters...), unsigned grid, unsigned threads,
               cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
@@ -54,12 +54,12 @@ inline unsigned multiprocessors() {
   return static_cast<unsigned>(std::max(count, 1));
 }
 
-// Thread blocks for `items` of which each takes `per_block`.
+// Thread blocks for `items`, `per_block` items per thread block.
 inline unsigned grid_of(std::size_t items, std::size_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
-// Calls work(std::integral_constant<DataType, type>()) and returns what it returns.
+// Calls work(std::integral_constant<DataType, type>()) and returns its result.
 template <typename Work>
 auto with_type(DataType type, Work work) {
   switch (type) {

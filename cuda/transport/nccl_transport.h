@@ -1,4 +1,4 @@
-// Exchanges by NCCL's sends and receives.
+// StreamTransport by NCCL's sends and receives.
 #pragma once
 
 #include <nccl.h>
@@ -16,14 +16,13 @@
 
 namespace nf::cuda {
 
-// Whom a rank meets, and how long it waits for them.
+// How the ranks find each other.
 struct NcclRendezvous {
-  ncclUniqueId identity = {};  // rank 0 makes it and gives it to all others
+  ncclUniqueId identity = {};  // created by rank 0 and sent to all others
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   Duration timeout = std::chrono::minutes(5);
-  // Asked every now and then by whoever has waited so long: an error where there is no use in
-  // waiting any longer.
+  // Called periodically while waiting. An error ends the wait.
   std::function<Status(Duration waited)> check_peers = {};
 };
 
@@ -31,8 +30,8 @@ struct NcclRendezvous {
 class NcclTransport final : public StreamTransport {
  public:
   static Expected<ncclUniqueId> make_identity();
-  // All ranks call it at the same time, each with its device current. Waits for the others, and
-  // fails with kDeadlineExceeded, with kPeerLost, or with what check_peers() says.
+  // All ranks call it at the same time, each with its device current. Waits for all ranks. Fails
+  // with kDeadlineExceeded, kPeerLost, or the error of check_peers().
   static Expected<std::unique_ptr<NcclTransport>> create(const NcclRendezvous& rendezvous);
   ~NcclTransport() override;
 
@@ -44,7 +43,7 @@ class NcclTransport final : public StreamTransport {
   Status health() override;
   void abort(const Status& why) override;
 
-  // For whoever compares with NCCL's own collectives.
+  // For benchmarks of NCCL's own collectives.
   ncclComm_t communicator() const { return communicator_; }
 
  private:
@@ -54,8 +53,8 @@ class NcclTransport final : public StreamTransport {
         timeout_(rendezvous.timeout),
         communicator_(communicator) {}
 
-  // Until NCCL has nothing under way, but no longer than `timeout` and until it is given up.
-  // Precondition: holds the mutex.
+  // Waits until NCCL has no pending call, `timeout` passes, or abort() is called. Precondition: the
+  // caller holds the mutex.
   Status finish();
 
   // Constant after construction.
@@ -63,12 +62,12 @@ class NcclTransport final : public StreamTransport {
   const std::uint32_t ranks_;
   const Duration timeout_;
 
-  std::atomic<bool> is_given_up_ = false;
-  // Held by whoever is within NCCL.
+  std::atomic<bool> is_aborted_ = false;
+  // Held during calls of NCCL.
   std::timed_mutex mutex_;
   ncclComm_t communicator_ = nullptr;
   Status failure_;
-  std::thread ending_;  // of a communicator that was aborted
+  std::thread aborting_;  // aborts the communicator
 };
 
 }  // namespace nf::cuda

@@ -13,12 +13,13 @@ StreamSubset::StreamSubset(StreamTransport& whole, std::vector<std::uint32_t> me
 
 Status StreamSubset::exchange(std::span<const StreamTransfer> sends,
                               std::span<const StreamTransfer> receives, cudaStream_t stream) {
-  const auto of_whole = [&](std::span<const StreamTransfer> from, std::vector<StreamTransfer>& to) {
+  const auto translate = [&](std::span<const StreamTransfer> from,
+                             std::vector<StreamTransfer>& to) {
     to.assign(from.begin(), from.end());
     for (StreamTransfer& transfer : to) transfer.peer = members_[transfer.peer];
   };
-  of_whole(sends, sends_);
-  of_whole(receives, receives_);
+  translate(sends, sends_);
+  translate(receives, receives_);
   return whole_.exchange(sends_, receives_, stream);
 }
 

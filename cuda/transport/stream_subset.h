@@ -1,5 +1,5 @@
-// Some ranks of a StreamTransport, as one of their own: member i of the group is its rank i. What
-// SubsetTransport is for host memory.
+// A StreamTransport over some ranks of another: member i is rank i. The counterpart of
+// SubsetTransport for device memory.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace nf::cuda {
 
-// Borrows `whole`, whose rank must be among `members`.
+// Keeps a reference to `whole`. Precondition: `members` contains its rank.
 class StreamSubset final : public StreamTransport {
  public:
   StreamSubset(StreamTransport& whole, std::vector<std::uint32_t> members);

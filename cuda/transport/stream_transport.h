@@ -1,5 +1,5 @@
-// Moves messages between the devices of ranks, on streams: what Transport is for host memory. It
-// never waits: an exchange is put on a stream and happens when the stream comes to it.
+// Sends messages between the devices of ranks, on streams: the counterpart of Transport for device
+// memory. It never waits: an exchange is enqueued on a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ struct StreamTransfer {
   std::size_t size = 0;        // the same at both ends
 };
 
-// One rank's end. One thread at a time may use it.
+// One rank's end. Only one thread at a time may use it.
 class StreamTransport {
  public:
   virtual ~StreamTransport() = default;
@@ -31,14 +31,14 @@ class StreamTransport {
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t ranks() const = 0;
 
-  // All of these at once. Ranks that exchange with each other call it the same number of times,
-  // each send has its receive in the same exchange, and between two ranks they come in the same
-  // order. Transfers of size 0 are left out.
+  // Enqueues all transfers as one exchange. Ranks that exchange with each other call it the same
+  // number of times, each send has its receive in the same exchange, and between two ranks sends
+  // and receives are in the same order. Transfers of size 0 are skipped.
   virtual Status exchange(std::span<const StreamTransfer> sends,
                           std::span<const StreamTransfer> receives, cudaStream_t stream) = 0;
 
-  // Whether everything that was put on streams has gone well so far. Once it has not, streams that
-  // wait for a lost peer go on, with rubbish in the receivers' memory, and every call fails.
+  // The first error of any enqueued exchange so far. After an error, streams that wait for a lost
+  // peer continue, received memory has undefined contents, and every call fails.
   virtual Status health() = 0;
   virtual void abort(const Status& why) = 0;
 };
