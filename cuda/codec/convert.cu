@@ -31,8 +31,7 @@ __global__ void __launch_bounds__(kThreads)
 Status convert(ConstValues from, Values to, cudaStream_t stream) {
   const unsigned grid = grid_of(from.count, kChunk);
   const auto put = [&](auto kernel) {
-    return launch("conversion of values", kernel, grid, kThreads, stream, from.data, to.data,
-                  from.count);
+    return launch("convert", kernel, grid, kThreads, stream, from.data, to.data, from.count);
   };
   if (from.type == DataType::kFloat32) {
     return with_type(to.type,

@@ -1,4 +1,4 @@
-// Values of one type as values of another.
+// Converts values between types.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,9 +8,9 @@
 
 namespace nf::cuda {
 
-// FP32 from 16 bits is exact and keeps the bits of a NaN, as the codec fp32 does; to 16 bits it is
-// to nearest, ties to even, as decoding does. Precondition: as many values, of which one side is
-// FP32.
+// 16 bits to FP32 is exact and keeps the bits of a NaN, like the codec fp32. FP32 to 16 bits rounds
+// to nearest, ties to even, like decoding. Precondition: both sides have the same count, and one
+// of them is FP32.
 Status convert(ConstValues from, Values to, cudaStream_t stream);
 
 }  // namespace nf::cuda

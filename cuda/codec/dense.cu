@@ -12,7 +12,7 @@ using device::Row;
 using device::store_run;
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kRounds = 2;  // how often a thread takes a run
+constexpr unsigned kRounds = 2;  // runs per thread
 constexpr std::uint32_t kTile = kThreads * kRun * kRounds;
 constexpr std::uint32_t kSumNanBits = 0x7fc00000u;
 
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
   const Row<const void> own(tile.piece.values, held);
   const Row<void> to(out.bytes + out.piece_at[tile.index], held);
   if (device::is_last_tile()) {
-    device::clear_behind(out, out.piece_at[tile.index] + std::size_t{held} * size_of(kWire));
+    device::clear_after(out, out.piece_at[tile.index] + std::size_t{held} * size_of(kWire));
   }
   float sums[kRounds][kRun];
 #pragma unroll

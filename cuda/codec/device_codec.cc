@@ -12,7 +12,7 @@ namespace {
 
 struct Entry {
   std::string_view name;
-  DeviceCodecResult (*make)(const Codec& codec);
+  DeviceCodecFactory* make;
 };
 
 constexpr std::array kDeviceCodecs{
@@ -34,7 +34,7 @@ constexpr std::array kDeviceCodecs{
 
 }  // namespace
 
-std::size_t DeviceCodec::statistics_room(const Batch& /*batch*/) const { return 0; }
+std::size_t DeviceCodec::statistics_scratch_size(const Batch& /*batch*/) const { return 0; }
 
 Status DeviceCodec::merge(const Batch& /*batch*/, const ConstDeviceMessage& /*first*/,
                           const ConstDeviceMessage& /*second*/, const DeviceMessage& /*out*/,
@@ -48,8 +48,10 @@ Expected<std::unique_ptr<DeviceCodec>> make_device_codec(const Codec& codec) {
     if (entry.name == codec.spec().name) return entry.make(codec);
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
   }
-  return Status(ErrorCode::kUnsupported,
-                fmt::format("codec '{}' has no CUDA form; there are {}", codec.spec().name, names));
+  return Status(
+      ErrorCode::kUnsupported,
+      fmt::format("codec '{}' has no CUDA implementation; the codecs that have one are {}",
+                  codec.spec().name, names));
 }
 
 }  // namespace nf::cuda

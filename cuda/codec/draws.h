@@ -1,5 +1,5 @@
-// Random draws on the device, for tests and for kernels that want them in memory. Codecs make their
-// draws in registers (device/draws.cuh).
+// Random draws in device memory, for tests. Codecs compute their draws in registers
+// (device/draws.cuh).
 #pragma once
 
 #include <cuda_runtime_api.h>

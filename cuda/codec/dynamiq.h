@@ -1,4 +1,4 @@
-// The parts of dynamiq's device form, each compiled by itself.
+// The parts of dynamiq on the device that are compiled separately.
 #pragma once
 
 #include "cuda/codec/super_group.h"
@@ -6,7 +6,7 @@
 
 namespace nf::cuda {
 
-// `width` is that of all super-groups, or 0 where places have them.
+// `width` is the width of all super-groups, or 0 if widths are chosen.
 Status fold_dynamiq(unsigned width, const device::DynamiqTables& tables,
                     const device::DynamiqStrata& strata, const SuperGroupLaunch& to,
                     const device::SuperGroupFolded& in);

@@ -1,5 +1,5 @@
-// What device codecs share in which encode, decode_add_encode and fold_encode are one kernel that
-// adds no, one or many messages to the values, and decode and decode_add another.
+// The base class of device codecs with two kernels: write() adds zero or more messages to the
+// values (encode, decode_add_encode, fold_encode), and read() decodes (decode, decode_add).
 #pragma once
 
 #include "cuda/base/launch.h"
@@ -9,7 +9,7 @@ namespace nf::cuda {
 
 class FoldingCodec : public DeviceCodec {
  public:
-  Status statistics(const Batch& /*batch*/, std::byte* /*out*/, std::byte* /*room*/,
+  Status statistics(const Batch& /*batch*/, std::byte* /*out*/, std::byte* /*scratch*/,
                     cudaStream_t /*stream*/) const override {
     return {};
   }
@@ -28,8 +28,8 @@ class FoldingCodec : public DeviceCodec {
   }
   Status fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
                      const DeviceMessage& out, cudaStream_t stream) const override {
-    if (in.size() > kMostFolded) {
-      return {ErrorCode::kInvalidArgument, "more messages than can be added at once"};
+    if (in.size() > kMaxFolded) {
+      return {ErrorCode::kInvalidArgument, "fold_encode: too many messages"};
     }
     if (batch.piece_count == 0) return clear(out, stream);
     return write(batch, device::incoming(in), out, stream);
@@ -45,7 +45,7 @@ class FoldingCodec : public DeviceCodec {
   }
 
  protected:
-  // What a codec implements. There is at least one piece.
+  // Precondition of both: the batch has at least one piece.
   virtual Status write(const Batch& batch, const device::Incoming& in, const DeviceMessage& out,
                        cudaStream_t stream) const = 0;
   virtual Status read(const Batch& batch, const ConstDeviceMessage& in, bool adds,

@@ -1,4 +1,4 @@
-// The factories behind the table in device_codec.cc.
+// The factories in the table of device_codec.cc.
 #pragma once
 
 #include <memory>
@@ -9,19 +9,21 @@ namespace nf::cuda {
 
 using DeviceCodecResult = Expected<std::unique_ptr<DeviceCodec>>;
 
-DeviceCodecResult make_device_fp32(const Codec& codec);
-DeviceCodecResult make_device_bf16(const Codec& codec);
-DeviceCodecResult make_device_fp16(const Codec& codec);
-DeviceCodecResult make_device_g_binary(const Codec& codec);
-DeviceCodecResult make_device_g_ternary(const Codec& codec);
-DeviceCodecResult make_device_waterfill(const Codec& codec);
-DeviceCodecResult make_device_dynamiq(const Codec& codec);
-DeviceCodecResult make_device_mxfp8(const Codec& codec);
-DeviceCodecResult make_device_mxfp6(const Codec& codec);
-DeviceCodecResult make_device_mxfp4(const Codec& codec);
-DeviceCodecResult make_device_thc(const Codec& codec);
-DeviceCodecResult make_device_marsit(const Codec& codec);
-DeviceCodecResult make_device_omnireduce(const Codec& codec);
-DeviceCodecResult make_device_topkc(const Codec& codec);
+using DeviceCodecFactory = DeviceCodecResult(const Codec& codec);
+
+DeviceCodecFactory make_device_fp32;
+DeviceCodecFactory make_device_bf16;
+DeviceCodecFactory make_device_fp16;
+DeviceCodecFactory make_device_g_binary;
+DeviceCodecFactory make_device_g_ternary;
+DeviceCodecFactory make_device_waterfill;
+DeviceCodecFactory make_device_dynamiq;
+DeviceCodecFactory make_device_mxfp8;
+DeviceCodecFactory make_device_mxfp6;
+DeviceCodecFactory make_device_mxfp4;
+DeviceCodecFactory make_device_thc;
+DeviceCodecFactory make_device_marsit;
+DeviceCodecFactory make_device_omnireduce;
+DeviceCodecFactory make_device_topkc;
 
 }  // namespace nf::cuda

@@ -1,11 +1,11 @@
-// mxfp8, mxfp6 and mxfp4 on the device (docs/codecs/mxfp.md): eight values a thread, a block of 32
-// to four of them.
+// mxfp8, mxfp6 and mxfp4 on the device (docs/codecs/mxfp.md): eight values per thread, four threads
+// per block of 32.
 #include <cmath>
 
 #include "cuda/codec/folding_codec.h"
 #include "cuda/codec/make_device_codecs.h"
 #include "cuda/device/codes.cuh"
-#include "cuda/device/greatest.cuh"
+#include "cuda/device/max_of_ranks.cuh"
 #include "cuda/device/mx.cuh"
 #include "cuda/device/values.cuh"
 
@@ -21,13 +21,13 @@ constexpr unsigned kThreads = 256;
 constexpr unsigned kRounds = 2;
 constexpr std::uint32_t kTile = kThreads * kRounds / kPackLanes;  // blocks
 
-// Eight values of a block, a thread's work in one round.
+// Eight values of a block, for one thread in one round.
 struct Chunk {
   std::uint32_t block;  // of the piece
   unsigned quarter;     // of the block
   std::uint32_t first;  // value of the piece
   bool is_whole;
-  bool has_block;  // or all of it lies behind the piece
+  bool has_block;  // otherwise the block is past the end of the piece
 
   __device__ Chunk(const device::Tile& tile, unsigned round) {
     const unsigned c = round * kThreads + threadIdx.x;
@@ -55,7 +55,7 @@ __device__ MxScale scale_of(MxFormat format, const MxScales& scales, const devic
   return device::mx_scale(format, scales, exponent);
 }
 
-// What a message says of a chunk.
+// Decodes a chunk of a message.
 __device__ void decode_chunk(MxFormat format, const MxScale& scale, const Chunk& chunk,
                              const std::byte* piece, float (&values)[kLaneCodes]) {
   if (!scale.has_codes()) {
@@ -100,8 +100,8 @@ __global__ void __launch_bounds__(kThreads) read_peaks(Batch batch, std::byte* o
   }
 }
 
-// Adds the messages to the values. As published, what the last one is added to is rounded to
-// elements first.
+// Adds the messages to the values. If kPublished, the sum is rounded to elements before the last
+// message is added.
 template <DataType kType, bool kPublished>
 __device__ void write_elements(const Batch& batch, MxFormat format, const MxScales& scales,
                                const device::Incoming& in, const DeviceMessage& out) {
@@ -110,7 +110,7 @@ __device__ void write_elements(const Batch& batch, MxFormat format, const MxScal
   const std::uint64_t in_at = in.count > 0 ? in.piece_at[tile.index] : 0;
   if (device::is_last_tile()) {
     const std::size_t blocks = (tile.piece.count + kMxBlock - 1) / kMxBlock;
-    device::clear_behind(out, out_at + blocks * pack_bytes(format.width()));
+    device::clear_after(out, out_at + blocks * pack_bytes(format.width()));
   }
   float x[kRounds][kLaneCodes];
 #pragma unroll
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
   write_elements<kType, false>(batch, kFormat, scales, in, out);
 }
 
-// A baseline, for which one kernel serves all formats.
+// A baseline; one kernel for all formats.
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
     write_published(Batch batch, MxFormat format, MxScales scales, device::Incoming in,
@@ -187,22 +187,22 @@ __global__ void __launch_bounds__(kThreads)
 template <MxFormat kFormat>
 class MxDevice final : public FoldingCodec {
  public:
-  // `headroom` is negative where it follows from the number of ranks.
+  // A negative `headroom` is derived from the number of ranks.
   MxDevice(int headroom, bool published) : headroom_(headroom), published_(published) {}
 
-  Status statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+  Status statistics(const Batch& batch, std::byte* out, std::byte* /*scratch*/,
                     cudaStream_t stream) const override {
     if (batch.piece_count == 0) return {};
     return with_type(batch.type, [&](auto type) {
-      return launch("statistics of mxfp", read_peaks<type()>, device::tiles_of(batch, kTile),
-                    kThreads, stream, batch, out);
+      return launch("mxfp statistics", read_peaks<type()>, device::tiles_of(batch, kTile), kThreads,
+                    stream, batch, out);
     });
   }
 
   Status combine_statistics(const Batch& /*batch*/, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
                             cudaStream_t stream) const override {
-    return device::combine_greatest<std::uint8_t>(ranks, by_rank, size, combined, stream);
+    return device::combine_max<std::uint8_t>(ranks, by_rank, size, combined, stream);
   }
 
  protected:
@@ -211,10 +211,10 @@ class MxDevice final : public FoldingCodec {
     const unsigned grid = device::tiles_of(batch, kTile);
     return with_type(batch.type, [&](auto type) {
       if (published_) {
-        return launch("encode of mxfp", write_published<type()>, grid, kThreads, stream, batch,
+        return launch("mxfp encode", write_published<type()>, grid, kThreads, stream, batch,
                       kFormat, scales(batch.ranks), in, out);
       }
-      return launch("encode of mxfp", write_mx<type(), kFormat>, grid, kThreads, stream, batch,
+      return launch("mxfp encode", write_mx<type(), kFormat>, grid, kThreads, stream, batch,
                     scales(batch.ranks), in, out);
     });
   }
@@ -222,7 +222,7 @@ class MxDevice final : public FoldingCodec {
   Status read(const Batch& batch, const ConstDeviceMessage& in, bool adds,
               cudaStream_t stream) const override {
     return with_type(batch.type, [&](auto type) {
-      return launch("decode of mxfp", read_mx<type(), kFormat>, device::tiles_of(batch, kTile),
+      return launch("mxfp decode", read_mx<type(), kFormat>, device::tiles_of(batch, kTile),
                     kThreads, stream, batch, scales(batch.ranks), in, adds);
     });
   }
@@ -230,13 +230,13 @@ class MxDevice final : public FoldingCodec {
  private:
   MxScales scales(std::uint32_t ranks) const {
     const unsigned growth = growth_of(ranks);
-    if (published_) return {0, kMxGreatestExponent - growth, published_stretch(ranks)};
+    if (published_) return {0, kMxMaxExponent - growth, published_stretch(ranks)};
     unsigned headroom = kFormat.width() == kE2m1.width() ? (growth + 1) / 2 : growth;
     if (headroom_ >= 0) headroom = static_cast<unsigned>(headroom_);
-    return {headroom, kMxGreatestExponent - std::max(headroom, growth), 1};
+    return {headroom, kMxMaxExponent - std::max(headroom, growth), 1};
   }
 
-  // As codec/mx/mx.cc has it.
+  // The same as in codec/mx/mx.cc.
   static float published_stretch(std::uint32_t ranks) {
     const double n = ranks;
     double peak = 0;
@@ -245,7 +245,7 @@ class MxDevice final : public FoldingCodec {
       case kE3m2.width(): peak = 20 / n; break;
       default: peak = 6 / std::sqrt(2 * n); break;
     }
-    const double stretch = std::ldexp(1.0, kFormat.greatest_exponent() + 1) / peak;
+    const double stretch = std::ldexp(1.0, kFormat.max_exponent() + 1) / peak;
     return bfloat16_to_float(float_to_bfloat16(static_cast<float>(stretch)));
   }
 

@@ -17,7 +17,7 @@ using device::SignLayout;
 using SignIn = device::SignWire<const std::byte>;
 using SignOut = device::SignWire<std::byte>;
 
-// What tells g_binary, g_binary+majority and g_ternary apart.
+// The options of g_binary, g_binary+majority and g_ternary.
 struct SignOptions {
   std::uint32_t max_digit = 1;
   float tau = 0;
@@ -30,22 +30,22 @@ struct SignOptions {
   }
 };
 
-// Messages whose codes add.
+// Adds messages by adding their codes.
 struct CountSum {
   static constexpr bool kAdds = true;
   SignLayout layout_in;
   SignLayout layout;
 
-  // Adds them to the digits of a chunk and writes it.
+  // Adds the messages to the digits of a chunk and writes the sum.
   __device__ void write_codes(const Batch& batch, const SignBlock& block, unsigned c,
                               const device::Incoming& in, std::uint64_t piece_at, CodePairs& pairs,
                               const SignOut& to) const {
     const auto wire = [&](std::uint32_t m) {
       return SignIn(layout_in, block, in.bytes[m] + piece_at);
     };
-    if (block.has_group(c)) {
+    if (block.has_pack(c)) {
       if (layout_in.width == 1) {
-        // Without a branch, so that several are asked for before one is there.
+        // Without a branch, so that several loads are in flight.
 #pragma unroll 4
         for (std::uint32_t m = 0; m < in.count; ++m) {
           device::add_bits(device::load_bits(wire(m), c), 0, pairs);
@@ -66,13 +66,13 @@ struct CountSum {
   }
 };
 
-// Adds the digit of a value, less that of a closed gate, times `unit`.
+// Adds the digit of a value minus that of a closed gate, times `unit`.
 __device__ void add_ternary(float x, float threshold, std::uint32_t unit, std::uint32_t& sum) {
   if (x > threshold) sum += unit;
   if (x < -threshold) sum -= unit;
 }
 
-// Digits of one rank, five a byte, by the threads that pack.
+// Writes the digits of one rank, five per byte; called by the threads that pack.
 template <DataType kType>
 __device__ void write_trits(const SignBlock& block, const device::Staged<kType>& staged, unsigned b,
                             float threshold, std::byte* codes) {
@@ -80,7 +80,7 @@ __device__ void write_trits(const SignBlock& block, const device::Staged<kType>&
   for (unsigned w = device::packing_thread(); w / kUnitWords * kTritUnit < block.held;
        w += device::kPackingThreads) {
     const unsigned first = w / kUnitWords * kTritUnit + w % kUnitWords * 4;
-    // Bytes as floats, since comparisons make those at once. All gates are closed at first.
+    // Bytes are accumulated as floats, which comparisons yield directly. All gates start closed.
     constexpr float kClosed = kMaxTritByte / 2;
     float sums[4] = {kClosed, kClosed, kClosed, kClosed};
     float power = 1;
@@ -134,8 +134,7 @@ __global__ void __launch_bounds__(kSignThreads)
     const SignBlock block(tile, own);
     const float threshold = thresholds[own];
     float gates = 0;
-    // Products with zero are not zero in a block of which the mean is not finite: that has no
-    // scale.
+    // In a block with a non-finite mean, 0 * x may be NaN, but then the scale is not used.
     const float open = device::staged_sum(staged, [&](float x, float& sum) {
       const float is_open = fabsf(x) > threshold ? 1.0f : 0.0f;
       sum = __fmaf_rn(is_open, fabsf(x), sum);
@@ -193,7 +192,7 @@ __global__ void __launch_bounds__(kSignThreads)
   for (unsigned round = 0; round < kSignChunks; ++round) {
     const unsigned c = device::chunk_of(round);
     CodePairs pairs = {};
-    if (block.has_group(c)) {
+    if (block.has_pack(c)) {
       device::add_chunk(one, c, pairs);
       device::add_chunk(two, c, pairs);
     }
@@ -209,7 +208,7 @@ class SignDevice final : public FoldingCodec {
                const ConstDeviceMessage& second, const DeviceMessage& out,
                cudaStream_t stream) const override {
     if (batch.piece_count == 0) return clear(out, stream);
-    return launch("merge of signs", merge_signs, device::tiles_of(batch, 1), kSignThreads, stream,
+    return launch("sign merge", merge_signs, device::tiles_of(batch, 1), kSignThreads, stream,
                   batch, options_.layout(first.origin.contributions, batch.ranks),
                   options_.layout(second.origin.contributions, batch.ranks),
                   options_.layout(out.origin.contributions, batch.ranks), first, second, out);
@@ -223,15 +222,15 @@ class SignDevice final : public FoldingCodec {
                        options_.layout(out.origin.contributions, batch.ranks)};
     return with_type(batch.type, [&](auto type) {
       if (options_.max_digit == 2) {
-        return launch("encode of g_ternary", write_ternary<type()>, grid, kSignThreads, stream,
-                      batch, sum, options_.tau, in, out);
+        return launch("g_ternary encode", write_ternary<type()>, grid, kSignThreads, stream, batch,
+                      sum, options_.tau, in, out);
       }
       if (in.count == 0) {
-        return launch("encode of g_binary", device::write_binary<type(), device::NoSum>, grid,
+        return launch("g_binary encode", device::write_binary<type(), device::NoSum>, grid,
                       kSignThreads, stream, batch, device::NoSum{}, in, out);
       }
-      return launch("sum of g_binary", device::write_binary<type(), CountSum>, grid, kSignThreads,
-                    stream, batch, sum, in, out);
+      return launch("g_binary fold_encode", device::write_binary<type(), CountSum>, grid,
+                    kSignThreads, stream, batch, sum, in, out);
     });
   }
 
@@ -240,11 +239,11 @@ class SignDevice final : public FoldingCodec {
     const SignLayout layout = options_.layout(in.origin.contributions, batch.ranks);
     const bool is_open = options_.majority && !layout.format.voted;
     return with_type(batch.type, [&](auto type) {
-      // The vote of one rank is its bits.
+      // With one contribution the bits are the vote.
       const auto kernel =
           layout.width == 1 ? device::read_signs<type(), true> : device::read_signs<type(), false>;
-      return launch("decode of signs", kernel, device::tiles_of(batch, 1), kSignThreads, stream,
-                    batch, layout, is_open, in, adds);
+      return launch("sign decode", kernel, device::tiles_of(batch, 1), kSignThreads, stream, batch,
+                    layout, is_open, in, adds);
     });
   }
 

@@ -1,11 +1,11 @@
 // omnireduce and topkc on the device (docs/codecs/omnireduce.md, docs/codecs/topkc.md): eight
-// values a thread, from blocks that are sent to where they lie in the message.
+// values per thread, between the blocks that are sent and the message.
 #include <algorithm>
 
 #include "cuda/codec/folding_codec.h"
 #include "cuda/codec/make_device_codecs.h"
 #include "cuda/codec/sparse_statistics.h"
-#include "cuda/device/greatest.cuh"
+#include "cuda/device/max_of_ranks.cuh"
 #include "cuda/device/rows.cuh"
 #include "cuda/device/sparse.cuh"
 
@@ -21,10 +21,11 @@ using device::store_run;
 constexpr unsigned kThreads = 256;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
 
-// The blocks of a batch, wherever its bounds lie, as runs of values that threads take in turn.
+// The blocks of a batch, within its bounds, as runs of values that threads process in a strided
+// loop.
 struct Runs {
   BatchBounds bounds;
-  unsigned bits = 0;  // of a run's number in its block
+  unsigned bits = 0;  // of a run's index in its block
   std::uint64_t count = 0;
 
   __device__ Runs(const SparseShape& shape, const Batch& batch)
@@ -42,7 +43,7 @@ struct Runs {
   __device__ std::uint32_t block(std::uint64_t run) const {
     return bounds.first_block + static_cast<std::uint32_t>(run >> bits);
   }
-  // The first value of a run, counted from that of its block.
+  // The first value of a run in its block.
   __device__ std::uint32_t value(std::uint64_t run) const {
     return static_cast<std::uint32_t>(run & ((std::uint64_t{1} << bits) - 1)) * kRun;
   }
@@ -59,12 +60,12 @@ __device__ std::byte* values_of(const SparseBlock& block) {
   return static_cast<std::byte*>(block.piece->values) + std::size_t{block.first} * size_of(kType);
 }
 
-// What a message says of a run.
+// Decodes a run of a message.
 __device__ void decode_run(const SparseShape& shape, const SparseBlock& block,
-                           const SuperGroupPlace& place, const std::byte* message,
+                           const SuperGroupOffsets& offsets, const std::byte* message,
                            std::uint32_t first, float (&values)[kRun]) {
-  if (place.width != 0) {
-    load_run<DataType::kBfloat16>(Row<const void>(message + place.codes, block.held), first,
+  if (offsets.width != 0) {
+    load_run<DataType::kBfloat16>(Row<const void>(message + offsets.codes, block.held), first,
                                   values);
     return;
   }
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   const Runs runs(shape, batch);
   for (std::uint64_t run = Runs::first(); run < runs.count; run += Runs::stride()) {
     const std::uint32_t number = runs.block(run);
-    const SuperGroupPlace to = out.places[number];
+    const SuperGroupOffsets to = out.offsets[number];
     if (to.width == 0) continue;
     const SparseBlock block = block_of(shape, batch, runs, number);
     const std::uint32_t first = runs.value(run);
@@ -88,20 +89,20 @@ __global__ void __launch_bounds__(kThreads)
     load_run<kType>(Row<const void>(values_of<kType>(block), block.held), first, sums);
     for (std::uint32_t m = 0; m < in.count; ++m) {
       float others[kRun];
-      decode_run(shape, block, in.places[number], in.bytes[m], first, others);
+      decode_run(shape, block, in.offsets[number], in.bytes[m], first, others);
 #pragma unroll
       for (unsigned i = 0; i < kRun; ++i) sums[i] += others[i];
     }
     store_run<DataType::kBfloat16>(sums, Row<void>(out.bytes + to.codes, block.held), first);
   }
 
-  // What lies behind the last block.
+  // Clears the bytes after the last block.
   std::uint64_t end = 0;
   if (runs.bounds.blocks > 0) {
     const std::uint32_t last = runs.bounds.first_block + runs.bounds.blocks - 1;
-    const SuperGroupPlace place = out.places[last];
-    end = place.codes;
-    if (place.width != 0) end += block_of(shape, batch, runs, last).bytes();
+    const SuperGroupOffsets offsets = out.offsets[last];
+    end = offsets.codes;
+    if (offsets.width != 0) end += block_of(shape, batch, runs, last).bytes();
   }
   for (std::uint64_t i = end + Runs::first(); i < out.size; i += Runs::stride()) {
     out.bytes[i] = std::byte{0};
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t first = runs.value(run);
     if (first >= block.held) continue;
     float values[kRun];
-    decode_run(shape, block, in.places[number], in.bytes, first, values);
+    decode_run(shape, block, in.offsets[number], in.bytes, first, values);
     std::byte* own = values_of<kType>(block);
     if (adds) {
       float old[kRun];
@@ -166,8 +167,8 @@ class SparseDevice : public FoldingCodec {
   }
 
  private:
-  // As many thread blocks as there is work for, and no more than fill the device some times over:
-  // how many of a batch's blocks lie within its bounds is known there alone.
+  // Enough thread blocks for all blocks, but no more than fill the device several times: the number
+  // of blocks within the bounds is known only on the device.
   unsigned grid(const Batch& batch) const {
     constexpr unsigned kPerMultiprocessor = 32;
     const unsigned wanted = grid_of(std::size_t{batch.blocks} * (shape_.block / kRun), kThreads);
@@ -181,16 +182,16 @@ class TopkcDevice final : public SparseDevice {
  public:
   explicit TopkcDevice(const SparseFormat& format) : SparseDevice(format) {}
 
-  Status statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+  Status statistics(const Batch& batch, std::byte* out, std::byte* /*scratch*/,
                     cudaStream_t stream) const override {
-    return take_norms(batch, block(), out, stream);
+    return compute_norms(batch, block(), out, stream);
   }
 
   Status combine_statistics(const Batch& /*batch*/, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
                             cudaStream_t stream) const override {
     const std::size_t count = size / sizeof(std::uint16_t);
-    return launch("sum of norms", add_norms, grid_of(count, kThreads), kThreads, stream, ranks,
+    return launch("topkc statistics", add_norms, grid_of(count, kThreads), kThreads, stream, ranks,
                   reinterpret_cast<const std::uint16_t*>(by_rank), count,
                   reinterpret_cast<std::uint16_t*>(combined));
   }
@@ -200,16 +201,18 @@ class OmnireduceDevice final : public SparseDevice {
  public:
   explicit OmnireduceDevice(const SparseFormat& format) : SparseDevice(format) {}
 
-  std::size_t statistics_room(const Batch& batch) const override { return rungs_room(batch); }
-  Status statistics(const Batch& batch, std::byte* out, std::byte* room,
+  std::size_t statistics_scratch_size(const Batch& batch) const override {
+    return rungs_scratch_size(batch);
+  }
+  Status statistics(const Batch& batch, std::byte* out, std::byte* scratch,
                     cudaStream_t stream) const override {
-    return take_rungs(batch, block(), out, room, stream);
+    return compute_rungs(batch, block(), out, scratch, stream);
   }
 
   Status combine_statistics(const Batch& /*batch*/, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
                             cudaStream_t stream) const override {
-    return device::combine_greatest<std::uint8_t>(ranks, by_rank, size, combined, stream);
+    return device::combine_max<std::uint8_t>(ranks, by_rank, size, combined, stream);
   }
 };
 

@@ -1,6 +1,6 @@
-// Chooses which blocks a sparse codec sends: SparseCodec::do_choose_widths() on a device. Bytes are
-// counted by key, the level is found from the top, and its spare bytes go to the first blocks that
-// fit.
+// Chooses the blocks that a sparse codec sends: SparseCodec::do_choose_widths() on a device. Bytes
+// are counted by key, the level is found from the highest key down, and its spare bytes go to the
+// first blocks that fit.
 #include "cuda/device/spans.cuh"
 #include "cuda/device/warp.cuh"
 
@@ -17,8 +17,8 @@ __device__ void add_to(std::uint64_t* number, std::uint64_t addend) {
   atomicAdd(reinterpret_cast<unsigned long long*>(number), addend);
 }
 
-// The bytes of all blocks of a key. Many blocks have one key, so the lanes of a warp that agree add
-// once.
+// Counts the bytes of all blocks by key. Many blocks have the same key, so lanes of a warp with
+// equal keys add once.
 __global__ void __launch_bounds__(kThreads) count_bytes(SparseShape shape, SparseTables tables) {
   const std::uint32_t block = blockIdx.x * kThreads + threadIdx.x;
   std::uint32_t key = 0;
@@ -38,11 +38,11 @@ __global__ void __launch_bounds__(kThreads) count_bytes(SparseShape shape, Spars
   }
 }
 
-// One thread block; each thread has some neighbouring keys, the first the greatest ones.
+// One thread block; each thread has some neighbouring keys, the first thread the largest ones.
 __global__ void __launch_bounds__(kLevelThreads)
     find_level(SparseShape shape, SparseTables tables, std::uint64_t capacity) {
   using Scan = cub::BlockScan<std::uint64_t, kLevelThreads>;
-  __shared__ Scan::TempStorage room;
+  __shared__ Scan::TempStorage temp;
   const std::uint32_t share = (shape.poison + kLevelThreads - 1) / kLevelThreads;
   const std::uint32_t first = min(threadIdx.x * share, shape.poison);  // from the top
   const std::uint32_t end = min(first + share, shape.poison);
@@ -51,12 +51,12 @@ __global__ void __launch_bounds__(kLevelThreads)
   for (std::uint32_t i = first; i < end; ++i) own += bytes_below(i);
   std::uint64_t above = 0;
   std::uint64_t all = 0;
-  Scan(room).ExclusiveSum(own, above, all);
+  Scan(temp).ExclusiveSum(own, above, all);
   if (all <= capacity) {
     if (threadIdx.x == 0) *tables.level = {.spare = capacity - all};
     return;
   }
-  // It lies where the sum passes the capacity, which happens once.
+  // The level is the key at which the sum exceeds the capacity; one thread has it.
   if (above > capacity || above + own <= capacity) return;
   std::uint64_t spare = capacity - above;
   std::uint32_t i = first;
@@ -64,13 +64,13 @@ __global__ void __launch_bounds__(kLevelThreads)
   *tables.level = {.key = shape.poison - 1 - i, .spare = spare};
 }
 
-// All blocks above the level, and of the level those that fit one after the other.
+// Sends all blocks above the level, and those at the level that fit in order.
 __global__ void __launch_bounds__(device::kSpanThreads)
     fill_to_level(SparseShape shape, SparseTables tables) {
   __shared__ union {
     device::SpanScan::TempStorage scan;
     device::SpanReduce::TempStorage reduce;
-  } room;
+  } temp;
   const SparseLevel level = *tables.level;
   std::uint64_t filled = 0;
   const auto choose = [&](std::uint32_t block, std::uint64_t bytes, std::uint64_t before) {
@@ -81,19 +81,19 @@ __global__ void __launch_bounds__(device::kSpanThreads)
     const bool is_above = key > level.key && key < shape.poison;
     tables.widths[block] = static_cast<std::uint8_t>(fits || is_above ? kSentWidth : 0);
   };
-  device::for_each_in_span(shape, tables, room.scan, device::BytesAtLevel(), choose);
-  filled = device::SpanReduce(room.reduce).Sum(filled);
+  device::for_each_in_span(shape, tables, temp.scan, device::BytesAtLevel(), choose);
+  filled = device::SpanReduce(temp.reduce).Sum(filled);
   if (threadIdx.x == 0 && filled > 0) add_to(&tables.level->filled, filled);
 }
 
-// One thread block. What is left is less than the first block that did not fit, and so less than a
-// whole one: only the last block of a parameter may be smaller. They are few, and one thread goes
-// through them in order.
-__global__ void __launch_bounds__(kThreads) fill_with_ends(SparseShape shape, SparseTables tables) {
-  __shared__ std::uint32_t wanted[kThreads];  // bytes; 0 where there is nothing to be had
+// One thread block. Fewer bytes remain than the first block that did not fit needs, so only the
+// shorter last blocks of parameters may still fit. They are few; one thread visits them in order.
+__global__ void __launch_bounds__(kThreads)
+    fill_with_tails(SparseShape shape, SparseTables tables) {
+  __shared__ std::uint32_t wanted[kThreads];  // bytes of a candidate, or 0
   const SparseLevel level = *tables.level;
   if (level.key == 0) return;
-  std::uint64_t spare = level.spare - level.filled;  // of the first thread
+  std::uint64_t spare = level.spare - level.filled;  // used by the first thread only
   for (std::uint32_t base = 0; base < tables.parameter_count; base += kThreads) {
     const std::uint32_t p = base + threadIdx.x;
     std::uint32_t bytes = 0;
@@ -138,7 +138,7 @@ Status choose_blocks(const SparseShape& shape, const SparseTables& tables, std::
   NF_RETURN_IF_ERROR(launch("blocks of the level", fill_to_level,
                             static_cast<unsigned>(sparse_spans(tables.blocks)),
                             device::kSpanThreads, stream, shape, tables));
-  return launch("last blocks of the level", fill_with_ends, 1, kThreads, stream, shape, tables);
+  return launch("last blocks of the level", fill_with_tails, 1, kThreads, stream, shape, tables);
 }
 
 }  // namespace nf::cuda

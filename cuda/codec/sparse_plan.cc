@@ -4,17 +4,17 @@
 
 namespace nf::cuda {
 
-std::vector<SuperGroupPlace> places_of_blocks(const Codec& codec, const Slice& slice,
-                                              std::size_t start) {
+std::vector<SuperGroupOffsets> block_offsets(const Codec& codec, const Slice& slice,
+                                             std::size_t start) {
   const std::size_t block = codec.granule();
-  std::vector<SuperGroupPlace> places;
+  std::vector<SuperGroupOffsets> offsets;
   for (std::size_t first = 0; first < slice.count; first += block) {
     const std::uint8_t width = slice.widths[(slice.first + first) / block];
     const auto at = static_cast<std::uint32_t>(start);
-    places.push_back({.units = at, .scales = at, .codes = at, .width = width});
+    offsets.push_back({.units = at, .scales = at, .codes = at, .width = width});
     start += std::min(block, slice.count - first) * width / 8;
   }
-  return places;
+  return offsets;
 }
 
 }  // namespace nf::cuda

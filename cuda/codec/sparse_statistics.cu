@@ -15,12 +15,12 @@ namespace nf::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kChains = 4;  // running sums a lane, of the sixteen
+constexpr unsigned kChains = 4;  // running sums per lane, of the sixteen
 constexpr unsigned kTeam = 16 / kChains;
 
-// Four lanes a block: each has four of its running sums, and reads rows of sixteen values with its
-// neighbours. put(block, index of its piece, norm) says where norms go. What a block lacks counts
-// as zeros, which change no sum of squares.
+// Four lanes per block: each has four of the running sums, and the four read rows of sixteen
+// values. put(block, index of its piece, norm) stores the norm. Missing values of a short block
+// count as zeros.
 template <DataType kType, typename Put>
 __global__ void __launch_bounds__(kThreads)
     norms_of_blocks(const DevicePiece* pieces, std::uint32_t piece_count, std::uint32_t blocks,
@@ -68,33 +68,32 @@ struct PutNorm {
   }
 };
 
-// What is sorted: blocks by piece and then from the greatest norm down; equal ones keep their
-// order.
-constexpr int kSortedBit = 32;  // the block's number lies below
+// Sort keys: blocks by piece, then by descending norm; the sort is stable.
+constexpr int kSortedBit = 32;  // the block's index is below
 constexpr int kPieceBit = 48;
-constexpr std::uint32_t kMostPieces = 1u << (64 - kPieceBit);
-constexpr std::uint32_t kMostNorm = 0xffff;
+constexpr std::uint32_t kMaxPieces = 1u << (64 - kPieceBit);
+constexpr std::uint32_t kMaxNorm = 0xffff;
 
 struct PutItem {
   std::uint64_t* items;
 
   __device__ void operator()(std::uint32_t block, std::uint32_t piece, std::uint16_t norm) const {
     items[block] =
-        std::uint64_t{piece} << kPieceBit | std::uint64_t{kMostNorm - norm} << kSortedBit | block;
+        std::uint64_t{piece} << kPieceBit | std::uint64_t{kMaxNorm - norm} << kSortedBit | block;
   }
 };
 
 __global__ void __launch_bounds__(kThreads)
-    name_rungs(const DevicePiece* pieces, std::uint32_t blocks, std::uint32_t values,
-               const std::uint64_t* sorted, std::byte* out) {
+    write_rungs(const DevicePiece* pieces, std::uint32_t blocks, std::uint32_t values,
+                const std::uint64_t* sorted, std::byte* out) {
   const std::uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= blocks) return;
   const std::uint64_t item = sorted[i];
   const DevicePiece piece = pieces[item >> kPieceBit];
-  const std::uint32_t norm = kMostNorm - (static_cast<std::uint32_t>(item >> kSortedBit) & 0xffffu);
+  const std::uint32_t norm = kMaxNorm - (static_cast<std::uint32_t>(item >> kSortedBit) & 0xffffu);
   std::uint32_t key = 0;
   if (norm >= kInfinityBits >> 16) {
-    key = kMostRung + 1;
+    key = kMaxRung + 1;
   } else if (norm > 0) {
     key = highest_rung(i - piece.first_block, (std::uint64_t{piece.count} + values - 1) / values);
   }
@@ -112,43 +111,44 @@ Status put_norms(const Batch& batch, std::uint32_t block, Put put, cudaStream_t 
 
 std::size_t items_size(const Batch& batch) { return aligned(batch.blocks * sizeof(std::uint64_t)); }
 
-// With no room, sets `size` to what is needed.
-cudaError_t sort(const Batch& batch, std::byte* room, std::size_t& size,
+// If `scratch` is null, only sets `size` to the bytes needed.
+cudaError_t sort(const Batch& batch, std::byte* scratch, std::size_t& size,
                  cub::DoubleBuffer<std::uint64_t>& items, cudaStream_t stream) {
   const int end = kPieceBit + static_cast<int>(std::bit_width(batch.piece_count));
-  return cub::DeviceRadixSort::SortKeys(room, size, items, batch.blocks, kSortedBit,
+  return cub::DeviceRadixSort::SortKeys(scratch, size, items, batch.blocks, kSortedBit,
                                         std::min(end, 64), stream);
 }
 
 }  // namespace
 
-Status take_norms(const Batch& batch, std::uint32_t block, std::byte* out, cudaStream_t stream) {
+Status compute_norms(const Batch& batch, std::uint32_t block, std::byte* out, cudaStream_t stream) {
   return put_norms(batch, block, PutNorm{reinterpret_cast<std::uint16_t*>(out)}, stream);
 }
 
-std::size_t rungs_room(const Batch& batch) {
+std::size_t rungs_scratch_size(const Batch& batch) {
   if (batch.blocks == 0) return 0;
   std::size_t size = 0;
   cub::DoubleBuffer<std::uint64_t> items;
-  // Where it fails, take_rungs() fails, too, and says why.
+  // If this fails, compute_rungs() fails with the error.
   if (sort(batch, nullptr, size, items, nullptr) != cudaSuccess) size = 0;
   return 2 * items_size(batch) + size;
 }
 
-Status take_rungs(const Batch& batch, std::uint32_t block, std::byte* out, std::byte* room,
-                  cudaStream_t stream) {
+Status compute_rungs(const Batch& batch, std::uint32_t block, std::byte* out, std::byte* scratch,
+                     cudaStream_t stream) {
   if (batch.blocks == 0) return {};
-  if (batch.piece_count > kMostPieces) {
-    return {ErrorCode::kUnsupported, "omnireduce on a device takes 65,536 parameters at once"};
+  if (batch.piece_count > kMaxPieces) {
+    return {ErrorCode::kUnsupported,
+            "omnireduce on a device supports at most 65,536 parameters per call"};
   }
   const std::size_t half = items_size(batch);
-  cub::DoubleBuffer<std::uint64_t> items(reinterpret_cast<std::uint64_t*>(room),
-                                         reinterpret_cast<std::uint64_t*>(room + half));
+  cub::DoubleBuffer<std::uint64_t> items(reinterpret_cast<std::uint64_t*>(scratch),
+                                         reinterpret_cast<std::uint64_t*>(scratch + half));
   NF_RETURN_IF_ERROR(put_norms(batch, block, PutItem{items.Current()}, stream));
-  std::size_t size = rungs_room(batch) - 2 * half;
+  std::size_t size = rungs_scratch_size(batch) - 2 * half;
   NF_RETURN_IF_ERROR(
-      to_status(sort(batch, room + 2 * half, size, items, stream), "sort of blocks by norm"));
-  return launch("rungs of blocks", name_rungs, grid_of(batch.blocks, kThreads), kThreads, stream,
+      to_status(sort(batch, scratch + 2 * half, size, items, stream), "sort of blocks by norm"));
+  return launch("rungs of blocks", write_rungs, grid_of(batch.blocks, kThreads), kThreads, stream,
                 batch.pieces, batch.blocks, block, items.Current(), out);
 }
 

@@ -6,15 +6,15 @@ namespace nf::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kChains = 4;  // running sums a lane, of the sixteen
+constexpr unsigned kChains = 4;  // running sums per lane, of the sixteen
 constexpr unsigned kTeam = 16 / kChains;
 
-// Four lanes a super-group: each has four of its running sums, and reads rows of sixteen values
-// with its neighbours.
+// Four lanes per super-group: each has four of the running sums, and the four read rows of sixteen
+// values.
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
-    take_statistics(const DevicePiece* pieces, std::uint32_t piece_count, std::uint32_t blocks,
-                    std::byte* out) {
+    compute_statistics(const DevicePiece* pieces, std::uint32_t piece_count, std::uint32_t blocks,
+                       std::byte* out) {
   const std::uint32_t block = (blockIdx.x * blockDim.x + threadIdx.x) / kTeam;
   const unsigned first = threadIdx.x % kTeam * kChains;
   float sums[kChains] = {};
@@ -96,38 +96,38 @@ device::SuperGroupMessage<Byte> message_of(const DeviceMessageOf<Byte>& message)
   return {message.bytes, message.origin.encoder, static_cast<float>(message.origin.contributions)};
 }
 
-// How many super-groups a warp takes: at most 32, and an even number, since of an odd one two teams
-// take the last value by value. Enough warps to fill the device several times over, or fewer with
-// as many as they can take; of what is not much less, the number that fills the last wave of thread
-// blocks best.
+// Super-groups per warp: at most 32, and an even number, since with an odd one the last round takes
+// the slow path for partial super-groups. Small enough to fill the device kRounds times, if there
+// are that many super-groups; among the numbers down to half of that, the one that fills the last
+// wave of thread blocks best.
 std::uint32_t super_groups_per_warp(std::uint32_t blocks, unsigned resident) {
   constexpr std::uint32_t kRounds = 4;
   constexpr std::uint32_t kWarps = device::kSuperGroupThreads / device::kWarp;
   const std::uint32_t wave = multiprocessors() * resident;
-  const std::uint32_t most =
+  const std::uint32_t max =
       std::clamp(blocks / (wave * kWarps * kRounds) / 2 * 2, 2u, device::kWarp);
-  std::uint32_t best = most;
-  std::uint64_t least = ~std::uint64_t{0};  // super-groups that the warps of one place have to take
-  for (std::uint32_t each = most; each >= 2 && 2 * each >= most; each -= 2) {
+  std::uint32_t best = max;
+  std::uint64_t min_time = ~std::uint64_t{0};  // in super-groups processed one after the other
+  for (std::uint32_t each = max; each >= 2 && 2 * each >= max; each -= 2) {
     const std::uint64_t time = std::uint64_t{each} * grid_of(grid_of(blocks, each * kWarps), wave);
-    if (time >= least) continue;
-    least = time;
+    if (time >= min_time) continue;
+    min_time = time;
     best = each;
   }
   return best;
 }
 
-// All there is to do for a message without any super-group.
+// Writes a message without super-groups.
 Status clear(const DeviceMessage& message, cudaStream_t stream) {
   return to_status(cudaMemsetAsync(message.bytes, 0, message.size, stream), "cudaMemsetAsync");
 }
 
 }  // namespace
 
-Status SuperGroupDevice::statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+Status SuperGroupDevice::statistics(const Batch& batch, std::byte* out, std::byte* /*scratch*/,
                                     cudaStream_t stream) const {
   return with_type(batch.type, [&](auto type) {
-    return launch("statistics of super-groups", take_statistics<type()>,
+    return launch("super-group statistics", compute_statistics<type()>,
                   grid_of(batch.blocks, kThreads / kTeam), kThreads, stream, batch.pieces,
                   batch.piece_count, batch.blocks, out);
   });
@@ -136,9 +136,9 @@ Status SuperGroupDevice::statistics(const Batch& batch, std::byte* out, std::byt
 Status SuperGroupDevice::combine_statistics(const Batch& batch, std::uint32_t ranks,
                                             const std::byte* by_rank, std::size_t size,
                                             std::byte* combined, cudaStream_t stream) const {
-  return launch("statistics of all ranks", combine, grid_of(batch.blocks, kThreads), kThreads,
-                stream, batch.pieces, batch.piece_count, batch.blocks, ranks, by_rank, size,
-                combined);
+  return launch("super-group combine_statistics", combine, grid_of(batch.blocks, kThreads),
+                kThreads, stream, batch.pieces, batch.piece_count, batch.blocks, ranks, by_rank,
+                size, combined);
 }
 
 SuperGroupLaunch SuperGroupDevice::start(const Batch& batch, const device::SuperGroupLayout& layout,
@@ -193,8 +193,8 @@ Status SuperGroupDevice::decode_add_encode(const Batch& batch, const ConstDevice
 
 Status SuperGroupDevice::fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
                                      const DeviceMessage& out, cudaStream_t stream) const {
-  if (in.size() > kMostFolded) {
-    return {ErrorCode::kInvalidArgument, "more messages than can be added at once"};
+  if (in.size() > kMaxFolded) {
+    return {ErrorCode::kInvalidArgument, "fold_encode: too many messages"};
   }
   if (batch.blocks == 0) return clear(out, stream);
   SuperGroupLaunch launch = start(batch, out, stream);

@@ -1,4 +1,4 @@
-// What the device forms of waterfill and dynamiq share: statistics, and how a launch is cut.
+// The base class of waterfill and dynamiq on the device: statistics, and the sizes of launches.
 #pragma once
 
 #include "cuda/base/launch.h"
@@ -7,7 +7,7 @@
 
 namespace nf::cuda {
 
-// What a launch is about, on the host's side.
+// The arguments of a launch.
 struct SuperGroupLaunch {
   DataType type = DataType::kFloat32;
   std::uint32_t ranks = 1;
@@ -20,9 +20,25 @@ struct SuperGroupLaunch {
   std::uint64_t out_size = 0;
 };
 
+// Calls work(std::integral_constant<SuperGroupOp, op>()) and returns its result.
+template <typename Work>
+auto with_op(device::SuperGroupOp op, Work work) {
+  using device::SuperGroupOp;
+  switch (op) {
+    case SuperGroupOp::kEncode:
+      return work(std::integral_constant<SuperGroupOp, SuperGroupOp::kEncode>());
+    case SuperGroupOp::kDecode:
+      return work(std::integral_constant<SuperGroupOp, SuperGroupOp::kDecode>());
+    case SuperGroupOp::kDecodeAdd:
+      return work(std::integral_constant<SuperGroupOp, SuperGroupOp::kDecodeAdd>());
+    case SuperGroupOp::kDecodeAddEncode: break;
+  }
+  return work(std::integral_constant<SuperGroupOp, SuperGroupOp::kDecodeAddEncode>());
+}
+
 class SuperGroupDevice : public DeviceCodec {
  public:
-  Status statistics(const Batch& batch, std::byte* out, std::byte* room,
+  Status statistics(const Batch& batch, std::byte* out, std::byte* scratch,
                     cudaStream_t stream) const override;
   Status combine_statistics(const Batch& batch, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
@@ -38,14 +54,14 @@ class SuperGroupDevice : public DeviceCodec {
                      const DeviceMessage& out, cudaStream_t stream) const override;
 
  protected:
-  // `width` is that of all super-groups, or 0 where places have them.
+  // `width` is the width of all super-groups, or 0 if widths are chosen.
   explicit SuperGroupDevice(unsigned width) : width_(width) {}
 
-  // What a codec brings.
+  // Launch the codec's kernels.
   virtual Status run(device::SuperGroupOp op, const SuperGroupLaunch& launch,
                      const device::SuperGroupMessage<const std::byte>& in) const = 0;
   virtual Status fold(const SuperGroupLaunch& launch, const device::SuperGroupFolded& in) const = 0;
-  // Thread blocks that a multiprocessor holds of decode().
+  // Resident thread blocks of decode() per multiprocessor.
   virtual unsigned decoding_blocks() const { return kResidentBlocks; }
 
   static constexpr unsigned kResidentBlocks = 4;
@@ -54,7 +70,7 @@ class SuperGroupDevice : public DeviceCodec {
  private:
   template <typename Byte>
   device::SuperGroupLayout layout(const DeviceMessageOf<Byte>& message) const {
-    return {message.piece_at, message.places, width_};
+    return {message.piece_at, message.offsets, width_};
   }
   SuperGroupLaunch start(const Batch& batch, const device::SuperGroupLayout& layout,
                          cudaStream_t stream, unsigned resident = kResidentBlocks) const;

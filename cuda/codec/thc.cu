@@ -1,7 +1,7 @@
 // thc on the device (docs/codecs/thc.md).
 #include "cuda/codec/folding_codec.h"
 #include "cuda/codec/make_device_codecs.h"
-#include "cuda/device/greatest.cuh"
+#include "cuda/device/max_of_ranks.cuh"
 #include "cuda/device/running_sums.cuh"
 #include "cuda/device/thc.cuh"
 #include "cuda/device/values.cuh"
@@ -16,11 +16,9 @@ using device::ThcOptions;
 using Codes = std::uint32_t[kLaneCodes];
 
 constexpr unsigned kNormThreads = 256;
-constexpr std::uint32_t kNormValues = 4096;  // of a thread block, or more in one block
+constexpr std::uint32_t kNormValues = 4096;  // per thread block; one block if it is larger
 
-__device__ float flushed(float x) {
-  return magnitude_bits(x) < magnitude_bits(kThcLeast) ? 0.0f : x;
-}
+__device__ float flushed(float x) { return magnitude_bits(x) < magnitude_bits(kThcMin) ? 0.0f : x; }
 
 template <DataType kType>
 __device__ void load_chunk(const DevicePiece& piece, std::uint32_t first, float (&x)[kLaneCodes]) {
@@ -33,7 +31,7 @@ __device__ void load_chunk(const DevicePiece& piece, std::uint32_t first, float 
   for (unsigned i = 0; i < kLaneCodes; ++i) x[i] = flushed(x[i]);
 }
 
-// The norms of `tile` blocks, each staged on its own and then summed by sixteen threads.
+// The norms of `tile_blocks` blocks, each staged separately and summed by sixteen threads.
 template <DataType kType>
 __global__ void __launch_bounds__(kNormThreads)
     read_norms(Batch batch, std::uint32_t block, std::uint32_t tile_blocks, std::byte* out) {
@@ -46,7 +44,7 @@ __global__ void __launch_bounds__(kNormThreads)
     device::stage(x, block, value % block, staged + value / block * device::staged_floats(block));
   }
   __syncthreads();
-  constexpr unsigned kAtOnce = 2;  // blocks a warp
+  constexpr unsigned kAtOnce = 2;  // blocks per warp
   for (unsigned b = threadIdx.x / 32 * kAtOnce; b < tile_blocks; b += kNormThreads / 32 * kAtOnce) {
     const unsigned own = min(b + threadIdx.x % 32 / device::kRunningSums, tile_blocks - 1);
     const float sum = device::running_sum(staged + own * device::staged_floats(block), block,
@@ -62,22 +60,22 @@ __global__ void __launch_bounds__(kNormThreads)
 }
 
 template <DataType kType>
-__global__ void __launch_bounds__(device::kThcMostThreads)
+__global__ void __launch_bounds__(device::kThcMaxThreads)
     write_thc(Batch batch, std::uint64_t step_key, ThcOptions options, device::Incoming in,
               DeviceMessage out) {
   extern __shared__ float4 shared[];
   const device::Tile tile = device::this_tile(batch, device::thc_tile(options.block));
-  const ThcCodes sums = thc_codes(out.origin.contributions, options.most_width);
+  const ThcCodes sums = thc_codes(out.origin.contributions, options.max_width);
   std::byte* to = out.bytes + out.piece_at[tile.index];
   if (device::is_last_tile()) {
-    const std::size_t groups = device::thc_packs(tile.piece.count, options.block);
-    device::clear_behind(out, out.piece_at[tile.index] + groups * pack_bytes(sums.width()));
+    const std::size_t packs = device::thc_packs(tile.piece.count, options.block);
+    device::clear_after(out, out.piece_at[tile.index] + packs * pack_bytes(sums.width()));
   }
   const ThcChunk chunk(tile, options);
   float h[kLaneCodes];
   load_chunk<kType>(tile.piece, chunk.first, h);
 
-  // Two neighbours need the same two keys, and make one each.
+  // Two neighbouring threads need the same two keys; each computes one.
   const bool is_rounding = threadIdx.x % 2 != 0;
   const DrawKey own = device::block_key(
       step_key, tile.piece.parameter, is_rounding ? out.origin.encoder : kSharedEncoder,
@@ -102,44 +100,44 @@ __global__ void __launch_bounds__(device::kThcMostThreads)
       const float position = __fmaf_rn(h[i], to_codes, dither);
       const float clamped =
           fminf(fmaxf(position, -kThcBelow), static_cast<float>(kThcTop) - kThcBelow);
-      // Adding 3 * 2^22 rounds to nearest and leaves the whole number in the last bits.
+      // Adding 3 * 2^22 rounds to nearest and leaves the integer in the last bits.
       const std::uint32_t whole = __float_as_uint(clamped + 0x1.8p23f) - 0x4b400000u;
       codes[i] = whole + static_cast<std::uint32_t>(kThcBelow);
     }
   }
   if (in.count > 0) {
     const std::uint64_t in_at = in.piece_at[tile.index];
-    const unsigned width = thc_codes(in.contributions, options.most_width).width();
+    const unsigned width = thc_codes(in.contributions, options.max_width).width();
     std::uint32_t sum = 1;
     for (std::uint32_t m = 0; m < in.count; ++m) {
       Codes others = {};
       if (chunk.is_on_wire) {
-        device::unpack_lane(chunk.group(in.bytes[m] + in_at, width), width, chunk.quarter, others);
+        device::unpack_lane(chunk.pack(in.bytes[m] + in_at, width), width, chunk.quarter, others);
       }
       device::add_codes(options, in.contributions, others, sum, codes);
     }
   }
   device::pack_lane(codes, sums.width(), chunk.quarter, chunk.is_on_wire,
-                    chunk.group(to, sums.width()));
+                    chunk.pack(to, sums.width()));
 }
 
 template <DataType kType>
-__global__ void __launch_bounds__(device::kThcMostThreads)
+__global__ void __launch_bounds__(device::kThcMaxThreads)
     read_thc(Batch batch, std::uint64_t step_key, ThcOptions options, ConstDeviceMessage in,
              bool adds) {
   extern __shared__ float4 shared[];
   const device::Tile tile = device::this_tile(batch, device::thc_tile(options.block));
-  const ThcCodes sums = thc_codes(in.origin.contributions, options.most_width);
+  const ThcCodes sums = thc_codes(in.origin.contributions, options.max_width);
   const ThcChunk chunk(tile, options);
   Codes codes = {};
   if (chunk.is_on_wire) {
-    device::unpack_lane(chunk.group(in.bytes + in.piece_at[tile.index], sums.width()), sums.width(),
+    device::unpack_lane(chunk.pack(in.bytes + in.piece_at[tile.index], sums.width()), sums.width(),
                         chunk.quarter, codes);
   }
   float h[kLaneCodes];
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) {
-    // Codes are below 2^23: a float that ends in their bits, less what it has without them.
+    // Codes are below 2^23: 2^23 + code as a float, minus 2^23.
     h[i] = __uint_as_float(codes[i] | 0x4b000000u) - 0x1p23f - sums.centre();
   }
   device::transform(options, chunk.size, shared, h);
@@ -176,21 +174,21 @@ __global__ void __launch_bounds__(device::kThcMostThreads)
   }
 }
 
-__global__ void __launch_bounds__(device::kThcMostThreads)
+__global__ void __launch_bounds__(device::kThcMaxThreads)
     merge_thc(Batch batch, ThcOptions options, ConstDeviceMessage first, ConstDeviceMessage second,
               DeviceMessage out) {
   const device::Tile tile = device::this_tile(batch, device::thc_tile(options.block));
-  const unsigned width = thc_codes(out.origin.contributions, options.most_width).width();
+  const unsigned width = thc_codes(out.origin.contributions, options.max_width).width();
   if (device::is_last_tile()) {
-    const std::size_t groups = device::thc_packs(tile.piece.count, options.block);
-    device::clear_behind(out, out.piece_at[tile.index] + groups * pack_bytes(width));
+    const std::size_t packs = device::thc_packs(tile.piece.count, options.block);
+    device::clear_after(out, out.piece_at[tile.index] + packs * pack_bytes(width));
   }
   const ThcChunk chunk(tile, options);
   Codes codes = {};
   if (chunk.is_on_wire) {
     const auto read = [&](const ConstDeviceMessage& message, Codes& to) {
-      const unsigned in = thc_codes(message.origin.contributions, options.most_width).width();
-      device::unpack_lane(chunk.group(message.bytes + message.piece_at[tile.index], in), in,
+      const unsigned in = thc_codes(message.origin.contributions, options.max_width).width();
+      device::unpack_lane(chunk.pack(message.bytes + message.piece_at[tile.index], in), in,
                           chunk.quarter, to);
     };
     Codes others;
@@ -200,14 +198,14 @@ __global__ void __launch_bounds__(device::kThcMostThreads)
     device::add_codes(options, second.origin.contributions, others, sum, codes);
   }
   device::pack_lane(codes, width, chunk.quarter, chunk.is_on_wire,
-                    chunk.group(out.bytes + out.piece_at[tile.index], width));
+                    chunk.pack(out.bytes + out.piece_at[tile.index], width));
 }
 
 class ThcDevice final : public FoldingCodec {
  public:
   explicit ThcDevice(ThcOptions options) : options_(options) {}
 
-  Status statistics(const Batch& batch, std::byte* out, std::byte* /*room*/,
+  Status statistics(const Batch& batch, std::byte* out, std::byte* /*scratch*/,
                     cudaStream_t stream) const override {
     if (batch.piece_count == 0) return {};
     const std::uint32_t block = options_.block;
@@ -216,14 +214,14 @@ class ThcDevice final : public FoldingCodec {
       read_norms<type()><<<device::tiles_of(batch, tile), kNormThreads,
                            tile * device::staged_floats(block) * sizeof(float), stream>>>(
           batch, block, tile, out);
-      return launch_status("statistics of thc");
+      return launch_status("thc statistics");
     });
   }
 
   Status combine_statistics(const Batch& /*batch*/, std::uint32_t ranks, const std::byte* by_rank,
                             std::size_t size, std::byte* combined,
                             cudaStream_t stream) const override {
-    return device::combine_greatest<std::uint16_t>(ranks, by_rank, size, combined, stream);
+    return device::combine_max<std::uint16_t>(ranks, by_rank, size, combined, stream);
   }
 
   Status merge(const Batch& batch, const ConstDeviceMessage& first,
@@ -231,7 +229,7 @@ class ThcDevice final : public FoldingCodec {
                cudaStream_t stream) const override {
     if (batch.piece_count == 0) return clear(out, stream);
     merge_thc<<<grid(batch), threads(), 0, stream>>>(batch, options_, first, second, out);
-    return launch_status("merge of thc");
+    return launch_status("thc merge");
   }
 
  protected:
@@ -240,7 +238,7 @@ class ThcDevice final : public FoldingCodec {
     return with_type(batch.type, [&](auto type) {
       write_thc<type()><<<grid(batch), threads(), shared_bytes(), stream>>>(
           batch, device::step_key(batch.seed, batch.step), options_, in, out);
-      return launch_status("encode of thc");
+      return launch_status("thc encode");
     });
   }
 
@@ -249,7 +247,7 @@ class ThcDevice final : public FoldingCodec {
     return with_type(batch.type, [&](auto type) {
       read_thc<type()><<<grid(batch), threads(), shared_bytes(), stream>>>(
           batch, device::step_key(batch.seed, batch.step), options_, in, adds);
-      return launch_status("decode of thc");
+      return launch_status("thc decode");
     });
   }
 
@@ -258,7 +256,7 @@ class ThcDevice final : public FoldingCodec {
   unsigned grid(const Batch& batch) const {
     return device::tiles_of(batch, device::thc_tile(options_.block));
   }
-  // The transform exchanges what a warp cannot.
+  // For the steps of the transform between warps.
   std::size_t shared_bytes() const { return threads() * kLaneCodes * sizeof(float); }
 
   const ThcOptions options_;
@@ -269,12 +267,12 @@ class ThcDevice final : public FoldingCodec {
 DeviceCodecResult make_device_thc(const Codec& codec) {
   const Expected<double> clip = codec.spec().number("clip", 2.4176, 1, 8);
   if (!clip) return clip.status();
-  const Expected<double> saturate = codec.spec().number("saturate", kGreatestWidth, 4, 16);
+  const Expected<double> saturate = codec.spec().number("saturate", kMaxWidth, 4, 16);
   if (!saturate) return saturate.status();
   return std::unique_ptr<DeviceCodec>(
       std::make_unique<ThcDevice>(ThcOptions{.block = static_cast<std::uint32_t>(codec.granule()),
                                              .clip = static_cast<float>(*clip),
-                                             .most_width = static_cast<unsigned>(*saturate)}));
+                                             .max_width = static_cast<unsigned>(*saturate)}));
 }
 
 }  // namespace nf::cuda

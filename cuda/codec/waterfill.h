@@ -1,11 +1,11 @@
-// The parts of waterfill's device form, each compiled by itself.
+// The parts of waterfill on the device that are compiled separately.
 #pragma once
 
 #include "cuda/codec/super_group.h"
 
 namespace nf::cuda {
 
-// `width` is that of all super-groups, or 0 where places have them.
+// `width` is the width of all super-groups, or 0 if widths are chosen.
 Status fold_waterfill(unsigned width, const SuperGroupLaunch& to,
                       const device::SuperGroupFolded& in);
 

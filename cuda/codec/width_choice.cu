@@ -10,10 +10,10 @@ namespace nf::cuda {
 namespace {
 
 using device::blocks_of;
-using device::groups_in;
 using device::held_in;
 using device::kSuper;
 using device::kUnitBytes;
+using device::packs_in;
 using device::Reduce;
 using device::scales_in;
 using device::Scan;
@@ -31,10 +31,10 @@ __device__ float energy_in(std::uint32_t statistics) {
   return __uint_as_float(statistics & 0xffff0000u);
 }
 
-// One block a piece: the weight of its super-groups, as codec/width_rule.cc has it.
+// The weights of pieces, one thread block per piece: the same as in codec/width_rule.cc.
 __global__ void __launch_bounds__(kEnergyLanes)
-    weigh_pieces(Need need, const DevicePiece* pieces, const std::uint32_t* piece_count,
-                 float* weights) {
+    compute_weights(Need need, const DevicePiece* pieces, const std::uint32_t* piece_count,
+                    float* weights) {
   __shared__ float lanes[kEnergyLanes];
   if (piece_count != nullptr && blockIdx.x >= *piece_count) return;
   const DevicePiece piece = pieces[blockIdx.x];
@@ -66,12 +66,12 @@ __device__ std::uint32_t bin_of(float need) {
 
 struct Demand {
   std::uint32_t bin;
-  std::uint32_t groups;
+  std::uint32_t packs;
 };
 
-// What is common to all threads of a choice.
+// Shared by all threads of a choice.
 struct Choice {
-  std::uint32_t groups[kBins + 1];  // in a bin and above
+  std::uint32_t packs[kBins + 1];  // in a bin and all bins above
   std::uint32_t super_groups[kBins + 1];
   std::uint8_t fits[kBins];
   std::uint8_t wider[kBins];
@@ -84,16 +84,16 @@ __device__ std::uint32_t first_bin(int level, const Rung& rung) {
   return static_cast<std::uint32_t>(min(max(level + rung.threshold, 0), static_cast<int>(kBins)));
 }
 
-__device__ std::uint64_t cost(const Rung& rung, std::uint32_t groups, std::uint32_t super_groups) {
-  return std::uint64_t{rung.pack_bytes} * groups + std::uint64_t{rung.bytes} * super_groups;
+__device__ std::uint64_t cost(const Rung& rung, std::uint32_t packs, std::uint32_t super_groups) {
+  return std::uint64_t{rung.pack_bytes} * packs + std::uint64_t{rung.bytes} * super_groups;
 }
 
 __device__ std::uint64_t bytes_at(const DeviceWidthRule& rule, const Choice& choice, int level) {
-  std::uint64_t bytes = cost(rule.ladder[0], choice.groups[0], choice.super_groups[0]);
+  std::uint64_t bytes = cost(rule.ladder[0], choice.packs[0], choice.super_groups[0]);
   for (std::uint32_t r = 1; r < rule.rungs; ++r) {
     const std::uint32_t bin = first_bin(level, rule.ladder[r]);
-    bytes += cost(rule.ladder[r], choice.groups[bin], choice.super_groups[bin]) -
-             cost(rule.ladder[r - 1], choice.groups[bin], choice.super_groups[bin]);
+    bytes += cost(rule.ladder[r], choice.packs[bin], choice.super_groups[bin]) -
+             cost(rule.ladder[r - 1], choice.packs[bin], choice.super_groups[bin]);
   }
   return bytes;
 }
@@ -104,20 +104,20 @@ __device__ std::uint8_t rung_of(const DeviceWidthRule& rule, std::uint32_t bin, 
   return static_cast<std::uint8_t>(r);
 }
 
-// The counts of a bin become those of the bin and all above.
-__device__ void add_from_above(std::uint32_t* counts, Scan::TempStorage& room) {
+// Suffix sums: each count becomes the count of its bin and all bins above.
+__device__ void add_suffix_sums(std::uint32_t* counts, Scan::TempStorage& temp) {
   const unsigned high = kBins - 1 - 2 * threadIdx.x;
   const std::uint64_t own = std::uint64_t{counts[high]} + counts[high - 1];
   const std::uint32_t top = counts[high];
   std::uint64_t above = 0;
-  Scan(room).ExclusiveSum(own, above);
+  Scan(temp).ExclusiveSum(own, above);
   __syncthreads();
   counts[high] = static_cast<std::uint32_t>(above + top);
   counts[high - 1] = static_cast<std::uint32_t>(above + own);
   __syncthreads();
 }
 
-// One block a job: fill_to_level() of codec/water_level.cc.
+// One thread block per job: fill_to_level() of codec/water_level.cc.
 __global__ void __launch_bounds__(kThreads)
     choose(DeviceWidthRule rule, const DevicePiece* pieces, const BatchBounds* jobs,
            const float* weights, std::uint64_t capacity, std::uint8_t* widths) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ union {
     Scan::TempStorage scan;
     Reduce::TempStorage reduce;
-  } room;
+  } temp;
   const BatchBounds job = jobs[blockIdx.x];
   if (job.blocks == 0) return;
 
@@ -144,35 +144,35 @@ __global__ void __launch_bounds__(kThreads)
     } else if (rule.need != Need::kEnergy) {
       need = __fmul_rn(weights[p], need);
     }
-    return Demand{bin_of(need), groups_in(held)};
+    return Demand{bin_of(need), packs_in(held)};
   };
 
-  // What is not for codes.
+  // Bytes that are not codes.
   std::uint64_t metadata = 0;
   for (std::uint32_t p = threadIdx.x; p < job.piece_count; p += kThreads) {
     const DevicePiece piece = pieces[job.first_piece + p];
     const std::uint32_t whole = piece.count / kSuper;
     const std::uint32_t scales =
         whole * rule.scales + scales_in(rule, piece.count - whole * kSuper);
-    metadata += rule.least_width == 0 ? 15
-                : piece.count == 0    ? 0
-                                      : up_to_16(kUnitBytes * blocks_of(piece.count) + scales);
+    metadata += rule.min_width == 0 ? 15
+                : piece.count == 0  ? 0
+                                    : up_to_16(kUnitBytes * blocks_of(piece.count) + scales);
   }
-  metadata = Reduce(room.reduce).Sum(metadata);
+  metadata = Reduce(temp.reduce).Sum(metadata);
 
   for (unsigned bin = threadIdx.x; bin <= kBins; bin += kThreads) {
-    choice.groups[bin] = 0;
+    choice.packs[bin] = 0;
     choice.super_groups[bin] = 0;
   }
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < job.blocks; i += kThreads) {
     const Demand demand = demand_of(job.first_block + i);
-    atomicAdd(&choice.groups[demand.bin], demand.groups);
+    atomicAdd(&choice.packs[demand.bin], demand.packs);
     atomicAdd(&choice.super_groups[demand.bin], 1u);
   }
   __syncthreads();
-  add_from_above(choice.groups, room.scan);
-  add_from_above(choice.super_groups, room.scan);
+  add_suffix_sums(choice.packs, temp.scan);
+  add_suffix_sums(choice.super_groups, temp.scan);
 
   if (threadIdx.x == 0) {
     const std::uint64_t bytes = capacity > metadata ? capacity - metadata : 0;
@@ -204,12 +204,12 @@ __global__ void __launch_bounds__(kThreads)
     std::uint64_t extra = 0;
     if (i < job.blocks) {
       demand = demand_of(job.first_block + i);
-      extra = cost(rule.ladder[choice.wider[demand.bin]], demand.groups, 1) -
-              cost(rule.ladder[choice.fits[demand.bin]], demand.groups, 1);
+      extra = cost(rule.ladder[choice.wider[demand.bin]], demand.packs, 1) -
+              cost(rule.ladder[choice.fits[demand.bin]], demand.packs, 1);
     }
     std::uint64_t spent = 0;
     std::uint64_t all = 0;
-    Scan(room.scan).InclusiveSum(extra, spent, all);
+    Scan(temp.scan).InclusiveSum(extra, spent, all);
     if (i < job.blocks) {
       const std::uint8_t* rungs = choice.carry + spent <= choice.spare ? choice.wider : choice.fits;
       widths[job.first_block + i] = rule.ladder[rungs[demand.bin]].width;
@@ -228,19 +228,20 @@ bool is_weighted(Need need) {
 
 DeviceWidthRule::DeviceWidthRule(const SuperGroupCodec& codec, SumOrder order)
     : scales(static_cast<std::uint32_t>(kSuperGroup / codec.format().values_per_scale_byte)),
-      least_width(codec.format().least_width),
+      min_width(codec.format().min_width),
       ranks(order.ranks) {
   const WidthRule rule = codec.width_rule(order);
   need = rule.need;
-  rungs = static_cast<std::uint32_t>(std::min(rule.ladder.size(), kMostRungs));
+  rungs = static_cast<std::uint32_t>(std::min(rule.ladder.size(), kMaxRungs));
   std::copy_n(rule.ladder.begin(), rungs, ladder);
 }
 
 Status choose_widths(const DeviceWidthRule& rule, const WidthTables& tables, std::uint64_t capacity,
                      std::uint8_t* widths, cudaStream_t stream) {
   if (is_weighted(rule.need)) {
-    NF_RETURN_IF_ERROR(launch("weigh_pieces", weigh_pieces, tables.parameter_count, kEnergyLanes,
-                              stream, rule.need, tables.parameters, nullptr, tables.weights));
+    NF_RETURN_IF_ERROR(launch("compute_weights", compute_weights, tables.parameter_count,
+                              kEnergyLanes, stream, rule.need, tables.parameters, nullptr,
+                              tables.weights));
   }
   return launch("choose", choose, 1, kThreads, stream, rule, tables.parameters, tables.whole,
                 tables.weights, capacity, widths);
@@ -249,9 +250,9 @@ Status choose_widths(const DeviceWidthRule& rule, const WidthTables& tables, std
 Status choose_tile_widths(const DeviceWidthRule& rule, const WidthTables& tables,
                           std::uint64_t capacity, std::uint8_t* widths, cudaStream_t stream) {
   if (is_weighted(rule.need)) {
-    NF_RETURN_IF_ERROR(launch("weigh_pieces", weigh_pieces, tables.parameter_count + tables.tiles,
-                              kEnergyLanes, stream, rule.need, tables.pieces, tables.piece_count,
-                              tables.weights));
+    NF_RETURN_IF_ERROR(launch("compute_weights", compute_weights,
+                              tables.parameter_count + tables.tiles, kEnergyLanes, stream,
+                              rule.need, tables.pieces, tables.piece_count, tables.weights));
   }
   return launch("choose", choose, tables.tiles, kThreads, stream, rule, tables.pieces,
                 tables.bounds, tables.weights, capacity, widths);

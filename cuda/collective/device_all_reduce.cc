@@ -14,7 +14,7 @@ Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   if (options.topology == Topology::kHierarchical) {
-    return {ErrorCode::kUnsupported, "a hierarchical sum is made of two others"};
+    return {ErrorCode::kUnsupported, "DeviceAllReduce does not support the hierarchical topology"};
   }
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {
     return device_codec.status();
@@ -29,8 +29,7 @@ Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(
   Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   if ((*codec)->keeps_residual() && memory == nullptr) {
-    return Status(ErrorCode::kInvalidArgument,
-                  "error feedback (+ef) without a place for residuals");
+    return Status(ErrorCode::kInvalidArgument, "error feedback (+ef) needs a ResidualMemory");
   }
   std::unique_ptr<DeviceAllReduce> sum(
       new DeviceAllReduce(transport, options, std::move(*codec), memory));
@@ -44,16 +43,15 @@ DeviceAllReduce::DeviceAllReduce(StreamTransport& transport, const DeviceAllRedu
       options_(options),
       codec_(std::move(codec)),
       allocator_(or_pool(options.allocator)),
-      stages_plan_(*codec_, {.ranks = transport.ranks(), .shape = sum_shape(options.topology)}),
+      hop_plan_(*codec_, {.ranks = transport.ranks(), .shape = sum_shape(options.topology)}),
       schedule_(make_schedule(options.topology, transport.ranks(), transport.rank())),
       rounds_(options.topology, schedule_),
       contributions_(rounds_.contributions(codec_->keeps_residual())),
-      adds_in_turn_(codec_->keeps_residual() ||
-                    !std::ranges::all_of(rounds_.added, are_added_at_once)),
+      adds_one_by_one_(codec_->keeps_residual() || !std::ranges::all_of(rounds_.added, can_fold)),
       feedback_(codec_->keeps_residual() ? std::make_unique<DeviceFeedback>(*memory, allocator_)
                                          : nullptr),
-      maker_({.plan = stages_plan_,
-              .stages = device_stages_,
+      maker_({.plan = hop_plan_,
+              .codecs = hop_codecs_,
               .rounds = rounds_,
               .rank = transport.rank(),
               .merges = merges_messages(codec_->kind()),
@@ -72,39 +70,37 @@ DeviceAllReduce::~DeviceAllReduce() {
 }
 
 Status DeviceAllReduce::prepare() {
-  for (std::size_t stage = 0; stage < stages_plan_.stage_count(); ++stage) {
-    Expected<std::unique_ptr<DeviceCodec>> codec =
-        make_device_codec(stages_plan_.stage_codec(stage));
+  for (std::size_t hop = 0; hop < hop_plan_.stage_count(); ++hop) {
+    Expected<std::unique_ptr<DeviceCodec>> codec = make_device_codec(hop_plan_.stage_codec(hop));
     if (!codec) return codec.status();
-    device_stages_.push_back(std::move(*codec));
+    hop_codecs_.push_back(std::move(*codec));
   }
-  return to_status(cudaStreamCreateWithFlags(&wire_, cudaStreamNonBlocking),
-                   "stream for the exchanges of a sum");
+  return to_status(cudaStreamCreateWithFlags(&wire_, cudaStreamNonBlocking), "creating a stream");
 }
 
 const DeviceCodec& DeviceAllReduce::device_codec(std::uint32_t contributions) const {
-  return *device_stages_[stages_plan_.stage(contributions)];
+  return *hop_codecs_[hop_plan_.stage(contributions)];
 }
 
 Expected<DeviceLayout*> DeviceAllReduce::layout_of(const AllReduceCall& call,
                                                    std::span<const std::uint64_t> firsts,
                                                    cudaStream_t stream) {
   const std::span<const Gradient> gradients = call.gradients;
-  if (DeviceLayout* known = layouts_.find(
+  if (DeviceLayout* cached = layouts_.find(
           call.step, [&](const DeviceLayout& layout) { return layout.is_of(gradients); })) {
-    return known;
+    return cached;
   }
-  Expected<std::unique_ptr<DeviceLayout>> made =
-      DeviceLayout::create({.codec = *codec_,
-                            .order = stages_plan_.order(),
-                            .gradients = gradients,
-                            .firsts = firsts,
-                            .schedule = schedule_,
-                            .tile_bytes = options_.tile_bytes,
-                            .contributions = contributions_,
-                            .adds_to_values = adds_in_turn_ && !merges_messages(codec_->kind()),
-                            .merges_in_turn = adds_in_turn_ && merges_messages(codec_->kind())},
-                           allocator_, stream);
+  Expected<std::unique_ptr<DeviceLayout>> made = DeviceLayout::create(
+      {.codec = *codec_,
+       .order = hop_plan_.order(),
+       .gradients = gradients,
+       .firsts = firsts,
+       .schedule = schedule_,
+       .tile_bytes = options_.tile_bytes,
+       .contributions = contributions_,
+       .adds_to_values = adds_one_by_one_ && !merges_messages(codec_->kind()),
+       .merges_one_by_one = adds_one_by_one_ && merges_messages(codec_->kind())},
+      allocator_, stream);
   if (!made) return made.status();
   return layouts_.add(call.step, std::move(*made));
 }
@@ -117,7 +113,7 @@ Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) 
   if (status.ok()) {
     if (feedback_->has_moved()) layouts_.clear();
     AllReduceCall own = call;
-    own.gradients = feedback_->taken();
+    own.gradients = feedback_->working();
     status = enqueue_parts(own, {}, stream);
   }
   if (status.ok()) {
@@ -137,22 +133,22 @@ Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
   const DeviceLayout& layout = **found;
   const std::uint32_t tiles = layout.plan().tiles_per_chunk();
   NF_RETURN_IF_ERROR(messages_.reserve(layout.message_bytes(), stream));
-  const std::size_t room = device_stages_.front()->statistics_room(layout.plan().whole());
+  const std::size_t scratch = hop_codecs_.front()->statistics_scratch_size(layout.plan().whole());
   NF_RETURN_IF_ERROR(statistics_.reserve(
-      std::max<std::size_t>(aligned(layout.statistics_bytes()) + room, 1), stream));
+      std::max<std::size_t>(aligned(layout.statistics_bytes()) + scratch, 1), stream));
   if (feedback_ != nullptr) NF_RETURN_IF_ERROR(feedback_->reserve(layout.plan(), stream));
   for (auto* events : {&made_, &arrived_}) {
     while (events->size() < tiles) {
       cudaEvent_t event = nullptr;
       NF_RETURN_IF_ERROR(
-          to_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event of a tile"));
+          to_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event"));
       events->push_back(event);
     }
   }
   Status status = layout.values().copy_in(stream);
   if (status.ok()) status = exchange_statistics(layout, call, stream);
   if (status.ok()) status = layout.plan().make(stream);
-  if (status.ok() && feedback_ != nullptr) status = feedback_->follow(layout.plan(), stream);
+  if (status.ok() && feedback_ != nullptr) status = feedback_->set_plan(layout.plan(), stream);
   if (status.ok()) status = sum_tiles(layout, call, stream);
   if (status.ok()) status = layout.values().copy_out(stream);
   if (!status.ok()) {
@@ -162,13 +158,13 @@ Status DeviceAllReduce::enqueue_parts(const AllReduceCall& call,
   return status;
 }
 
-// Of a sum that broke off. Memory is given back in the order of `stream`, and so after them.
+// For an all-reduce that failed. Memory is freed in the order of `stream`, so after the exchanges.
 Status DeviceAllReduce::wait_for_exchanges(cudaStream_t stream) {
   NF_RETURN_IF_ERROR(to_status(cudaEventRecord(arrived_.front(), wire_), "record"));
   return to_status(cudaStreamWaitEvent(stream, arrived_.front()), "wait");
 }
 
-// Every rank combines its part of all ranks' statistics, and everybody takes over its bytes.
+// Every rank combines its part of all ranks' statistics and sends the result to all other ranks.
 Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
                                             cudaStream_t stream) {
   const DevicePlan& plan = layout.plan();
@@ -179,8 +175,8 @@ Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const Al
   Batch whole = plan.whole();
   whole.seed = options_.seed;
   whole.step = call.step;
-  std::byte* room = own + aligned(layout.statistics_bytes());
-  NF_RETURN_IF_ERROR(device_stages_.front()->statistics(whole, own, room, stream));
+  std::byte* scratch = own + aligned(layout.statistics_bytes());
+  NF_RETURN_IF_ERROR(hop_codecs_.front()->statistics(whole, own, scratch, stream));
 
   const DevicePlan::Part& part = plan.part(rank);
   sends_.clear();
@@ -198,7 +194,7 @@ Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const Al
     traffic_.statistics += theirs.size + part.size;
   }
   NF_RETURN_IF_ERROR(transport_.exchange(sends_, receives_, stream));
-  NF_RETURN_IF_ERROR(device_stages_.front()->combine_statistics(
+  NF_RETURN_IF_ERROR(hop_codecs_.front()->combine_statistics(
       part.batch, transport_.ranks(), all, part.size, plan.statistics() + part.first, stream));
   sends_.clear();
   receives_.clear();
@@ -211,8 +207,8 @@ Status DeviceAllReduce::exchange_statistics(const DeviceLayout& layout, const Al
   return transport_.exchange(sends_, receives_, stream);
 }
 
-// A tile goes from round to round one turn behind the tile before it: while the messages of one are
-// on the wire, the kernels of another run.
+// Pipelines the tiles: each is one round behind the tile before it, so that the exchange of one
+// tile overlaps with the kernels of another.
 Status DeviceAllReduce::sum_tiles(const DeviceLayout& layout, const AllReduceCall& call,
                                   cudaStream_t stream) {
   const std::uint32_t tiles = layout.plan().tiles_per_chunk();
@@ -247,7 +243,7 @@ Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall&
   const std::uint32_t rank = transport_.rank();
   if (round < rounds_.reduce_rounds) {
     for (const Step& step : rounds_.rounds[round].sends) {
-      // All that it receives for the chunk, it has received before.
+      // All messages for the chunk have been received in earlier rounds.
       NF_RETURN_IF_ERROR(make_message(layout, call, step.chunk, tile, {rank, step.contributions},
                                       layout.partial(step.chunk), stream));
     }
@@ -261,7 +257,7 @@ Status DeviceAllReduce::compute(const DeviceLayout& layout, const AllReduceCall&
           make_message(layout, call, chunk, tile, origin, layout.finished(chunk), stream));
     }
     if (round == rounds_.rounds.size()) {
-      const std::byte* bytes = place(layout.finished(chunk), tile);
+      const std::byte* bytes = bytes_of(layout.finished(chunk), tile);
       NF_RETURN_IF_ERROR(device_codec(origin.contributions)
                              .decode(batch(layout, call, chunk, tile),
                                      layout.plan().message(chunk, tile, origin, bytes), stream));
@@ -279,7 +275,7 @@ Status DeviceAllReduce::make_message(const DeviceLayout& layout, const AllReduce
                       .tile = tile,
                       .own = batch(layout, call, chunk, tile),
                       .origin = origin,
-                      .out = place(slot, tile)},
+                      .out = bytes_of(slot, tile)},
                      stream);
 }
 
@@ -287,7 +283,7 @@ Status DeviceAllReduce::communicate(const DeviceLayout& layout, std::uint32_t ti
                                     std::size_t round) {
   const bool gathers = round >= rounds_.reduce_rounds;
   const auto transfer = [&](const Step& step, const MessageSlot& slot) {
-    return StreamTransfer{step.peer, place(slot, tile),
+    return StreamTransfer{step.peer, bytes_of(slot, tile),
                           layout.plan().message_size(step.chunk, tile, step.contributions)};
   };
   sends_.clear();

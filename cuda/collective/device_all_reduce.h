@@ -1,7 +1,6 @@
-// Sums gradients in device memory over all ranks, compressed as a codec says: AllReduce on streams.
-// The schedules, plans and bytes are those of the CPU; what differs is who waits. Everything is put
-// on streams at once, the host never waits for the device, and while one tile is on its way, the
-// kernels of another run.
+// AllReduce with a codec on device memory and CUDA streams. Schedules, plans and bytes are those of
+// the CPU. All work is enqueued at once, without host synchronisation; while one tile is exchanged,
+// the kernels of another run.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,20 +24,20 @@ namespace nf::cuda {
 
 class DeviceAllReduce final : public DeviceCollective {
  public:
-  // kBadConfig for a codec that cannot be, and kUnsupported for one that has no device form, and
-  // for hierarchical, which DeviceHierarchy is for.
+  // kBadConfig for an invalid codec; kUnsupported for a codec without a CUDA implementation, and
+  // for the hierarchical topology (see DeviceHierarchy).
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-  // Borrows the transport, and the memory, which a codec that keeps residuals needs. Fails as
-  // check() does.
+  // Keeps references to the transport and the memory. A codec that keeps residuals needs a memory.
+  // Fails like check().
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
                                                            const DeviceAllReduceOptions& options,
                                                            ResidualMemory* memory = nullptr);
   ~DeviceAllReduce() override;
 
   Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
-  // The same for parts of parameters: `firsts` says which element comes first in each, a multiple
-  // of granule(). Parts at the same addresses have the same ones in every call. Precondition: the
-  // codec keeps no residuals.
+  // The same for parts of parameters: `firsts` are the first elements of the parts, multiples of
+  // granule(). Parts at the same addresses must have the same firsts in every call. Precondition:
+  // the codec keeps no residuals.
   Status enqueue_parts(const AllReduceCall& call, std::span<const std::uint64_t> firsts,
                        cudaStream_t stream);
   std::size_t granule() const { return codec_->granule(); }
@@ -58,7 +57,7 @@ class DeviceAllReduce final : public DeviceCollective {
   Status exchange_statistics(const DeviceLayout& layout, const AllReduceCall& call,
                              cudaStream_t stream);
   Status sum_tiles(const DeviceLayout& layout, const AllReduceCall& call, cudaStream_t stream);
-  // The kernels of one tile before its round `round`; after the last one, its decodes.
+  // Enqueues the kernels of one tile before its round `round`; after the last round, the decodes.
   Status compute(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t tile,
                  std::size_t round, cudaStream_t stream);
   Status communicate(const DeviceLayout& layout, std::uint32_t tile, std::size_t round);
@@ -69,7 +68,7 @@ class DeviceAllReduce final : public DeviceCollective {
   Batch batch(const DeviceLayout& layout, const AllReduceCall& call, std::uint32_t chunk,
               std::uint32_t tile) const;
   const DeviceCodec& device_codec(std::uint32_t contributions) const;
-  std::byte* place(const MessageSlot& slot, std::uint32_t tile) const {
+  std::byte* bytes_of(const MessageSlot& slot, std::uint32_t tile) const {
     return messages_.data() + slot.of(tile);
   }
 
@@ -78,21 +77,21 @@ class DeviceAllReduce final : public DeviceCollective {
   const DeviceAllReduceOptions options_;
   const std::unique_ptr<Codec> codec_;
   DeviceAllocator& allocator_;
-  const SumPlan stages_plan_;  // for its stages alone
-  DeviceStages device_stages_;
+  const SumPlan hop_plan_;  // only for its stages
+  HopCodecs hop_codecs_;
   const Schedule schedule_;
   const DeviceRounds rounds_;
-  const std::vector<std::uint32_t> contributions_;  // that messages have
-  const bool adds_in_turn_;                         // some chunk's messages, one after the other
-  const std::unique_ptr<DeviceFeedback> feedback_;  // null where the codec keeps no residuals
+  const std::vector<std::uint32_t> contributions_;  // of the messages
+  const bool adds_one_by_one_;                      // for some chunk, messages are added one by one
+  const std::unique_ptr<DeviceFeedback> feedback_;  // null if the codec keeps no residuals
   MessageMaker maker_;
-  cudaStream_t wire_ = nullptr;  // where exchanges happen
+  cudaStream_t wire_ = nullptr;  // stream of the exchanges
 
   LayoutCache<DeviceLayout> layouts_;
   DeviceBuffer messages_;
   DeviceBuffer statistics_;
-  std::vector<cudaEvent_t> made_;     // by tile: its messages of this round are there
-  std::vector<cudaEvent_t> arrived_;  // by tile
+  std::vector<cudaEvent_t> made_;     // by tile: the messages of the round are encoded
+  std::vector<cudaEvent_t> arrived_;  // by tile: the messages of the round are received
   Traffic traffic_;
   std::vector<StreamTransfer> sends_;
   std::vector<StreamTransfer> receives_;

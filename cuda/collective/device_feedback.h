@@ -1,10 +1,10 @@
-// Error feedback of one sum in device memory. A call works on copies of all its gradients, in FP32,
-// with what was lost the last time added to them. Every message that the rank makes of its values
-// is decoded again, in a second room of the same layout, where the loss is left; it becomes what is
-// kept once all sums are there and finite. The host learns nothing of that.
+// Error feedback of one all-reduce in device memory. A call works on FP32 copies of its gradients,
+// to which the residuals are added. Every message that the rank encodes from its values is decoded
+// into a second array of the same layout, which then holds the new residuals. If all results are
+// finite, they replace the stored residuals. All of this happens without the host.
 //
-//   room   values of all parameters | what is lost of them | whether a result is not finite, and by
-//          parameter whether what was lost is added
+//   buffer   values of all parameters | new residuals | flag: a result is non-finite | flags by
+//            parameter: the residual is added
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,50 +22,52 @@ namespace nf::cuda {
 
 class DeviceFeedback {
  public:
-  // Borrows both. Sums on other streams may share the memory.
+  // Keeps references to both. All-reduces on other streams may share the memory.
   DeviceFeedback(ResidualMemory& memory, DeviceAllocator& allocator)
-      : memory_(memory), room_(allocator), moved_pieces_(allocator) {}
+      : memory_(memory), buffer_(allocator), residual_pieces_(allocator) {}
 
-  // A call comes: makes the copies. Fails where the loss scale is none, gradients are of several
-  // types or not of the size of what is kept of them, and with kOutOfMemory.
+  // Starts a call: makes the copies. Fails if the loss scale is invalid, if the gradients have
+  // different types, or if a residual has another size; and with kOutOfMemory.
   Status begin(const AllReduceCall& call, cudaStream_t stream);
-  // The copies, which are to be summed in their place: they lie where those of the last call did,
-  // unless it has_moved().
-  std::span<const Gradient> taken() const { return taken_; }
+  // The copies, to be reduced in place. Their addresses are those of the last call unless
+  // has_moved().
+  std::span<const Gradient> working() const { return working_; }
   bool has_moved() const { return has_moved_; }
 
-  // The plan that the copies are summed by: reserves room for it, and follows it once it is made.
+  // The plan by which the copies are reduced: allocates memory for its pieces, and copies them once
+  // it is made.
   Status reserve(const DevicePlan& plan, cudaStream_t stream);
-  Status follow(const DevicePlan& plan, cudaStream_t stream);
-  // A message has been made of a tile's values, and of nothing else.
-  Status lose(const DeviceCodec& codec, const Batch& tile, const ConstDeviceMessage& message,
-              cudaStream_t stream) const;
+  Status set_plan(const DevicePlan& plan, cudaStream_t stream);
+  // Computes the residual of a tile. Precondition: `message` was encoded from the tile's values
+  // only.
+  Status store_residual(const DeviceCodec& codec, const Batch& tile,
+                        const ConstDeviceMessage& message, cudaStream_t stream) const;
 
-  // The sums are there: gives them to the gradients, and keeps what was lost where all are finite.
+  // Ends a call: writes the sums to the gradients, and stores the residuals if all sums are finite.
   Status end(cudaStream_t stream);
-  // Behind every begin(), however the call went.
+  // Called after every begin(), also if the call failed.
   Status used(cudaStream_t stream) { return memory_.used(stream); }
 
   void forget(std::uint64_t parameter) { memory_.drop(parameter); }
-  // Device memory held, but for what is kept.
-  std::size_t memory() const { return room_.size() + moved_pieces_.size(); }
+  // Device memory in bytes, without the stored residuals.
+  std::size_t memory() const { return buffer_.size() + residual_pieces_.size(); }
 
  private:
-  Status place(std::span<const Gradient> gradients, cudaStream_t stream);
-  // Flags: one for the call, and behind it one for every parameter.
-  std::uint32_t* is_unsound() const;
-  std::size_t flag_bytes() const { return (1 + taken_.size()) * sizeof(std::uint32_t); }
+  Status allocate(std::span<const Gradient> gradients, cudaStream_t stream);
+  // The flags: one for the call, then one per parameter.
+  std::uint32_t* has_nonfinite() const;
+  std::size_t flag_bytes() const { return (1 + working_.size()) * sizeof(std::uint32_t); }
 
   ResidualMemory& memory_;
-  DeviceBuffer room_;
-  DeviceBuffer moved_pieces_;  // those of the plan, of what is lost
+  DeviceBuffer buffer_;
+  DeviceBuffer residual_pieces_;  // the plan's pieces, pointing to the new residuals
 
-  // Of the call under way.
-  std::vector<Gradient> taken_;
+  // State of the current call.
+  std::vector<Gradient> working_;
   std::vector<FeedbackParameter> parameters_;
   DataType type_ = DataType::kFloat32;
   float loss_scale_ = 1;
-  std::size_t distance_ = 0;             // bytes from values to what is lost of them
+  std::size_t distance_ = 0;             // bytes from values to their new residuals
   const DevicePiece* pieces_ = nullptr;  // of the plan
   bool has_moved_ = false;
 };

@@ -12,7 +12,7 @@ Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& requ
   Expected<std::unique_ptr<DevicePlan>> plan =
       DevicePlan::create({.codec = request.codec,
                           .order = request.order,
-                          .gradients = layout->values_.taken(),
+                          .gradients = layout->values_.working(),
                           .firsts = request.firsts,
                           .chunks = request.schedule.chunks,
                           .tile_bytes = request.tile_bytes,
@@ -20,19 +20,19 @@ Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& requ
                          allocator, stream);
   if (!plan) return plan.status();
   layout->plan_ = std::move(*plan);
-  layout->place_messages(request);
+  layout->allocate_messages(request);
   return layout;
 }
 
-void DeviceLayout::place_messages(const Request& request) {
+void DeviceLayout::allocate_messages(const Request& request) {
   const Schedule& schedule = request.schedule;
   const std::uint32_t tiles = plan_->tiles_per_chunk();
   const auto largest = [&](std::uint32_t chunk, std::uint32_t contributions) {
-    std::size_t most = 0;
+    std::size_t max = 0;
     for (std::uint32_t tile = 0; tile < tiles; ++tile) {
-      most = std::max(most, aligned(plan_->message_size(chunk, tile, contributions)));
+      max = std::max(max, aligned(plan_->message_size(chunk, tile, contributions)));
     }
-    return most;
+    return max;
   };
   const auto slot = [&](std::uint32_t chunk, std::uint32_t contributions) {
     const MessageSlot made{.at = message_bytes_, .stride = largest(chunk, contributions)};
@@ -51,15 +51,15 @@ void DeviceLayout::place_messages(const Request& request) {
   for (std::uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
     finished_.push_back(slot(chunk, schedule.ranks));
   }
-  std::size_t most = 0;
-  for (std::uint32_t chunk = 0; chunk < schedule.chunks && request.merges_in_turn; ++chunk) {
+  std::size_t max_growing = 0;
+  for (std::uint32_t chunk = 0; chunk < schedule.chunks && request.merges_one_by_one; ++chunk) {
     for (const std::uint32_t contributions : request.contributions) {
-      most = std::max(most, largest(chunk, contributions));
+      max_growing = std::max(max_growing, largest(chunk, contributions));
     }
   }
   for (std::size_t& at : growing_) {
     at = message_bytes_;
-    message_bytes_ += most;
+    message_bytes_ += max_growing;
   }
   statistics_bytes_ =
       aligned(plan_->statistics_size()) + schedule.ranks * plan_->part(schedule.rank).size;

@@ -1,5 +1,5 @@
-// Where everything of one set of gradients lies: its plan, a place for every message, and copies of
-// values that a sum cannot take as they lie.
+// The memory layout of one set of gradients: its plan, a slot for every message, and copies of
+// values that cannot be used directly.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@
 
 namespace nf::cuda {
 
-// A message's place among all messages, once a tile.
+// The memory of a message, once per tile.
 struct MessageSlot {
   std::size_t at = 0;  // of tile 0
   std::size_t stride = 0;
@@ -31,44 +31,46 @@ class DeviceLayout {
     const Codec& codec;
     SumOrder order;
     std::span<const Gradient> gradients;
-    std::span<const std::uint64_t> firsts;  // as DevicePlan has them
+    std::span<const std::uint64_t> firsts;  // see DevicePlan::Request
     const Schedule& schedule;
     std::size_t tile_bytes = 0;
-    std::span<const std::uint32_t> contributions;  // that messages have
-    bool adds_to_values = false;  // received messages, so values of 16 bits are taken in FP32
-    bool merges_in_turn = false;  // messages, which takes room for two more of them
+    std::span<const std::uint32_t> contributions;  // of the messages
+    bool adds_to_values = false;     // adds received messages to the values, so copies are FP32
+    bool merges_one_by_one = false;  // needs memory for two partial sums
   };
-  // Borrows the codec. Fails where gradients are of several types, and with kOutOfMemory.
+  // Keeps a reference to the codec. Fails if the gradients have different types, and with
+  // kOutOfMemory.
   static Expected<std::unique_ptr<DeviceLayout>> create(const Request& request,
                                                         DeviceAllocator& allocator,
                                                         cudaStream_t stream);
 
-  // Whether these are the gradients that it was made for, at the same addresses.
+  // Whether these are the same gradients at the same addresses.
   bool is_of(std::span<const Gradient> gradients) const { return values_.are_of(gradients); }
 
   DevicePlan& plan() const { return *plan_; }
-  // What this rank sends towards the owner of a chunk, receives for it, and its finished sum.
+  // Slots of the message that this rank sends towards the owner of a chunk, of the messages that it
+  // receives for the chunk, and of the finished sum.
   const MessageSlot& partial(std::uint32_t chunk) const { return partial_[chunk]; }
   const MessageSlot& incoming(std::uint32_t chunk, std::size_t index) const {
     return incoming_[chunk][index];  // in the order of the schedule
   }
   const MessageSlot& finished(std::uint32_t chunk) const { return finished_[chunk]; }
-  // Where what grows into one of those, message by message, lies in a turn: any chunk and tile,
-  // since kernels come one after the other.
+  // Memory of a partial sum that is built one message at a time. Shared by all chunks and tiles,
+  // since kernels run one after the other.
   std::size_t growing(std::size_t turn) const { return growing_[turn % growing_.size()]; }
-  // That all of those take together; and statistics: this rank's own, and its part of all ranks'.
+  // Total bytes of messages; bytes of statistics: this rank's own, and its part of all ranks'.
   std::size_t message_bytes() const { return message_bytes_; }
   std::size_t statistics_bytes() const { return statistics_bytes_; }
 
   const ValueCopies& values() const { return values_; }
 
-  // Device memory held.
+  // Device memory in bytes.
   std::size_t memory() const { return plan_->memory() + values_.memory(); }
 
  private:
   explicit DeviceLayout(DeviceAllocator& allocator) : values_(allocator) {}
 
-  void place_messages(const Request& request);
+  void allocate_messages(const Request& request);
 
   ValueCopies values_;
   std::unique_ptr<DevicePlan> plan_;

@@ -32,7 +32,7 @@ Batch DevicePlan::batch_of(const DevicePiece* pieces, std::size_t count,
           .ranks = sum_.order().ranks};
 }
 
-// The pieces as kernels want them, behind those in `out`; returns how many blocks they have.
+// Appends the pieces to `out` as DevicePieces; returns the number of their blocks.
 std::uint32_t DevicePlan::add_pieces(const Request& request, std::span<const Piece> pieces,
                                      std::vector<DevicePiece>& out) const {
   std::uint32_t blocks = 0;
@@ -58,10 +58,10 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   std::vector<Piece> domain;
   std::size_t statistics = 0;
   for (const Gradient& gradient : request.gradients) {
-    if (gradient.values.count > DeviceCodec::kMostValues) {
+    if (gradient.values.count > DeviceCodec::kMaxValues) {
       return {ErrorCode::kUnsupported,
-              fmt::format("a gradient of {} values: kernels count to {}", gradient.values.count,
-                          DeviceCodec::kMostValues)};
+              fmt::format("gradient of {} values is too large for a device; the limit is {}",
+                          gradient.values.count, DeviceCodec::kMaxValues)};
     }
     domain.push_back({.parameter = counts.size(), .first = 0, .count = gradient.values.count});
     counts.push_back(gradient.values.count);
@@ -70,7 +70,7 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   }
   statistics_at_.push_back(statistics);
   type_ = request.gradients.empty() ? DataType::kFloat32 : request.gradients.front().values.type;
-  chooses_widths_ = codec.most_width() != 0;
+  chooses_widths_ = codec.max_width() != 0;
   if (request.granule == 0) {
     sum_.cut(domain, counts, request.chunks, request.tile_bytes);
   } else {
@@ -104,8 +104,8 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   return {};
 }
 
-// The parts that ranks combine lie in a row, as the blocks do. Returns where the pieces of each
-// begin.
+// The parts of the statistics that ranks combine are consecutive. Returns the first piece of each
+// part.
 std::vector<std::size_t> DevicePlan::cut_parts(const Request& request,
                                                std::span<const Piece> domain,
                                                std::vector<DevicePiece>& pieces) {
@@ -135,7 +135,7 @@ void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
       tiles_.back().blocks = add_pieces(request, own, pieces);
     }
   }
-  most_pieces_ = pieces.size();
+  max_pieces_ = pieces.size();
   tables.add(pieces, &pieces_);
   for (const std::uint32_t contributions : request.contributions) {
     std::vector<std::uint64_t> offsets;
@@ -156,39 +156,39 @@ void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
 
 void DevicePlan::reserve_widths(const Request& request, DeviceTables& tables) {
   const std::uint32_t tiles = request.chunks * tiles_per_chunk();
-  most_pieces_ = whole_.piece_count + std::size_t{tiles};
+  max_pieces_ = whole_.piece_count + std::size_t{tiles};
   width_tables_.parameter_count = whole_.piece_count;
   width_tables_.super_groups = whole_.blocks;
   width_tables_.tiles = tiles;
   tables.add(std::vector<BatchBounds>{{.piece_count = whole_.piece_count, .blocks = whole_.blocks}},
              &width_tables_.whole);
-  tables.room(most_pieces_, &width_tables_.pieces);
-  tables.room(tiles, &width_tables_.bounds);
-  tables.room(1, &width_tables_.piece_count);
-  tables.room(most_pieces_, &width_tables_.piece_parameter);
-  tables.room(most_pieces_, &width_tables_.piece_tile);
-  tables.room(most_pieces_, &width_tables_.weights);
+  tables.reserve(max_pieces_, &width_tables_.pieces);
+  tables.reserve(tiles, &width_tables_.bounds);
+  tables.reserve(1, &width_tables_.piece_count);
+  tables.reserve(max_pieces_, &width_tables_.piece_parameter);
+  tables.reserve(max_pieces_, &width_tables_.piece_tile);
+  tables.reserve(max_pieces_, &width_tables_.weights);
 
-  stages_.resize(sum_.stage_count());
-  std::size_t least_granule = sum_.tiles().padded_size();
-  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-    // Sparse codecs aside, nobody else chooses widths.
-    const auto& codec = dynamic_cast<const SuperGroupCodec&>(sum_.stage_codec(stage));
-    stages_[stage].rule = DeviceWidthRule(codec, request.order);
-    tables.room(whole_.blocks, &stages_[stage].widths);
-    tables.room(whole_.blocks, &stages_[stage].places);
-    const auto least = static_cast<std::uint8_t>(codec.format().least_width);
-    least_granule = std::min(least_granule, codec.granule_size(least));
+  hops_.resize(sum_.stage_count());
+  std::size_t min_granule = sum_.tiles().padded_size();
+  for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
+    // All codecs that choose widths are SuperGroupCodecs, except sparse ones.
+    const auto& codec = dynamic_cast<const SuperGroupCodec&>(sum_.stage_codec(hop));
+    hops_[hop].rule = DeviceWidthRule(codec, request.order);
+    tables.reserve(whole_.blocks, &hops_[hop].widths);
+    tables.reserve(whole_.blocks, &hops_[hop].offsets);
+    const auto min_width = static_cast<std::uint8_t>(codec.format().min_width);
+    min_granule = std::min(min_granule, codec.granule_size(min_width));
   }
-  // Where super-groups may take no bytes at all, any tile may hold all of them.
-  most_tile_blocks_ = whole_.blocks;
-  if (least_granule > 0) {
-    const std::size_t most = sum_.tiles().padded_size() / least_granule + whole_.piece_count + 1;
-    most_tile_blocks_ = static_cast<std::uint32_t>(std::min<std::size_t>(most, whole_.blocks));
+  // If super-groups may have width 0, any tile may contain all of them.
+  max_tile_blocks_ = whole_.blocks;
+  if (min_granule > 0) {
+    const std::size_t max = sum_.tiles().padded_size() / min_granule + whole_.piece_count + 1;
+    max_tile_blocks_ = static_cast<std::uint32_t>(std::min<std::size_t>(max, whole_.blocks));
   }
 }
 
-// Blocks that are left out take no bytes, so any tile may hold all of them.
+// Blocks that are not sent take no bytes, so any tile may contain all blocks.
 void DevicePlan::reserve_sparse(const Request& request, const SparseCodec& codec,
                                 DeviceTables& tables) {
   is_sparse_ = true;
@@ -196,13 +196,13 @@ void DevicePlan::reserve_sparse(const Request& request, const SparseCodec& codec
   sparse_tables_.parameter_count = whole_.piece_count;
   sparse_tables_.blocks = whole_.blocks;
   sparse_tables_.tiles = request.chunks * tiles_per_chunk();
-  tables.room(whole_.blocks, &sparse_tables_.widths);
-  tables.room(whole_.blocks, &sparse_tables_.places);
-  tables.room(sparse_tables_.tiles, &sparse_tables_.bounds);
-  tables.room(1, &sparse_tables_.level);
-  tables.room(codec.format().poison, &sparse_tables_.bytes_at);
-  tables.room(sparse_spans(whole_.blocks), &sparse_tables_.span_sums);
-  tables.room(sparse_tables_.tiles, &sparse_tables_.tile_starts);
+  tables.reserve(whole_.blocks, &sparse_tables_.widths);
+  tables.reserve(whole_.blocks, &sparse_tables_.offsets);
+  tables.reserve(sparse_tables_.tiles, &sparse_tables_.bounds);
+  tables.reserve(1, &sparse_tables_.level);
+  tables.reserve(codec.format().poison, &sparse_tables_.bytes_at);
+  tables.reserve(sparse_spans(whole_.blocks), &sparse_tables_.span_sums);
+  tables.reserve(sparse_tables_.tiles, &sparse_tables_.tile_starts);
 }
 
 Status DevicePlan::make(cudaStream_t stream) {
@@ -210,21 +210,21 @@ Status DevicePlan::make(cudaStream_t stream) {
   if (is_sparse_) {
     NF_RETURN_IF_ERROR(
         choose_blocks(sparse_shape_, sparse_tables_, sum_.placing_capacity(), stream));
-    return place_blocks(sparse_shape_, sparse_tables_, sum_.tiles().share(), stream);
+    return lay_out_blocks(sparse_shape_, sparse_tables_, sum_.tiles().share(), stream);
   }
   const std::size_t placing = sum_.placing_stage();
-  const Stage& first = stages_[placing];
+  const Hop& first = hops_[placing];
   NF_RETURN_IF_ERROR(
       choose_widths(first.rule, width_tables_, sum_.placing_capacity(), first.widths, stream));
-  NF_RETURN_IF_ERROR(place_tiles(first.rule, width_tables_, sum_.tiles().share(), size_of(type_),
-                                 first.widths, stream));
-  for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
-    const Stage& own = stages_[stage];
-    if (stage != placing) {
-      NF_RETURN_IF_ERROR(choose_tile_widths(own.rule, width_tables_, sum_.stage_padded_size(stage),
+  NF_RETURN_IF_ERROR(partition_tiles(first.rule, width_tables_, sum_.tiles().share(),
+                                     size_of(type_), first.widths, stream));
+  for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
+    const Hop& own = hops_[hop];
+    if (hop != placing) {
+      NF_RETURN_IF_ERROR(choose_tile_widths(own.rule, width_tables_, sum_.stage_padded_size(hop),
                                             own.widths, stream));
     }
-    NF_RETURN_IF_ERROR(lay_out_tiles(own.rule, width_tables_, own.widths, own.places, stream));
+    NF_RETURN_IF_ERROR(lay_out_tiles(own.rule, width_tables_, own.widths, own.offsets, stream));
   }
   return {};
 }
@@ -236,8 +236,8 @@ Batch DevicePlan::batch(std::uint32_t chunk, std::uint32_t tile) const {
     return batch;
   }
   if (chooses_widths_) {
-    Batch batch = batch_of(width_tables_.pieces,
-                           std::min(whole_.piece_count + 1, most_tile_blocks_), most_tile_blocks_);
+    Batch batch = batch_of(width_tables_.pieces, std::min(whole_.piece_count + 1, max_tile_blocks_),
+                           max_tile_blocks_);
     batch.bounds = width_tables_.bounds + index(chunk, tile);
     return batch;
   }

@@ -1,5 +1,5 @@
-// What a sum of one set of gradients needs on the device: its tables of pieces, and where widths
-// are chosen, the kernels that choose them. The plan itself is that of collective/sum_plan.h.
+// The device side of the plan of an all-reduce (collective/sum_plan.h) for one set of gradients:
+// tables of pieces, and the launches that choose widths.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +21,8 @@
 
 namespace nf::cuda {
 
-// The device codecs of a sum, by stage of its plan.
-using DeviceStages = std::vector<std::unique_ptr<DeviceCodec>>;
+// The device codecs of an all-reduce, by hop: SumPlan's stages.
+using HopCodecs = std::vector<std::unique_ptr<DeviceCodec>>;
 
 class DevicePlan {
  public:
@@ -30,16 +30,16 @@ class DevicePlan {
     const Codec& codec;
     SumOrder order;
     std::span<const Gradient> gradients;  // of one type
-    // By gradient, where they are parts of parameters: which element comes first.
+    // If gradients are parts of parameters: the first element of each in its parameter.
     std::span<const std::uint64_t> firsts = {};
     std::uint32_t chunks = 1;
     std::size_t tile_bytes = 0;
-    std::span<const std::uint32_t> contributions;  // that messages will have
-    // Where it is not 0, chunks and tiles have as many granules of so many values each.
+    std::span<const std::uint32_t> contributions;  // of the messages
+    // If not 0, all chunks and tiles have the same number of granules of this many values.
     // Precondition: the codec chooses no widths.
     std::size_t granule = 0;
   };
-  // Makes the tables that follow from sizes alone. Borrows the codec.
+  // Creates the tables that depend only on sizes. Keeps a reference to the codec.
   static Expected<std::unique_ptr<DevicePlan>> create(const Request& request,
                                                       DeviceAllocator& allocator,
                                                       cudaStream_t stream);
@@ -47,9 +47,9 @@ class DevicePlan {
   std::uint32_t tiles_per_chunk() const { return sum_.tiles().tiles_per_chunk(); }
   const SumPlan& sum() const { return sum_; }
 
-  // All values, one piece a parameter.
+  // All values, one piece per parameter.
   Batch whole() const { return whole_; }
-  // Combined statistics of all parameters in a row, for whoever exchanges them to fill in.
+  // The combined statistics of all parameters; the caller fills them in.
   std::size_t statistics_size() const { return statistics_at_.back(); }
   std::byte* statistics() const { return statistics_.data(); }
   // The part of the statistics that `rank` combines.
@@ -60,14 +60,14 @@ class DevicePlan {
   };
   const Part& part(std::uint32_t rank) const { return parts_[rank]; }
 
-  // Chooses widths and tiles, once the combined statistics are there.
+  // Chooses widths and tiles. Precondition: the combined statistics are filled in.
   Status make(cudaStream_t stream);
 
   Batch batch(std::uint32_t chunk, std::uint32_t tile) const;
-  // The pieces of all tiles, which batches take their parts of; where widths are chosen, as many as
-  // there may be. None where blocks are left out.
+  // The pieces of all tiles, of which batches are parts. If widths are chosen, the maximum number.
+  // Empty for sparse codecs.
   std::span<const DevicePiece> pieces() const {
-    return {chooses_widths_ ? width_tables_.pieces : pieces_, most_pieces_};
+    return {chooses_widths_ ? width_tables_.pieces : pieces_, max_pieces_};
   }
   std::size_t message_size(std::uint32_t chunk, std::uint32_t tile,
                            std::uint32_t contributions) const;
@@ -77,9 +77,9 @@ class DevicePlan {
     DeviceMessageOf<Byte> message{
         .bytes = bytes, .size = message_size(chunk, tile, origin.contributions), .origin = origin};
     if (is_sparse_) {
-      message.places = sparse_tables_.places;
+      message.offsets = sparse_tables_.offsets;
     } else if (chooses_widths_) {
-      message.places = stages_[sum_.stage(origin.contributions)].places;
+      message.offsets = hops_[sum_.stage(origin.contributions)].offsets;
     } else {
       message.piece_at =
           piece_at_.at(origin.contributions) + tiles_[index(chunk, tile)].first_piece;
@@ -87,7 +87,7 @@ class DevicePlan {
     return message;
   }
 
-  // Device memory of the tables.
+  // Device memory in bytes.
   std::size_t memory() const { return tables_.size() + statistics_.size(); }
 
  private:
@@ -97,10 +97,10 @@ class DevicePlan {
     std::uint32_t blocks = 0;
     std::map<std::uint32_t, std::size_t> sizes = {};  // by contributions
   };
-  struct Stage {
+  struct Hop {
     DeviceWidthRule rule;
     std::uint8_t* widths = nullptr;
-    SuperGroupPlace* places = nullptr;
+    SuperGroupOffsets* offsets = nullptr;
   };
 
   DevicePlan(const Request& request, DeviceAllocator& allocator)
@@ -122,24 +122,24 @@ class DevicePlan {
   SumPlan sum_;
   DataType type_ = DataType::kFloat32;
   bool chooses_widths_ = false;
-  std::size_t most_pieces_ = 0;  // of all tiles
+  std::size_t max_pieces_ = 0;  // of all tiles together
   DeviceBuffer tables_;
   DeviceBuffer statistics_;
   std::vector<std::size_t> statistics_at_;  // by parameter, and one more at the end
   Batch whole_;
   std::vector<Part> parts_;
 
-  // Where sizes follow from counts.
+  // If sizes follow from counts.
   const DevicePiece* pieces_ = nullptr;
   std::vector<Tile> tiles_;
   std::map<std::uint32_t, const std::uint64_t*> piece_at_;  // by contributions
 
-  // Where widths of super-groups are chosen.
+  // If widths of super-groups are chosen.
   WidthTables width_tables_;
-  std::vector<Stage> stages_;
-  std::uint32_t most_tile_blocks_ = 0;
+  std::vector<Hop> hops_;
+  std::uint32_t max_tile_blocks_ = 0;
 
-  // Where blocks are sent or left out.
+  // For sparse codecs.
   bool is_sparse_ = false;
   SparseShape sparse_shape_;
   SparseTables sparse_tables_;

@@ -8,11 +8,11 @@
 namespace nf::cuda {
 namespace {
 
-// Those of `direct` wait for nothing in between, so they are one.
+// The rounds of `direct` do not depend on each other, so they are one round.
 std::vector<Round> rounds_of(Topology topology, const Schedule& schedule, bool gather) {
   const StepKind send = gather ? StepKind::kGatherSend : StepKind::kReduceSend;
   const StepKind receive = gather ? StepKind::kGatherReceive : StepKind::kReduceReceive;
-  std::uint32_t count = 0;  // the same on all ranks, who all exchange as often
+  std::uint32_t count = 0;  // the same on all ranks
   for (std::uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
     const ChunkPath path = chunk_path(topology, schedule.ranks, chunk);
     for (const Edge& edge : gather ? path.gather : path.reduce) {
@@ -51,15 +51,15 @@ std::vector<std::uint32_t> DeviceRounds::contributions(bool all_grow) const {
     for (const Arrival& arrival : round.receives) found.insert(arrival.step.contributions);
   }
   for (const std::vector<Origin>& origins : added) {
-    if (!all_grow && are_added_at_once(origins)) continue;
+    if (!all_grow && can_fold(origins)) continue;
     std::uint32_t sum = 1;
     for (const Origin& origin : origins) found.insert(sum += origin.contributions);
   }
   return {found.begin(), found.end()};
 }
 
-bool are_added_at_once(const std::vector<Origin>& added) {
-  return added.size() <= DeviceCodec::kMostFolded &&
+bool can_fold(const std::vector<Origin>& added) {
+  return added.size() <= DeviceCodec::kMaxFolded &&
          std::ranges::all_of(added, [&](const Origin& origin) {
            return origin.contributions == added.front().contributions;
          });

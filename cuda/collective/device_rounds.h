@@ -1,5 +1,5 @@
-// One rank's schedule as a device takes it: what is exchanged at the same time, and what is added
-// to what. All ranks have as many rounds.
+// One rank's schedule in rounds: the messages of a round are exchanged at the same time. All ranks
+// have the same number of rounds.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace nf::cuda {
 
 struct Arrival {
   Step step;
-  std::size_t index = 0;  // of those that this rank receives for the chunk
+  std::size_t index = 0;  // among the messages that this rank receives for the chunk
 };
 
-// Messages that travel at the same time, of one tile.
+// Messages of one tile that are exchanged at the same time.
 struct Round {
   std::vector<Step> sends;
   std::vector<Arrival> receives;
@@ -27,15 +27,15 @@ struct DeviceRounds {
 
   std::vector<Round> rounds;  // reduce, then gather
   std::size_t reduce_rounds = 0;
-  std::vector<std::vector<Origin>> added;  // by chunk: whose messages this rank adds, in order
+  std::vector<std::vector<Origin>> added;  // by chunk: origins of the messages to add, in order
 
-  // How many ranks' values messages sum, in ascending order: those that travel, and those that grow
-  // into them one message after the other, as `all_grow` or only those that cannot be added at
-  // once.
+  // The numbers of contributions that messages have, ascending: of messages that are sent, and of
+  // partial sums built one message at a time. `all_grow`: all sums are built that way, otherwise
+  // only those for which can_fold() is false.
   std::vector<std::uint32_t> contributions(bool all_grow) const;
 };
 
-// Whether one kernel can add messages of these: they have one layout, and are not too many.
-bool are_added_at_once(const std::vector<Origin>& added);
+// Whether one fold_encode() can add these messages: all of one layout, and at most kMaxFolded.
+bool can_fold(const std::vector<Origin>& added);
 
 }  // namespace nf::cuda

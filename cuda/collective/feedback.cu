@@ -13,18 +13,18 @@ using device::Row;
 
 constexpr unsigned kThreads = 256;
 constexpr std::uint32_t kChunk = kThreads * kRun;  // values of one parameter, by one thread block
-constexpr unsigned kResidentBlocks = 8;            // a multiprocessor holds of these
+constexpr unsigned kResidentBlocks = 8;            // per multiprocessor
 
-// Several parameters, by value, so that a launch needs no table. None of them is empty.
+// Several parameters by value, so that a launch needs no table. None of them is empty.
 struct Parameters {
-  static constexpr std::uint32_t kMost = 64;
+  static constexpr std::uint32_t kMax = 64;
 
   std::uint32_t count = 0;
-  std::uint32_t first_block[kMost] = {};  // thread block
-  FeedbackParameter of[kMost] = {};
+  std::uint32_t first_block[kMax] = {};  // thread block
+  FeedbackParameter of[kMax] = {};
 };
 
-// What one thread takes.
+// The values of one thread.
 struct Share {
   FeedbackParameter parameter;
   std::uint64_t first = 0;  // value of the chunk in the parameter
@@ -57,9 +57,9 @@ struct Share {
   }
 };
 
-// Whether any value of a parameter is neither 0 nor -0. Behind the last value there are zeros.
+// Sets is_added if any value of a parameter is neither 0 nor -0. Values past the end load as zeros.
 template <DataType kType>
-__global__ void __launch_bounds__(kThreads) find_used(__grid_constant__ const Parameters all) {
+__global__ void __launch_bounds__(kThreads) find_nonzero(__grid_constant__ const Parameters all) {
   const Share share(all);
   if (share.is_empty) return;
   float values[kRun];
@@ -72,18 +72,18 @@ __global__ void __launch_bounds__(kThreads) find_used(__grid_constant__ const Pa
 
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
-    take(__grid_constant__ const Parameters all, float loss_scale) {
+    add_residual(__grid_constant__ const Parameters all, float loss_scale) {
   const Share share(all);
   if (share.is_empty) return;
   float values[kRun];
-  float kept[kRun];
+  float residual[kRun];
   device::load_run<kType>(Row<const void>(share.gradient<kType>(), share.held), share.run, values);
   device::load_run<DataType::kFloat32>(
-      Row<const void>(share.parameter.kept + share.first, share.held), share.run, kept);
+      Row<const void>(share.parameter.residual + share.first, share.held), share.run, residual);
   if (*share.parameter.is_added != 0) {
 #pragma unroll
     for (unsigned i = 0; i < kRun; ++i) {
-      values[i] = __fadd_rn(values[i], __fmul_rn(loss_scale, kept[i]));
+      values[i] = __fadd_rn(values[i], __fmul_rn(loss_scale, residual[i]));
     }
   }
   device::store_run<DataType::kFloat32>(
@@ -117,74 +117,75 @@ __global__ void __launch_bounds__(kThreads)
        first += stride) {
     const bool is_whole = first + kRun <= count;
     float sum[kRun];
-    float lost[kRun];
+    float new_residual[kRun];
     if (is_whole) {
       device::load_values<DataType::kFloat32>(values, first, sum);
-      device::load_values<DataType::kFloat32>(decoded, first, lost);
+      device::load_values<DataType::kFloat32>(decoded, first, new_residual);
     } else {
       device::load_values_before<DataType::kFloat32>(values, first, count, 0.0f, sum);
-      device::load_values_before<DataType::kFloat32>(decoded, first, count, 0.0f, lost);
+      device::load_values_before<DataType::kFloat32>(decoded, first, count, 0.0f, new_residual);
     }
 #pragma unroll
     for (unsigned i = 0; i < kRun; ++i) {
-      lost[i] = __fmul_rn(unscale, __fsub_rn(sum[i], lost[i]));
+      new_residual[i] = __fmul_rn(unscale, __fsub_rn(sum[i], new_residual[i]));
     }
     if (is_whole) {
-      device::store_values<DataType::kFloat32>(lost, decoded, first);
+      device::store_values<DataType::kFloat32>(new_residual, decoded, first);
     } else {
-      device::store_values_before<DataType::kFloat32>(lost, decoded, first, count);
+      device::store_values_before<DataType::kFloat32>(new_residual, decoded, first, count);
     }
   }
 }
 
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
-    give(__grid_constant__ const Parameters all, std::uint32_t* is_unsound) {
+    store_result(__grid_constant__ const Parameters all, std::uint32_t* has_nonfinite) {
   const Share share(all);
   if (share.is_empty) return;
   float values[kRun];
   device::load_run<DataType::kFloat32>(
       Row<const void>(share.parameter.values + share.first, share.held), share.run, values);
   device::store_run<kType>(values, Row<void>(share.gradient<kType>(), share.held), share.run);
-  // As the gradient's type has them; behind the last value there are zeros.
+  // Checks the values after rounding to the gradient's type; values past the end are zeros.
   std::uint32_t words[device::kValueWords<kType, kRun>];
   device::narrow<kType>(values, words);
   device::widen<kType>(words, values);
   bool is_finite = true;
 #pragma unroll
   for (const float value : values) is_finite &= magnitude_bits(value) < kInfinityBits;
-  if (!is_finite) *is_unsound = 1;
+  if (!is_finite) *has_nonfinite = 1;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    keep(__grid_constant__ const Parameters all, std::size_t distance,
-         const std::uint32_t* is_unsound) {
-  if (*is_unsound != 0) return;
+    store_residual(__grid_constant__ const Parameters all, std::size_t distance,
+                   const std::uint32_t* has_nonfinite) {
+  if (*has_nonfinite != 0) return;
   const Share share(all);
   if (share.is_empty) return;
-  const auto* lost =
+  const auto* new_residual =
       reinterpret_cast<const std::byte*>(share.parameter.values + share.first) + distance;
   float values[kRun];
-  device::load_run<DataType::kFloat32>(Row<const void>(lost, share.held), share.run, values);
+  device::load_run<DataType::kFloat32>(Row<const void>(new_residual, share.held), share.run,
+                                       values);
   if (*share.parameter.is_added == 0) {
-    float kept[kRun];
+    float residual[kRun];
     device::load_run<DataType::kFloat32>(
-        Row<const void>(share.parameter.kept + share.first, share.held), share.run, kept);
+        Row<const void>(share.parameter.residual + share.first, share.held), share.run, residual);
 #pragma unroll
-    for (unsigned i = 0; i < kRun; ++i) values[i] = __fadd_rn(values[i], kept[i]);
+    for (unsigned i = 0; i < kRun; ++i) values[i] = __fadd_rn(values[i], residual[i]);
   }
   device::store_run<DataType::kFloat32>(
-      values, Row<void>(share.parameter.kept + share.first, share.held), share.run);
+      values, Row<void>(share.parameter.residual + share.first, share.held), share.run);
 }
 
-// Calls put(some of them, grid) until all have had their turn.
+// Calls put(parameters, grid) for successive subsets of the parameters.
 template <typename Put>
 Status for_each_launch(std::span<const FeedbackParameter> parameters, Put put) {
   Parameters some;
   unsigned grid = 0;
   for (const FeedbackParameter& one : parameters) {
     if (one.count == 0) continue;
-    if (some.count == Parameters::kMost) {
+    if (some.count == Parameters::kMax) {
       NF_RETURN_IF_ERROR(put(some, grid));
       some.count = 0;
       grid = 0;
@@ -198,45 +199,46 @@ Status for_each_launch(std::span<const FeedbackParameter> parameters, Put put) {
 
 }  // namespace
 
-Status take_values(std::span<const FeedbackParameter> parameters, DataType type, float loss_scale,
-                   cudaStream_t stream) {
+Status add_residuals(std::span<const FeedbackParameter> parameters, DataType type, float loss_scale,
+                     cudaStream_t stream) {
   return for_each_launch(parameters, [&](const Parameters& some, unsigned grid) {
     return with_type(type, [&](auto own) -> Status {
       NF_RETURN_IF_ERROR(
-          launch("gradients that are not zero", find_used<own()>, grid, kThreads, stream, some));
-      return launch("values with what was lost of them", take<own()>, grid, kThreads, stream, some,
+          launch("feedback find_nonzero", find_nonzero<own()>, grid, kThreads, stream, some));
+      return launch("feedback add_residuals", add_residual<own()>, grid, kThreads, stream, some,
                     loss_scale);
     });
   });
 }
 
-Status move_pieces(std::span<const DevicePiece> pieces, std::size_t distance, DevicePiece* moved,
-                   cudaStream_t stream) {
-  return launch("table of what is lost", move, grid_of(pieces.size(), kThreads), kThreads, stream,
+Status offset_pieces(std::span<const DevicePiece> pieces, std::size_t distance, DevicePiece* moved,
+                     cudaStream_t stream) {
+  return launch("feedback offset_pieces", move, grid_of(pieces.size(), kThreads), kThreads, stream,
                 pieces.data(), static_cast<std::uint32_t>(pieces.size()), distance, moved);
 }
 
-Status subtract_decoded(const Batch& tile, std::uint64_t most_values, std::size_t distance,
+Status subtract_decoded(const Batch& tile, std::uint64_t max_values, std::size_t distance,
                         float unscale, cudaStream_t stream) {
-  const unsigned grid = std::min(grid_of(most_values, kChunk), multiprocessors() * kResidentBlocks);
-  return launch("loss of a message", subtract, grid, kThreads, stream, tile.pieces,
+  const unsigned grid = std::min(grid_of(max_values, kChunk), multiprocessors() * kResidentBlocks);
+  return launch("feedback subtract_decoded", subtract, grid, kThreads, stream, tile.pieces,
                 tile.piece_count, tile.bounds, distance, unscale);
 }
 
-Status give_values(std::span<const FeedbackParameter> parameters, DataType type,
-                   std::uint32_t* is_unsound, cudaStream_t stream) {
+Status store_results(std::span<const FeedbackParameter> parameters, DataType type,
+                     std::uint32_t* has_nonfinite, cudaStream_t stream) {
   return for_each_launch(parameters, [&](const Parameters& some, unsigned grid) {
     return with_type(type, [&](auto own) {
-      return launch("sums of values", give<own()>, grid, kThreads, stream, some, is_unsound);
+      return launch("feedback store_results", store_result<own()>, grid, kThreads, stream, some,
+                    has_nonfinite);
     });
   });
 }
 
-Status keep_values(std::span<const FeedbackParameter> parameters, std::size_t distance,
-                   const std::uint32_t* is_unsound, cudaStream_t stream) {
+Status store_residuals(std::span<const FeedbackParameter> parameters, std::size_t distance,
+                       const std::uint32_t* has_nonfinite, cudaStream_t stream) {
   return for_each_launch(parameters, [&](const Parameters& some, unsigned grid) {
-    return launch("keeping of what was lost", keep, grid, kThreads, stream, some, distance,
-                  is_unsound);
+    return launch("feedback store_residuals", store_residual, grid, kThreads, stream, some,
+                  distance, has_nonfinite);
   });
 }
 

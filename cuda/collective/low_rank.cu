@@ -11,8 +11,8 @@ namespace {
 
 using device::kWarp;
 
-// Kernels say how many blocks a multiprocessor is to hold: left to itself, the compiler spends too
-// few registers to have many loads under way.
+// The launch bounds set the resident blocks per multiprocessor: without them the compiler uses too
+// few registers to keep many loads in flight.
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarp;
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
@@ -22,15 +22,15 @@ static_assert(kColumnTile == kWarp);
 
 // Element i of gradient + error.
 template <DataType kType>
-__device__ __forceinline__ float held_at(const LowRankMatrix& matrix, std::uint64_t i,
-                                         float loss_scale) {
+__device__ __forceinline__ float input_at(const LowRankMatrix& matrix, std::uint64_t i,
+                                          float loss_scale) {
   return device::load_value<kType>(matrix.values, i) + loss_scale * matrix.error[i];
 }
 
-// Whether any value of a matrix is neither 0 nor -0: half a warp a row.
+// Sets is_used if any value of a matrix is neither 0 nor -0. Half a warp per row.
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
-    find_used(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t* is_used) {
+    find_nonzero(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t* is_used) {
   const LowRankTile tile = tiles[blockIdx.x];
   const LowRankMatrix matrix = matrices[tile.matrix];
   const std::uint32_t row = tile.row + threadIdx.x / kSumLanes;
@@ -43,13 +43,13 @@ __global__ void __launch_bounds__(kThreads)
   if (!is_zero) is_used[tile.matrix] = 1;
 }
 
-// What the error is multiplied by before it is added.
+// The factor of the error in gradient + error.
 __device__ __forceinline__ float error_scale(std::uint32_t is_used, float loss_scale) {
   return is_used != 0 ? loss_scale : 0.0f;
 }
 
-// Half a warp a row. One read of the row serves kTerms columns of the factor; where an element is
-// not usable, this row of the factor is NaN, and so all ranks know.
+// Half a warp per row. One read of the row serves kTerms columns of the factor. If an element is
+// not usable, this row of the factor becomes NaN, which propagates to all ranks.
 template <DataType kType, unsigned kTerms>
 __global__ void __launch_bounds__(kThreads, 4)
     first_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     bool is_usable = true;
 #pragma unroll 4
     for (std::uint32_t col = threadIdx.x % kSumLanes; col < cols; col += kSumLanes) {
-      const float held = held_at<kType>(matrix, at + col, scale);
+      const float held = input_at<kType>(matrix, at + col, scale);
       is_usable &= fabsf(held) <= kMaxMagnitude;
 #pragma unroll
       for (unsigned k = 0; k < kTerms; ++k) sums[k] += held * columns[k][col];
@@ -88,14 +88,14 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
-// A thread a column and every kWarps-th term, row after row. The block brings tiles of the matrix
-// to shared memory, the next one while it works on this one.
+// One thread per column and every kWarps-th term, row after row. The thread block stages tiles of
+// the matrix in shared memory, and loads the next tile while it processes the current one.
 template <DataType kType, unsigned kTerms>
 __global__ void __launch_bounds__(kThreads, 2)
     second_factor(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
                   const std::uint32_t* is_used, float loss_scale) {
   constexpr std::uint32_t kRows = 64;
-  constexpr std::uint32_t kOwn = kRows / kWarps;  // rows of a tile that a warp brings
+  constexpr std::uint32_t kOwn = kRows / kWarps;  // rows of a tile that a warp loads
   __shared__ float held[kRows][kColumnTile];
   __shared__ float weights[kTerms * kWarps][kRows];
   const LowRankTile tile = tiles[blockIdx.x];
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (std::uint32_t i = 0; i < kOwn; ++i) {
       const std::uint32_t row = first + warp + i * kWarps;
       next[i] = row < matrix.rows && col < matrix.cols
-                    ? held_at<kType>(matrix, std::uint64_t{row} * matrix.cols + col, scale)
+                    ? input_at<kType>(matrix, std::uint64_t{row} * matrix.cols + col, scale)
                     : 0.0f;
     }
   };
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Whether it is, once it is rounded to the type.
+// Whether `value` is finite after rounding to the type.
 template <DataType kType>
 __device__ __forceinline__ bool stays_finite(float value) {
   std::uint32_t held[1];
@@ -161,13 +161,13 @@ __device__ __forceinline__ bool stays_finite(float value) {
   return magnitude_bits(rounded) < kInfinityBits;
 }
 
-// A thread a column and kRows rows: the products of the factors, term after term. With kChecks they
-// are only looked at: no error may change before it is known that all results are finite.
+// The products of the factors, term after term: one thread per column and kRows rows. With kChecks
+// the results are only checked: no error may change before all results are known to be finite.
 template <DataType kType, bool kChecks>
 __global__ void __launch_bounds__(kThreads, 2)
     write_results(const LowRankMatrix* matrices, const LowRankTile* tiles, std::uint32_t terms,
                   const std::uint32_t* is_used, const std::uint32_t* is_finite,
-                  std::uint32_t* is_unsound, float loss_scale, float unscale) {
+                  std::uint32_t* has_nonfinite, float loss_scale, float unscale) {
   constexpr std::uint32_t kRows = kResultRows * kResultColumns / kThreads;
   __shared__ float weights[kMaxTerms][kResultRows];
   const LowRankTile tile = tiles[blockIdx.x];
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if constexpr (!kChecks) {
 #pragma unroll
     for (std::uint32_t r = 0; r < kRows; ++r) {
-      held[r] = held_at<kType>(matrix, index(r), loss_scale);
+      held[r] = input_at<kType>(matrix, index(r), loss_scale);
     }
   }
   float sums[kRows] = {};
@@ -210,11 +210,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     bool stay_finite = true;
 #pragma unroll
     for (std::uint32_t r = 0; r < kRows; ++r) stay_finite &= stays_finite<kType>(sums[r]);
-    if (!stay_finite) *is_unsound = 1;
+    if (!stay_finite) *has_nonfinite = 1;
     return;
   }
-  // An error that was not added stays as it is.
-  const bool is_kept = *is_unsound == 0 && is_used[tile.matrix] != 0;
+  // An error that was not added does not change.
+  const bool is_kept = *has_nonfinite == 0 && is_used[tile.matrix] != 0;
 #pragma unroll
   for (std::uint32_t r = 0; r < kRows; ++r) {
     if (tile.row + strip + r >= matrix.rows) break;
@@ -226,19 +226,19 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 template <DataType kType, bool kWidens>
 __global__ void __launch_bounds__(kThreads)
-    copy_plain(const PlainPiece* pieces, std::uint32_t* is_unsound) {
+    copy_plain(const PlainPiece* pieces, std::uint32_t* has_nonfinite) {
   const PlainPiece piece = pieces[blockIdx.x];
   for (std::uint32_t i = threadIdx.x; i < piece.count; i += kThreads) {
     if constexpr (kWidens) {
       piece.wide[i] = device::load_value<kType>(piece.values, i);
     } else {
       device::store_value<kType>(piece.wide[i], piece.values, i);
-      if (!stays_finite<kType>(piece.wide[i])) *is_unsound = 1;
+      if (!stays_finite<kType>(piece.wide[i])) *has_nonfinite = 1;
     }
   }
 }
 
-// Calls work with the least of 1, 2, 4 and 8 that is `count` or more, or with 8, as a constant.
+// Calls work with the smallest of 1, 2, 4 and 8 that is at least `count`, or 8, as a constant.
 template <typename Work>
 Status with_terms(std::uint32_t count, Work work) {
   if (count <= 1) return work(std::integral_constant<unsigned, 1>());
@@ -249,51 +249,51 @@ Status with_terms(std::uint32_t count, Work work) {
 
 }  // namespace
 
-Status begin_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
+Status compute_first_factors(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
   return with_type(tables.type, [&](auto type) {
-    NF_RETURN_IF_ERROR(launch("values that travel as they are", copy_plain<type.value, true>,
+    NF_RETURN_IF_ERROR(launch("low rank copy_plain", copy_plain<type.value, true>,
                               tables.plain_count, kThreads, stream, tables.plain, nullptr));
     NF_RETURN_IF_ERROR(to_status(
         cudaMemsetAsync(tables.is_used, 0, tables.matrix_count * sizeof(*tables.is_used), stream),
-        "clearing of flags"));
-    NF_RETURN_IF_ERROR(launch("matrices that are not zero", find_used<type.value>, tables.row_count,
+        "clearing flags"));
+    NF_RETURN_IF_ERROR(launch("low rank find_nonzero", find_nonzero<type.value>, tables.row_count,
                               kThreads, stream, tables.matrices, tables.rows, tables.is_used));
     return with_terms(tables.terms, [&](auto terms) {
-      return launch("first factors", first_factor<type.value, terms.value>, tables.row_count,
-                    kThreads, stream, tables.matrices, tables.rows, tables.terms, tables.is_used,
-                    loss_scale);
+      return launch("low rank first_factor", first_factor<type.value, terms.value>,
+                    tables.row_count, kThreads, stream, tables.matrices, tables.rows, tables.terms,
+                    tables.is_used, loss_scale);
     });
   });
 }
 
-Status middle_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
+Status compute_second_factors(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(make_first_orthonormal(tables, stream));
   return with_type(tables.type, [&](auto type) {
     return with_terms((tables.terms + kWarps - 1) / kWarps, [&](auto terms) {
-      return launch("second factors", second_factor<type.value, terms.value>, tables.column_count,
-                    kThreads, stream, tables.matrices, tables.columns, tables.terms, tables.is_used,
-                    loss_scale);
+      return launch("low rank second_factor", second_factor<type.value, terms.value>,
+                    tables.column_count, kThreads, stream, tables.matrices, tables.columns,
+                    tables.terms, tables.is_used, loss_scale);
     });
   });
 }
 
 Status finish_low_rank(const LowRankTables& tables, float loss_scale, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(
-      to_status(cudaMemsetAsync(tables.is_unsound, 0, sizeof(*tables.is_unsound), stream),
-                "clearing of a flag"));
+      to_status(cudaMemsetAsync(tables.has_nonfinite, 0, sizeof(*tables.has_nonfinite), stream),
+                "clearing a flag"));
   NF_RETURN_IF_ERROR(check_second(tables, stream));
   return with_type(tables.type, [&](auto type) {
     const auto results = [&](const char* what, auto checks) {
       return launch(what, write_results<type.value, checks.value>, tables.result_count, kThreads,
                     stream, tables.matrices, tables.results, tables.terms, tables.is_used,
-                    tables.is_finite, tables.is_unsound, loss_scale, 1 / loss_scale);
+                    tables.is_finite, tables.has_nonfinite, loss_scale, 1 / loss_scale);
     };
-    NF_RETURN_IF_ERROR(launch("sums of what travelled as it is", copy_plain<type.value, false>,
+    NF_RETURN_IF_ERROR(launch("low rank copy_plain", copy_plain<type.value, false>,
                               tables.plain_count, kThreads, stream, tables.plain,
-                              tables.is_unsound));
-    NF_RETURN_IF_ERROR(results("check of results of low rank", std::true_type()));
-    NF_RETURN_IF_ERROR(renew_bases(tables, stream));
-    return results("results of low rank", std::false_type());
+                              tables.has_nonfinite));
+    NF_RETURN_IF_ERROR(results("low rank check_results", std::true_type()));
+    NF_RETURN_IF_ERROR(update_bases(tables, stream));
+    return results("low rank write_results", std::false_type());
   });
 }
 

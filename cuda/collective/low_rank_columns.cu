@@ -1,4 +1,4 @@
-// Factors of low_rank.h made orthonormal, one thread block a matrix.
+// Orthonormalisation of the factors of low_rank.h, one thread block per matrix.
 #include "base/float16.h"
 #include "cuda/base/launch.h"
 #include "cuda/collective/low_rank.h"
@@ -13,7 +13,7 @@ using device::Orthonormal;
 
 constexpr std::uint32_t kNanBits = 0x7fc00000u;
 
-// Copies a factor to where it is made orthonormal. Whether all of it is finite, for all threads.
+// Copies a factor to scratch memory in FP64. Returns to all threads whether all of it is finite.
 __device__ bool widen(const float* factor, std::size_t count, double* work) {
   bool is_finite = true;
   for (std::size_t i = threadIdx.x; i < count; i += kOrthonormalThreads) {
@@ -45,26 +45,26 @@ __global__ void __launch_bounds__(kOrthonormalThreads, 1)
   narrow(matrix.work, count, matrix.first);
 }
 
-// Leaves second factors where renew() looks for them.
+// Leaves the second factors in scratch memory for update().
 __global__ void __launch_bounds__(kOrthonormalThreads, 1)
     check(const LowRankMatrix* matrices, std::uint32_t terms, std::uint32_t* is_finite,
-          std::uint32_t* is_unsound) {
+          std::uint32_t* has_nonfinite) {
   const LowRankMatrix matrix = matrices[blockIdx.x];
   const bool is_usable = widen(matrix.second, std::size_t{terms} * matrix.cols, matrix.work);
   if (threadIdx.x != 0) return;
   is_finite[blockIdx.x] = is_usable ? 1 : 0;
-  if (!is_usable) *is_unsound = 1;
+  if (!is_usable) *has_nonfinite = 1;
 }
 
-// From zeros where `is_unsound` is null, so that all columns are drawn.
+// If `has_nonfinite` is null, starts from zeros, so that all columns are drawn.
 __global__ void __launch_bounds__(kOrthonormalThreads, 1)
-    renew(const LowRankMatrix* matrices, std::uint32_t terms, std::uint64_t seed,
-          const std::uint32_t* is_unsound) {
+    update(const LowRankMatrix* matrices, std::uint32_t terms, std::uint64_t seed,
+           const std::uint32_t* has_nonfinite) {
   __shared__ Orthonormal::Shared shared;
   const LowRankMatrix matrix = matrices[blockIdx.x];
   const std::size_t count = std::size_t{terms} * matrix.cols;
-  if (is_unsound != nullptr) {
-    if (*is_unsound != 0) return;
+  if (has_nonfinite != nullptr) {
+    if (*has_nonfinite != 0) return;
   } else {
     for (std::size_t i = threadIdx.x; i < count; i += kOrthonormalThreads) matrix.work[i] = 0;
     __syncthreads();
@@ -77,23 +77,23 @@ __global__ void __launch_bounds__(kOrthonormalThreads, 1)
 }  // namespace
 
 Status make_first_orthonormal(const LowRankTables& tables, cudaStream_t stream) {
-  return launch("orthonormal factors", make_orthonormal, tables.matrix_count, kOrthonormalThreads,
-                stream, tables.matrices, tables.terms);
+  return launch("low rank make_orthonormal", make_orthonormal, tables.matrix_count,
+                kOrthonormalThreads, stream, tables.matrices, tables.terms);
 }
 
 Status check_second(const LowRankTables& tables, cudaStream_t stream) {
-  return launch("check of second factors", check, tables.matrix_count, kOrthonormalThreads, stream,
-                tables.matrices, tables.terms, tables.is_finite, tables.is_unsound);
+  return launch("low rank check_second", check, tables.matrix_count, kOrthonormalThreads, stream,
+                tables.matrices, tables.terms, tables.is_finite, tables.has_nonfinite);
 }
 
-Status renew_bases(const LowRankTables& tables, cudaStream_t stream) {
-  return launch("bases of the next step", renew, tables.matrix_count, kOrthonormalThreads, stream,
-                tables.matrices, tables.terms, tables.seed, tables.is_unsound);
+Status update_bases(const LowRankTables& tables, cudaStream_t stream) {
+  return launch("low rank update_bases", update, tables.matrix_count, kOrthonormalThreads, stream,
+                tables.matrices, tables.terms, tables.seed, tables.has_nonfinite);
 }
 
-Status start_bases(const LowRankMatrix* matrices, std::uint32_t count, std::uint32_t terms,
-                   std::uint64_t seed, cudaStream_t stream) {
-  return launch("bases to start from", renew, count, kOrthonormalThreads, stream, matrices, terms,
+Status init_bases(const LowRankMatrix* matrices, std::uint32_t count, std::uint32_t terms,
+                  std::uint64_t seed, cudaStream_t stream) {
+  return launch("low rank init_bases", update, count, kOrthonormalThreads, stream, matrices, terms,
                 seed, nullptr);
 }
 

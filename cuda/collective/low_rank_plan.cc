@@ -12,35 +12,35 @@ bool is_same(const Gradient& a, const Gradient& b) {
          a.values.count == b.values.count && a.values.type == b.values.type && a.rows == b.rows;
 }
 
-// Gives out places in a row, each aligned.
-class Places {
+// Allocates consecutive aligned arrays.
+class Arena {
  public:
-  explicit Places(std::byte* base) : base_(base) {}
+  explicit Arena(std::byte* base) : base_(base) {}
 
   template <typename T>
   T* take(std::size_t count) {
-    auto* place = reinterpret_cast<T*>(base_ + at_);
+    auto* array = reinterpret_cast<T*>(base_ + at_);
     at_ += aligned(count * sizeof(T));
-    return place;
+    return array;
   }
-  std::size_t taken() const { return at_; }
+  std::size_t size() const { return at_; }
 
  private:
   std::byte* const base_;
   std::size_t at_ = 0;
 };
 
-// One gradient's factors; its values in FP32 where it travels as it is.
-LowRankMatrix place_one(Places& places, const Gradient& gradient, const LowRankMemory::State* state,
-                        std::uint32_t terms) {
-  if (state == nullptr) return {.first = places.take<float>(gradient.values.count)};
+// The factors of one gradient, or its values in FP32 if it is sent unfactored.
+LowRankMatrix allocate_one(Arena& arena, const Gradient& gradient,
+                           const LowRankMemory::State* state, std::uint32_t terms) {
+  if (state == nullptr) return {.first = arena.take<float>(gradient.values.count)};
   return {.values = gradient.values.data,
           .basis = state->values(LowRankMemory::kBasis),
           .error = state->values(LowRankMemory::kError),
-          .first = places.take<float>(terms * state->rows),
-          .second = places.take<float>(terms * state->cols),
-          .own = places.take<float>(terms * state->cols),
-          .work = places.take<double>(terms * std::max(state->rows, state->cols)),
+          .first = arena.take<float>(terms * state->rows),
+          .second = arena.take<float>(terms * state->cols),
+          .own = arena.take<float>(terms * state->cols),
+          .work = arena.take<double>(terms * std::max(state->rows, state->cols)),
           .parameter = gradient.parameter,
           .rows = static_cast<std::uint32_t>(state->rows),
           .cols = static_cast<std::uint32_t>(state->cols)};
@@ -57,7 +57,7 @@ void add_plain(const Gradient& gradient, float* wide, std::vector<PlainPiece>& p
   }
 }
 
-// All tiles of so many rows and columns.
+// All tiles of `rows` x `cols`; 0 means all rows or columns.
 std::vector<LowRankTile> tiles_of(std::span<const LowRankMatrix> matrices, std::uint32_t rows,
                                   std::uint32_t cols) {
   std::vector<LowRankTile> tiles;
@@ -74,12 +74,12 @@ std::vector<LowRankTile> tiles_of(std::span<const LowRankMatrix> matrices, std::
 
 }  // namespace
 
-std::size_t LowRankPlan::room_bytes(const Request& request) {
-  Places places(nullptr);
+std::size_t LowRankPlan::factor_bytes(const Request& request) {
+  Arena arena(nullptr);
   for (std::size_t i = 0; i < request.gradients.size(); ++i) {
-    place_one(places, request.gradients[i], request.states[i], request.terms);
+    allocate_one(arena, request.gradients[i], request.states[i], request.terms);
   }
-  return places.taken();
+  return arena.size();
 }
 
 Expected<std::unique_ptr<LowRankPlan>> LowRankPlan::create(const Request& request,
@@ -87,26 +87,27 @@ Expected<std::unique_ptr<LowRankPlan>> LowRankPlan::create(const Request& reques
                                                            cudaStream_t stream) {
   for (const Gradient& gradient : request.gradients) {
     if (gradient.values.type != request.gradients.front().values.type) {
-      return Status(ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type");
+      return Status(ErrorCode::kInvalidArgument,
+                    "all gradients of a device all-reduce must have the same type");
     }
   }
   std::unique_ptr<LowRankPlan> plan(new LowRankPlan(allocator));
-  plan->place(request);
+  plan->allocate(request);
   if (Status status = plan->upload(stream); !status.ok()) return status;
   return plan;
 }
 
-void LowRankPlan::place(const Request& request) {
+void LowRankPlan::allocate(const Request& request) {
   gradients_.assign(request.gradients.begin(), request.gradients.end());
-  factors_ = request.room;
+  factors_ = request.factors;
   tables_.type = gradients_.front().values.type;
   tables_.terms = request.terms;
   tables_.seed = request.seed;
-  Places places(request.room);
+  Arena arena(request.factors);
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     const Gradient& gradient = gradients_[i];
     const LowRankMemory::State* state = request.states[i];
-    const LowRankMatrix made = place_one(places, gradient, state, request.terms);
+    const LowRankMatrix made = allocate_one(arena, gradient, state, request.terms);
     const auto factor = [&](float* values, std::size_t count) {
       return Gradient{.parameter = gradient.parameter,
                       .values = Values(values, count, DataType::kFloat32)};
@@ -137,10 +138,10 @@ Status LowRankPlan::upload(cudaStream_t stream) {
   tables.add(columns, &tables_.columns);
   tables.add(results, &tables_.results);
   tables.add(plain_, &tables_.plain);
-  tables.room(matrices_.size(), &tables_.is_used);
-  tables.room(matrices_.size(), &tables_.is_finite);
-  tables.room(1, &tables_.is_unsound);
-  return tables.upload(room_, stream);
+  tables.reserve(matrices_.size(), &tables_.is_used);
+  tables.reserve(matrices_.size(), &tables_.is_finite);
+  tables.reserve(1, &tables_.has_nonfinite);
+  return tables.upload(table_memory_, stream);
 }
 
 bool LowRankPlan::is_of(std::span<const Gradient> gradients) const {
@@ -149,7 +150,7 @@ bool LowRankPlan::is_of(std::span<const Gradient> gradients) const {
 }
 
 bool LowRankPlan::is_current(const Request& request) const {
-  if (factors_ != request.room) return false;
+  if (factors_ != request.factors) return false;
   auto matrix = matrices_.begin();
   for (const LowRankMemory::State* state : request.states) {
     if (state == nullptr) continue;

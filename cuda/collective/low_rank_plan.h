@@ -1,5 +1,5 @@
-// The tables of powersgd for one set of gradients: where each one's factors lie, and what thread
-// blocks take of it. Made from shapes alone.
+// The tables of powersgd for one set of gradients: the memory of the factors, and the parts that
+// thread blocks process. They depend on shapes only.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,39 +21,39 @@ class LowRankPlan {
  public:
   struct Request {
     std::span<const Gradient> gradients;
-    std::span<LowRankMemory::State* const> states;  // of them; null for what travels as it is
-    std::byte* room = nullptr;                      // for factors: room_bytes() of it
+    std::span<LowRankMemory::State* const> states;  // null if sent unfactored
+    std::byte* factors = nullptr;                   // memory of factor_bytes()
     std::uint32_t terms = 0;
     std::uint64_t seed = 0;
   };
 
-  // Of gradients as `states` say. All plans of a stream may share it: nothing in it outlives a
-  // call.
-  static std::size_t room_bytes(const Request& request);
+  // Bytes of memory for the factors. All plans of a stream may share it: its contents are not used
+  // after a call.
+  static std::size_t factor_bytes(const Request& request);
 
-  // Fails where gradients are of several types, and with kOutOfMemory.
+  // Fails if the gradients have different types, and with kOutOfMemory.
   static Expected<std::unique_ptr<LowRankPlan>> create(const Request& request,
                                                        DeviceAllocator& allocator,
                                                        cudaStream_t stream);
 
-  // Whether these are its gradients; and whether all else still is where it was.
+  // Whether these are its gradients; and whether the factors and states have not moved.
   bool is_of(std::span<const Gradient> gradients) const;
   bool is_current(const Request& request) const;
 
   const LowRankTables& tables() const { return tables_; }
-  // By state that is not null, in their order.
+  // One per non-null state, in the same order.
   std::span<const LowRankMatrix> matrices() const { return matrices_; }
-  // What is to be summed over all ranks: first factors with what travels as it is, then second.
+  // The values to reduce over all ranks: first factors with unfactored values, then second factors.
   std::span<const Gradient> first() const { return first_; }
   std::span<const Gradient> second() const { return second_; }
 
-  // Device memory held.
-  std::size_t memory() const { return room_.size(); }
+  // Device memory in bytes.
+  std::size_t memory() const { return table_memory_.size(); }
 
  private:
-  explicit LowRankPlan(DeviceAllocator& allocator) : room_(allocator) {}
+  explicit LowRankPlan(DeviceAllocator& allocator) : table_memory_(allocator) {}
 
-  void place(const Request& request);
+  void allocate(const Request& request);
   Status upload(cudaStream_t stream);
 
   std::vector<Gradient> gradients_;
@@ -62,7 +62,7 @@ class LowRankPlan {
   std::vector<PlainPiece> plain_;
   std::vector<Gradient> first_;
   std::vector<Gradient> second_;
-  DeviceBuffer room_;
+  DeviceBuffer table_memory_;
   LowRankTables tables_;
 };
 

@@ -7,7 +7,7 @@ ConstDeviceMessage to_read(const DeviceMessage& message) {
   return {.bytes = message.bytes,
           .size = message.size,
           .piece_at = message.piece_at,
-          .places = message.places,
+          .offsets = message.offsets,
           .origin = message.origin};
 }
 
@@ -24,12 +24,12 @@ Status MessageMaker::make(const Request& request, cudaStream_t stream) {
   }
   const DeviceMessage out =
       layout.plan().message(request.chunk, request.tile, request.origin, request.out);
-  if (parts_.feedback != nullptr) return make_and_lose(request, out, stream);
+  if (parts_.feedback != nullptr) return make_with_residual(request, out, stream);
   const std::uint32_t total = request.origin.contributions;
   if (in_.empty()) return codec(total).encode(request.own, out, stream);
-  if (!are_added_at_once(added)) {
-    return parts_.merges ? merge_in_turn(request, {}, out, stream)
-                         : add_in_turn(request, out, stream);
+  if (!can_fold(added)) {
+    return parts_.merges ? merge_one_by_one(request, {}, out, stream)
+                         : add_one_by_one(request, out, stream);
   }
   if (in_.size() == 1 && parts_.plan.is_one_stage(in_[0].origin.contributions, total)) {
     return codec(total).decode_add_encode(request.own, in_[0], out, stream);
@@ -37,9 +37,9 @@ Status MessageMaker::make(const Request& request, cudaStream_t stream) {
   return codec(total).fold_encode(request.own, in_, out, stream);
 }
 
-// Adds all messages but the last to the values, in their place, as the CPU does.
-Status MessageMaker::add_in_turn(const Request& request, const DeviceMessage& out,
-                                 cudaStream_t stream) const {
+// Adds all messages but the last to the values in place, like the CPU.
+Status MessageMaker::add_one_by_one(const Request& request, const DeviceMessage& out,
+                                    cudaStream_t stream) const {
   const std::span<const ConstDeviceMessage> in = in_;
   for (const ConstDeviceMessage& one : in.first(in.size() - 1)) {
     NF_RETURN_IF_ERROR(codec(one.origin.contributions).decode_add(request.own, one, stream));
@@ -52,9 +52,9 @@ Status MessageMaker::add_in_turn(const Request& request, const DeviceMessage& ou
   return codec(total).fold_encode(request.own, {&last, 1}, out, stream);
 }
 
-// What has been made so far joins every message: `held`, or the values where there is none yet.
-Status MessageMaker::merge_in_turn(const Request& request, ConstDeviceMessage held,
-                                   const DeviceMessage& out, cudaStream_t stream) const {
+// Merges every message into the partial sum `held`, or into the values if `held` is empty.
+Status MessageMaker::merge_one_by_one(const Request& request, ConstDeviceMessage held,
+                                      const DeviceMessage& out, cudaStream_t stream) const {
   std::uint32_t sum = 1;
   for (std::size_t i = 0; i < in_.size(); ++i) {
     const ConstDeviceMessage& in = in_[i];
@@ -72,29 +72,29 @@ Status MessageMaker::merge_in_turn(const Request& request, ConstDeviceMessage he
   return {};
 }
 
-// What is lost must be of this rank's own values, or of a sum that lies in their place: so nothing
-// is added on the way into a message.
-Status MessageMaker::make_and_lose(const Request& request, const DeviceMessage& out,
-                                   cudaStream_t stream) const {
+// The residual is that of this rank's values, or of a sum that has replaced them, so no message may
+// be added while encoding.
+Status MessageMaker::make_with_residual(const Request& request, const DeviceMessage& out,
+                                        cudaStream_t stream) const {
   if (parts_.merges && !in_.empty()) {
-    // Behind it, the first message that grows lies in growing(0).
+    // The next partial sum uses growing(0).
     const DeviceMessage alone =
         request.layout.plan().message(request.chunk, request.tile, {parts_.rank, 1},
                                       request.messages + request.layout.growing(1));
-    NF_RETURN_IF_ERROR(encode_and_lose(request, alone, stream));
-    return merge_in_turn(request, to_read(alone), out, stream);
+    NF_RETURN_IF_ERROR(encode_with_residual(request, alone, stream));
+    return merge_one_by_one(request, to_read(alone), out, stream);
   }
   for (const ConstDeviceMessage& one : in_) {
     NF_RETURN_IF_ERROR(codec(one.origin.contributions).decode_add(request.own, one, stream));
   }
-  return encode_and_lose(request, out, stream);
+  return encode_with_residual(request, out, stream);
 }
 
-Status MessageMaker::encode_and_lose(const Request& request, const DeviceMessage& out,
-                                     cudaStream_t stream) const {
+Status MessageMaker::encode_with_residual(const Request& request, const DeviceMessage& out,
+                                          cudaStream_t stream) const {
   const DeviceCodec& own = codec(out.origin.contributions);
   NF_RETURN_IF_ERROR(own.encode(request.own, out, stream));
-  return parts_.feedback->lose(own, request.own, to_read(out), stream);
+  return parts_.feedback->store_residual(own, request.own, to_read(out), stream);
 }
 
 }  // namespace nf::cuda

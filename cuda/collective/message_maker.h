@@ -1,5 +1,5 @@
-// Makes the messages of a rank: of its values, and of what it has received for the same chunk, in
-// the order in which Executor adds. Some ways of it leave a sum in the place of the values.
+// Encodes the messages of a rank: its values plus the messages received for the same chunk, added
+// in the order of Executor. In some cases the values are overwritten by a partial sum.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,42 +17,44 @@ namespace nf::cuda {
 
 class MessageMaker {
  public:
-  // All is borrowed.
+  // Keeps references to all of them.
   struct Parts {
-    const SumPlan& plan;  // for its stages alone
-    const DeviceStages& stages;
+    const SumPlan& plan;  // only for its stages
+    const HopCodecs& codecs;
     const DeviceRounds& rounds;
     std::uint32_t rank = 0;
-    bool merges = false;                 // messages, that is
-    DeviceFeedback* feedback = nullptr;  // where what messages lose is kept
+    bool merges = false;                 // whether messages merge
+    DeviceFeedback* feedback = nullptr;  // null without error feedback
   };
   explicit MessageMaker(const Parts& parts) : parts_(parts) {}
 
   struct Request {
     const DeviceLayout& layout;
-    std::byte* messages = nullptr;  // where those of the layout lie
+    std::byte* messages = nullptr;  // the memory of the layout's messages
     std::uint32_t chunk = 0;
     std::uint32_t tile = 0;
     Batch own;
-    Origin origin;             // of the message to be made
-    std::byte* out = nullptr;  // and its place
+    Origin origin;             // of the message to encode
+    std::byte* out = nullptr;  // its memory
   };
-  // Precondition: all that is to be added has been received.
+  // Precondition: all messages to add have been received.
   Status make(const Request& request, cudaStream_t stream);
 
  private:
-  Status add_in_turn(const Request& request, const DeviceMessage& out, cudaStream_t stream) const;
-  Status merge_in_turn(const Request& request, ConstDeviceMessage held, const DeviceMessage& out,
-                       cudaStream_t stream) const;
-  Status make_and_lose(const Request& request, const DeviceMessage& out, cudaStream_t stream) const;
-  Status encode_and_lose(const Request& request, const DeviceMessage& out,
-                         cudaStream_t stream) const;
+  Status add_one_by_one(const Request& request, const DeviceMessage& out,
+                        cudaStream_t stream) const;
+  Status merge_one_by_one(const Request& request, ConstDeviceMessage held, const DeviceMessage& out,
+                          cudaStream_t stream) const;
+  Status make_with_residual(const Request& request, const DeviceMessage& out,
+                            cudaStream_t stream) const;
+  Status encode_with_residual(const Request& request, const DeviceMessage& out,
+                              cudaStream_t stream) const;
   const DeviceCodec& codec(std::uint32_t contributions) const {
-    return *parts_.stages[parts_.plan.stage(contributions)];
+    return *parts_.codecs[parts_.plan.stage(contributions)];
   }
 
   const Parts parts_;
-  std::vector<ConstDeviceMessage> in_;  // of the message under way
+  std::vector<ConstDeviceMessage> in_;  // messages to add in the current call
 };
 
 }  // namespace nf::cuda

@@ -16,7 +16,7 @@ bool is_same(const Gradient& a, const Gradient& b) {
          a.values.count == b.values.count && a.values.type == b.values.type;
 }
 
-bool is_askew(const Values& values) {
+bool is_misaligned(const Values& values) {
   return reinterpret_cast<std::uintptr_t>(values.data) % kValueAlignment != 0;
 }
 
@@ -31,23 +31,25 @@ Status copy(const Values& from, const Values& to, cudaStream_t stream) {
 
 Status ValueCopies::make(std::span<const Gradient> gradients, bool in_fp32, cudaStream_t stream) {
   gradients_.assign(gradients.begin(), gradients.end());
-  taken_ = gradients_;
+  working_ = gradients_;
   std::size_t size = 0;
-  std::vector<std::size_t> places;
-  for (Gradient& gradient : taken_) {
+  std::vector<std::size_t> offsets;
+  for (Gradient& gradient : working_) {
     if (gradient.values.type != gradients.front().values.type) {
-      return {ErrorCode::kInvalidArgument, "gradients of one sum on a device have one type"};
+      return {ErrorCode::kInvalidArgument,
+              "all gradients of a device all-reduce must have the same type"};
     }
     const bool widens = in_fp32 && gradient.values.type != DataType::kFloat32;
-    if (!widens && !is_askew(gradient.values)) continue;
+    if (!widens && !is_misaligned(gradient.values)) continue;
     copies_.push_back({.values = gradient.values, .copy = &gradient.values});
     if (widens) gradient.values.type = DataType::kFloat32;
-    places.push_back(size);
+    offsets.push_back(size);
     size += aligned(bytes_of(gradient.values));
   }
   if (size == 0) return {};
-  NF_RETURN_IF_ERROR(room_.reserve(size, stream));
-  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].copy->data = room_.data() + places[i];
+  NF_RETURN_IF_ERROR(memory_.reserve(size, stream));
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    copies_[i].copy->data = memory_.data() + offsets[i];
   return {};
 }
 

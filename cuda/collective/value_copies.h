@@ -1,6 +1,6 @@
-// Copies of gradients that a sum cannot take as they lie: those that do not start at a multiple of
-// 16 bytes, as in a bucket behind a parameter of odd size, and those of 16 bits where sums grow in
-// the values' place, which is done in FP32.
+// Copies of gradients that an all-reduce cannot use directly: gradients that are not aligned to 16
+// bytes, such as those after a parameter of odd size in a bucket, and 16-bit gradients if received
+// messages are added to the values, which is done in FP32.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,34 +16,34 @@ namespace nf::cuda {
 
 class ValueCopies {
  public:
-  explicit ValueCopies(DeviceAllocator& allocator) : room_(allocator) {}
+  explicit ValueCopies(DeviceAllocator& allocator) : memory_(allocator) {}
   ValueCopies(const ValueCopies&) = delete;
   ValueCopies& operator=(const ValueCopies&) = delete;
 
-  // For these gradients. Fails where they are of several types, and with kOutOfMemory.
+  // Allocates the copies. Fails if the gradients have different types, and with kOutOfMemory.
   Status make(std::span<const Gradient> gradients, bool in_fp32, cudaStream_t stream);
 
-  // Whether these are the gradients that it was made for, at the same addresses.
+  // Whether these are the same gradients at the same addresses.
   bool are_of(std::span<const Gradient> gradients) const;
-  // The same gradients with the copies' addresses and type, where they have copies.
-  std::span<const Gradient> taken() const { return taken_; }
+  // The gradients, with the address and type of their copy if they have one.
+  std::span<const Gradient> working() const { return working_; }
 
   Status copy_in(cudaStream_t stream) const;
   Status copy_out(cudaStream_t stream) const;
 
-  // Device memory held.
-  std::size_t memory() const { return room_.size(); }
+  // Device memory in bytes.
+  std::size_t memory() const { return memory_.size(); }
 
  private:
   struct Copy {
     Values values;
-    Values* copy = nullptr;  // in taken_
+    Values* copy = nullptr;  // in working_
   };
 
   std::vector<Gradient> gradients_;
-  std::vector<Gradient> taken_;
+  std::vector<Gradient> working_;
   std::vector<Copy> copies_;
-  DeviceBuffer room_;
+  DeviceBuffer memory_;
 };
 
 }  // namespace nf::cuda

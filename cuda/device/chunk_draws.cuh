@@ -1,5 +1,5 @@
-// The draws of eight consecutive elements, of which the first is a multiple of eight: they lie in
-// the same halves of eight words in a row.
+// The draws of eight consecutive elements, the first a multiple of eight: the same halves of eight
+// consecutive words.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace nf::device {
 
 struct ChunkDraws {
-  DrawKey key;  // moved on to the first word of the chunk
+  DrawKey key;  // advanced to the first word of the chunk
   bool is_upper;
 
   __device__ ChunkDraws(DrawKey block, std::uint64_t element)

@@ -1,6 +1,6 @@
-// Codes in planes (codec/codes.h) on a device: four lanes share a group of 32 codes, and lane q of
-// them holds elements 8 q to 8 q + 7. Widths are the same for all lanes of a warp, so branches on
-// them cost next to nothing.
+// Codes in planes (codec/codes.h) on a device: four lanes share a pack of 32 codes, and lane q of
+// them holds elements 8 q to 8 q + 7. All lanes of a warp have the same width, so branches on it do
+// not diverge.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace nf::device {
 inline constexpr unsigned kLaneCodes = 8;
 inline constexpr unsigned kPackLanes = kPack / kLaneCodes;
 
-// The codes of a lane, two a word: elements 0 and 2, 1 and 3, 4 and 6, 5 and 7. So codes add by
-// words, and four bytes of a plane are taken apart by two masks.
+// The codes of a lane, two per word: elements 0 and 2, 1 and 3, 4 and 6, 5 and 7. Codes add by
+// words, and two masks separate four bytes of a plane.
 inline constexpr unsigned kCodePairs = kLaneCodes / 2;
 using CodePairs = std::uint32_t[kCodePairs];
 
 inline constexpr std::uint32_t kBothHalves = 0x00010001u;
 
-// The element in the lower half of word `w`; that in the upper half is two behind it.
+// The element in the lower half of word `w`; the upper half holds the element two later.
 __device__ constexpr unsigned first_of_pair(unsigned w) { return w / 2 * 4 + w % 2; }
 
 __device__ constexpr std::uint32_t code_of(const CodePairs& pairs, unsigned i) {
@@ -30,19 +30,19 @@ __device__ constexpr void add_code(unsigned i, std::uint32_t code, CodePairs& pa
   pairs[i / 4 * 2 + i % 2] += code << (i % 4 / 2 * 16);
 }
 
-// Adds codes of one bit, element i in bit i, that start at bit `shift`.
+// Adds codes of one bit, element i in bit i, shifted left by `shift`.
 __device__ inline void add_bits(std::uint32_t byte, unsigned shift, CodePairs& pairs) {
-  const std::uint32_t both = byte | byte << 14;  // elements 0 and 2 lie 16 bits apart
+  const std::uint32_t both = byte | byte << 14;  // elements 0 and 2 are 16 bits apart
 #pragma unroll
   for (unsigned w = 0; w < kCodePairs; ++w) {
     pairs[w] += (both >> first_of_pair(w) & kBothHalves) << shift;
   }
 }
 
-// Adds this lane's codes of a group of `width` bits, 1 to 16, at a multiple of 4 bytes.
-__device__ inline void add_lane(const std::byte* group, unsigned width, unsigned q,
+// Adds this lane's codes of a pack of `width` bits, 1 to 16. `pack` is aligned to 4 bytes.
+__device__ inline void add_lane(const std::byte* pack, unsigned width, unsigned q,
                                 CodePairs& pairs) {
-  const auto* words = reinterpret_cast<const std::uint32_t*>(group);
+  const auto* words = reinterpret_cast<const std::uint32_t*>(pack);
   unsigned shift = 0;
   if ((width & 16) != 0) {
 #pragma unroll
@@ -55,12 +55,12 @@ __device__ inline void add_lane(const std::byte* group, unsigned width, unsigned
     words += 16;
     shift = 16;
   }
-  // In planes of 8, 4 and 2 bits a lane reads two words, and element i lies in byte i of them.
+  // In planes of 8, 4 and 2 bits a lane reads two words; element i is in byte i of them.
 #pragma unroll
   for (unsigned bits = 8; bits >= 2; bits /= 2) {
     if ((width & bits) == 0) continue;
     const std::uint32_t mask = ((1u << bits) - 1) * kBothHalves;
-    const unsigned twos = bits / 2;  // of words in the plane
+    const unsigned twos = bits / 2;  // pairs of words in the plane
     const unsigned at = 2 * (q % twos);
 #pragma unroll
     for (unsigned w = 0; w < 2; ++w) {
@@ -77,26 +77,26 @@ __device__ inline void add_lane(const std::byte* group, unsigned width, unsigned
   }
 }
 
-__device__ inline void unpack_lane(const std::byte* group, unsigned width, unsigned q,
+__device__ inline void unpack_lane(const std::byte* pack, unsigned width, unsigned q,
                                    std::uint32_t (&codes)[kLaneCodes]) {
   CodePairs pairs = {};
-  add_lane(group, width, q, pairs);
+  add_lane(pack, width, q, pairs);
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) codes[i] = code_of(pairs, i);
 }
 
-// The `bits` bits at `shift` of four codes, a byte each.
+// The `bits` bits at `shift` of four codes, one code per byte.
 __device__ inline std::uint32_t spread(const std::uint32_t* pairs, unsigned shift, unsigned bits) {
   const std::uint32_t mask = ((1u << bits) - 1) * kBothHalves;
   return (pairs[0] >> shift & mask) | (pairs[1] >> shift & mask) << 8;
 }
 
-// Writes this lane's codes to a group, where `is_written`; codes are below 2^width. All lanes of
-// the warp take part, those that write nothing too.
+// Writes this lane's codes to a pack if `is_written`; codes are below 2^width. All lanes of the
+// warp take part.
 __device__ inline void pack_lane(const CodePairs& pairs, unsigned width, unsigned q,
-                                 bool is_written, std::byte* group) {
+                                 bool is_written, std::byte* pack) {
   constexpr unsigned kAll = 0xffffffffu;
-  auto* words = reinterpret_cast<std::uint32_t*>(group);
+  auto* words = reinterpret_cast<std::uint32_t*>(pack);
   unsigned shift = 0;
   if ((width & 16) != 0) {
 #pragma unroll
@@ -116,7 +116,7 @@ __device__ inline void pack_lane(const CodePairs& pairs, unsigned width, unsigne
     words += 8;
     shift += 8;
   }
-  // Lanes q and q + 2 hold the nibbles of the same bytes: each keeps one word and gives one away.
+  // Lanes q and q + 2 hold the nibbles of the same bytes; each assembles one of the two words.
   const bool is_upper = q >= 2;
   if ((width & 4) != 0) {
     const unsigned at = is_upper ? 4 : 0;
@@ -148,11 +148,11 @@ __device__ inline void pack_lane(const CodePairs& pairs, unsigned width, unsigne
 }
 
 __device__ inline void pack_lane(const std::uint32_t (&codes)[kLaneCodes], unsigned width,
-                                 unsigned q, bool is_written, std::byte* group) {
+                                 unsigned q, bool is_written, std::byte* pack) {
   CodePairs pairs = {};
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) add_code(i, codes[i], pairs);
-  pack_lane(pairs, width, q, is_written, group);
+  pack_lane(pairs, width, q, is_written, pack);
 }
 
 }  // namespace nf::device

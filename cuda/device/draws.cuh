@@ -8,7 +8,7 @@
 
 namespace nf::device {
 
-// What all streams of a step have in common.
+// The part of the key that all streams of a step share.
 constexpr std::uint64_t step_key(std::uint64_t seed, std::uint64_t step) {
   return mix64(mix64(seed + kGolden64) ^ step);
 }
@@ -23,7 +23,7 @@ __device__ inline DrawKey block_key(std::uint64_t step_key, std::uint64_t parame
   return DrawKey(stream, block);
 }
 
-// The 16 bits of one element of a parameter.
+// The 16-bit draw of one element of a parameter.
 __device__ inline std::uint32_t draw_of(const DrawStream& stream, std::uint64_t element) {
   const DrawKey key(stream, element / kDrawBlock);
   return draw16(key, static_cast<std::uint32_t>(element % kDrawBlock));

@@ -1,6 +1,6 @@
-// dynamiq's arithmetic (docs/codecs/dynamiq.md) for lanes that hold two runs of a group
-// (super_group.cuh). Tables of up to 32 numbers lie in one register, a number a lane: to look one
-// up is a shuffle.
+// dynamiq's arithmetic (docs/codecs/dynamiq.md) for lanes that hold two runs of a pack
+// (super_group.cuh), and its policy for super_group_kernels.cuh. Tables of up to 32 numbers are in
+// one register, one number per lane: a lookup is a shuffle.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 #include "codec/dynamiq/dynamiq_kernels.h"
 #include "cuda/device/draws.cuh"
 #include "cuda/device/run_codes.cuh"
+#include "cuda/device/super_group_layout.cuh"
 
 namespace nf::device {
 
 inline constexpr unsigned kDynamiqScaleBytes = kSuperGroup / 16;
 
-// What a launch brings from the host. Of a lattice by number, of its values by code
-// (codec/dynamiq/dynamiq_lattice.h).
+// The lattices (codec/dynamiq/dynamiq_lattice.h), as launch arguments: value4 by code, the others
+// by number.
 struct DynamiqTables {
   static constexpr unsigned kFew = 16;
   float value4[kFew] = {};
@@ -26,7 +27,7 @@ struct DynamiqTables {
   bool is_uniform = false;
 };
 
-// How a message's encoder draws (codec/dynamiq/dynamiq_draws.h).
+// The strata of a message's encoder (codec/dynamiq/dynamiq_draws.h).
 struct DynamiqStrata {
   static constexpr unsigned kFactors = 8;
   std::uint32_t count = 1;
@@ -34,12 +35,12 @@ struct DynamiqStrata {
   float slope = 0;
 };
 
-// This lane's numbers of the tables.
+// This lane's entries of the tables.
 struct DynamiqLookups {
   float value4 = 0;
   float height4 = 0;  // of the thresholds, in steps of the draw
   float base4 = 0;
-  float eight = 0;  // fine in the lower lanes, coarse in the upper ones
+  float eight = 0;  // fine8 in the lower lanes, coarse8 in the upper lanes
   float coarse_start = 0;
   bool is_uniform = false;
 
@@ -106,11 +107,11 @@ __device__ __forceinline__ void rounding_draws(const DynamiqKeys& keys, std::uin
                                                const Lane<kRun>& lane, int k, float& low,
                                                float& high) {
   const std::uint32_t own = dynamiq_word(keys.rounding_start, keys.rounding_twist,
-                                         lane.group * 16 + lane.first + static_cast<unsigned>(k));
+                                         lane.pack * 16 + lane.first + static_cast<unsigned>(k));
   std::uint32_t shared = dynamiq_word(keys.shared_start, keys.shared_twist,
-                                      lane.group / 2 * 16 + lane.first + static_cast<unsigned>(k));
-  shared = __byte_perm(shared, 0, lane.group % 2 == 0 ? 0x3210 : 0x2301);
-  // The stratum in the upper half of a word: (c + shift) mod n, with c and shift below n.
+                                      lane.pack / 2 * 16 + lane.first + static_cast<unsigned>(k));
+  shared = __byte_perm(shared, 0, lane.pack % 2 == 0 ? 0x3210 : 0x2301);
+  // (c + shift) mod n in the upper half of a word, with c and shift below n.
   const auto stratum = [&](std::uint32_t draw) {
     const std::uint32_t sum = draw * strata + (keys.shift << 16);
     return min(sum, sum - (strata << 16));
@@ -119,7 +120,7 @@ __device__ __forceinline__ void rounding_draws(const DynamiqKeys& keys, std::uin
   high = static_cast<float>(__byte_perm(own, stratum(shared >> 16), 0x7632));
 }
 
-// Adds what a lane's codes of kBits bits stand for to its values, or puts it in their place.
+// Decodes a lane's codes of kBits bits, and adds the result to its values (kAdd) or replaces them.
 template <int kRun, unsigned kBits, bool kAdd>
 __device__ __forceinline__ void decode_runs(const DynamiqLookups& lookups, float unit, float mean,
                                             unsigned scale_bytes, const RunBytes<kRun>& codes,
@@ -128,7 +129,7 @@ __device__ __forceinline__ void decode_runs(const DynamiqLookups& lookups, float
   const float low_step = static_cast<float>(scale_bytes & 255u) * unit * kInverseTop;
   const float high_step = static_cast<float>(scale_bytes >> 8) * unit * kInverseTop;
   const auto value_of = [&](std::uint32_t code) {
-    // Every sixteen lanes hold the whole table: only four bits count.
+    // Both half-warps hold the whole table, so only four bits matter.
     if constexpr (kBits == 4) return from_lane<kWarp>(lookups.value4, code);
     constexpr std::uint32_t kTop = (1u << (kBits - 1)) - 1;
     const float level = kBits == 2 ? static_cast<float>(code & kTop) : lookups.level8(code & kTop);
@@ -143,11 +144,11 @@ __device__ __forceinline__ void decode_runs(const DynamiqLookups& lookups, float
   }
 }
 
-// The number of the value that a position rounds to, from 0 for the least, in the low bits: an
-// estimate that is right or one too low, and the one threshold that tells which.
+// The number of the value that a position rounds to, counted from the smallest value, in the low
+// bits. The estimate is correct or one too low; one threshold decides.
 __device__ __forceinline__ std::uint32_t round4(const DynamiqLookups& lookups, float slope,
                                                 float position, float draw) {
-  // Values lie within 0.47 of a step of a straight line. -1 has a threshold of its own: none.
+  // The values deviate from a straight line by less than 0.47 steps. -1 has no threshold.
   const float about = __fmaf_rn(-draw, slope, position);
   const std::uint32_t number = __float_as_uint(about + (0x1.8p23f + 7.0f));
   const float height = from_lane<kWarp>(lookups.height4, number);
@@ -155,14 +156,14 @@ __device__ __forceinline__ std::uint32_t round4(const DynamiqLookups& lookups, f
   return number + (__fmaf_rn(draw, height, base) < position ? 1 : 0);
 }
 
-// Four numbers 0 to 14 as codes of sign and magnitude: n - 7 from 7 on, else 15 - n.
+// Four numbers 0 to 14 as sign-magnitude codes: n - 7 from 7 on, otherwise 15 - n.
 __device__ __forceinline__ std::uint32_t codes4(std::uint32_t numbers) {
   const std::uint32_t moved = numbers + 0x09090909u;
   const std::uint32_t positive = (moved >> 4 & 0x01010101u) * 15u;
   return ((moved & positive) | (~numbers & ~positive)) & 0x0f0f0f0fu;
 }
 
-// Codes of two bits straight away.
+// The code of 2 bits that a position rounds to.
 __device__ __forceinline__ std::uint32_t round2(float slope, float position, float draw) {
   if (__fmaf_rn(draw, slope, 0.5f * slope) < position) return 1;
   return __fmaf_rn(draw, slope, __fmaf_rn(0.5f, slope, -1.0f)) < position ? 0 : 3;
@@ -182,7 +183,7 @@ __device__ __forceinline__ float estimate8(bool is_uniform, float position) {
   return __fmaf_rn(octave, kStepsPerOctave, parabola);
 }
 
-// Codes of eight bits.
+// The code of 8 bits that a position rounds to.
 __device__ __forceinline__ std::uint32_t round8(const DynamiqLookups& lookups, float slope,
                                                 float position, float draw) {
   const float magnitude = estimate8(lookups.is_uniform, fabsf(position));
@@ -201,17 +202,17 @@ __device__ __forceinline__ std::uint32_t round8(const DynamiqLookups& lookups, f
 
 struct DynamiqScales {
   std::uint16_t unit = 0;  // BF16
-  unsigned byte = 0;       // the scale of the half of the group that this lane is in charge of
+  unsigned byte = 0;       // the scale of this lane's group
 };
 
 // Encodes a lane's centred values in kBits bits each.
 template <int kRun, unsigned kBits>
 __device__ __forceinline__ DynamiqScales
 encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const DynamiqKeys& keys,
-            const Lane<kRun>& lane, const Runs<kRun>& centred, bool is_written, std::byte* group) {
-  const std::uint32_t own_peak = half_group_peak<kRun>(lane.part, centred);
+            const Lane<kRun>& lane, const Runs<kRun>& centred, bool is_written, std::byte* pack) {
+  const std::uint32_t own_peak = group_peak<kRun>(lane.part, centred);
   const std::uint32_t peak = max_of_lanes<Lane<kRun>::kTeam>(own_peak);
-  const bool has_codes = peak >= kLeastPeakBits && peak < kPoisonBits;
+  const bool has_codes = peak >= kMinPeakBits && peak < kPoisonBits;
   const std::uint32_t unit_bits =
       (__float_as_uint(__uint_as_float(peak) * kPeakToUnit) + 0xffffu) & 0xffff0000u;
   DynamiqScales scales;
@@ -220,7 +221,7 @@ encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const Dy
 
   const float own = __uint_as_float(own_peak);
   const std::uint32_t scale_word =
-      dynamiq_word(keys.scale_start, keys.scale_twist, 2 * lane.group + lane.part % 2);
+      dynamiq_word(keys.scale_start, keys.scale_twist, 2 * lane.pack + lane.part % 2);
   const float scale_draw = __fmaf_rn(static_cast<float>(scale_word & 0xffffu), 0x1p-16f, 0x1p-17f);
   const float quotient = __fdiv_rn(own, __uint_as_float(unit_bits));
   const unsigned scale = min(255u, static_cast<unsigned>(quotient + scale_draw));
@@ -228,7 +229,7 @@ encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const Dy
   constexpr auto kTop = static_cast<float>((1u << (kBits - 1)) - 1);
   float low_inverse;
   float high_inverse;
-  const float inverse = scale == 0 ? 0.0f : __fdiv_rn(kTop, fmaxf(own, kLeastGroupPeak));
+  const float inverse = scale == 0 ? 0.0f : __fdiv_rn(kTop, fmaxf(own, kMinGroupPeak));
   exchange(lane.part, inverse, low_inverse, high_inverse);
 
   RunBytes<kRun> codes;
@@ -257,26 +258,26 @@ encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const Dy
     if (!has_codes) codes.low[w] = codes.high[w] = 0;
   }
   if constexpr (kBits == 4) {
-    if (is_written) store_words(codes.low, group + lane.first);
+    if (is_written) store_words(codes.low, pack + lane.first);
   } else {
-    write_codes<kRun>(codes, {}, kBits, lane.part, is_written, group);
+    write_codes<kRun>(codes, {}, kBits, lane.part, is_written, pack);
   }
   return scales;
 }
 
-// Where widths differ, so that a warp has one at a time, a super-group takes all its lanes.
+// If widths differ, a super-group takes a whole warp, which so has one width at a time.
 template <DataType kType, unsigned kWidth>
 inline constexpr int kDynamiqRun = kType == DataType::kFloat32 || kWidth == 0 ? 4 : 8;
 
-// The scales of the two halves of a group, or of the first one alone. They lie at even addresses:
+// The scales of the two groups of a pack, or of the first group alone. Their addresses are even:
 // messages and their parts are multiples of four bytes, and the units before them take two each.
 __device__ __forceinline__ unsigned dynamiq_scales(const std::byte* at, bool has_second) {
   if (has_second) return *reinterpret_cast<const std::uint16_t*>(at);
   return std::to_integer<unsigned>(*at);
 }
 
-// Writes what a lane is in charge of: the scale of its half, if that holds `held` values of which
-// the lane's first one is the first.
+// Writes the scale of this lane's group, if it is one of the first two lanes of its pack and the
+// group has values. `held`: values from the lane's first element on.
 template <int kRun>
 __device__ __forceinline__ void put_dynamiq_scale(const Lane<kRun>& lane, unsigned scale, int held,
                                                   std::byte* scales) {
@@ -292,5 +293,114 @@ __device__ __forceinline__ auto with_width(unsigned width, Work work) {
   if (width == 4) return work(std::integral_constant<unsigned, 4>());
   return work(std::integral_constant<unsigned, 8>());
 }
+
+// The policy for super_group_kernels.cuh.
+template <DataType kType, unsigned kCommonWidth>
+struct DynamiqPolicy {
+  static constexpr unsigned kWidth = kCommonWidth;
+  static constexpr int kRun = kDynamiqRun<kType, kWidth>;
+  static constexpr unsigned kScaleBytes = kDynamiqScaleBytes;
+
+  struct alignas(16) Params {
+    DynamiqKeys keys;  // of the outgoing message
+
+    float mean = 0;  // of one rank
+    float unit = 0;  // of the incoming message
+    std::uint32_t scales = 0;
+    std::uint32_t codes = 0;
+
+    std::uint32_t width = 0;
+    std::uint32_t units = 0;
+    std::uint32_t out_unit = 0;
+  };
+
+  struct alignas(16) FoldParams {
+    DynamiqKeys keys;
+    cuda::SuperGroupOffsets from;
+    cuda::SuperGroupOffsets to;
+    float mean = 0;
+  };
+
+  // Decoding needs no draws.
+  struct Source {};
+  struct Sources {
+    __device__ static Source next(const SuperGroupJob& /*job*/, const Segment& /*segment*/,
+                                  std::uint32_t /*i*/, const SuperGroupFolded& /*in*/,
+                                  std::uint32_t /*m*/, const Lane<kRun>& /*lane*/) {
+      return {};
+    }
+  };
+
+  const DynamiqStrata& strata;
+  const DynamiqLookups lookups;
+
+  __device__ __forceinline__ DynamiqPolicy(const DynamiqTables& tables,
+                                           const DynamiqStrata& own_strata)
+      : strata(own_strata), lookups(tables, own_strata.slope) {}
+
+  __device__ static bool is_sent(unsigned /*width*/) { return true; }
+
+  template <bool kDecodes, bool kEncodes>
+  __device__ __forceinline__ void set_params(const SuperGroupJob& job, const Segment& segment,
+                                             std::uint32_t i,
+                                             const cuda::SuperGroupOffsets& offsets,
+                                             const SuperGroupMessage<const std::byte>& in,
+                                             const SuperGroupMessage<std::byte>& out,
+                                             Params& params) const {
+    if constexpr (kEncodes) params.keys = keys(job, segment, i, out.encoder);
+    if constexpr (kDecodes) params.unit = unit_of(in.bytes, offsets.units);
+  }
+
+  __device__ __forceinline__ void set_params(const SuperGroupJob& job, const Segment& segment,
+                                             std::uint32_t i,
+                                             const SuperGroupMessage<std::byte>& out,
+                                             FoldParams& params) const {
+    params.keys = keys(job, segment, i, out.encoder);
+  }
+
+  __device__ static Source source(const Params& /*params*/, unsigned /*width*/,
+                                  const Lane<kRun>& /*lane*/) {
+    return {};
+  }
+  __device__ static Sources sources(const FoldParams& /*params*/, unsigned /*width*/) { return {}; }
+  __device__ static float absent_unit(const FoldParams& /*params*/) { return 0; }
+
+  __device__ __forceinline__ unsigned load_scales(const std::byte* scales, const Lane<kRun>& lane,
+                                                  int held) const {
+    return dynamiq_scales(scales, held > 16 - static_cast<int>(lane.first));
+  }
+  __device__ __forceinline__ void store_scales(const Lane<kRun>& lane, const DynamiqScales& scales,
+                                               int held, bool /*is_written*/, std::byte* to) const {
+    put_dynamiq_scale(lane, scales.byte, held, to);
+  }
+
+  template <bool kAdd>
+  __device__ __forceinline__ void decode(Source /*source*/, const Lane<kRun>& lane, unsigned width,
+                                         float unit, float mean, unsigned scales,
+                                         const PackedCodes<kRun, kWidth>& packed,
+                                         Runs<kRun>& values) const {
+    with_width<kWidth>(width, [&](auto bits) {
+      decode_runs<kRun, bits(), kAdd>(lookups, unit, mean, scales, packed.lower(width, lane.first),
+                                      values);
+    });
+  }
+
+  template <typename AnyParams>
+  __device__ __forceinline__ DynamiqScales encode(const AnyParams& params, const Lane<kRun>& lane,
+                                                  unsigned width, const Runs<kRun>& centred,
+                                                  bool is_written, std::byte* codes) const {
+    return with_width<kWidth>(width, [&](auto bits) {
+      return encode_runs<kRun, bits()>(lookups, strata, params.keys, lane, centred, is_written,
+                                       codes);
+    });
+  }
+
+ private:
+  __device__ __forceinline__ DynamiqKeys keys(const SuperGroupJob& job, const Segment& segment,
+                                              std::uint32_t i, std::uint32_t encoder) const {
+    return DynamiqKeys(job.step_key, segment.piece.parameter, encoder, strata,
+                       segment.block_in_parameter(i));
+  }
+};
 
 }  // namespace nf::device

@@ -1,4 +1,4 @@
-// Encoding signs: the kernel that g_binary and marsit share.
+// The encode kernel of g_binary and marsit.
 #pragma once
 
 #include "cuda/device/sign.cuh"
@@ -7,7 +7,7 @@
 
 namespace nf::device {
 
-// Asks for the codes of a tile in `in`, which are read when the values are there.
+// Prefetches the codes of a tile in `in`, which are read once the values are staged.
 __device__ inline void prefetch_codes(const Tile& tile, const Incoming& in, std::uint64_t piece_at,
                                       const SignLayout& layout) {
   constexpr std::size_t kLine = 128;
@@ -22,7 +22,7 @@ __device__ inline void prefetch_codes(const Tile& tile, const Incoming& in, std:
   }
 }
 
-// Whether every value of 16 bits is a number other than zero.
+// Whether every 16-bit value is neither zero nor NaN.
 template <DataType kType, int kWords>
 __device__ bool are_signed_numbers(const std::uint32_t (&words)[kWords]) {
   constexpr std::uint32_t kInfinity = kType == DataType::kBfloat16 ? 0x7f80 : 0x7c00;
@@ -31,13 +31,13 @@ __device__ bool are_signed_numbers(const std::uint32_t (&words)[kWords]) {
 #pragma unroll
   for (int i = 0; i < kWords; ++i) {
     const std::uint32_t magnitudes = words[i] & ~kTops;
-    // The top bits say: not 0, and not above infinity.
+    // Top bits: not 0, and not above infinity.
     tops &= (magnitudes + ~kTops) & ((kTops | kInfinity * kBothHalves) - magnitudes);
   }
   return tops == kTops;
 }
 
-// The signs of eight values of 16 bits, 1 for plus, element i in bit i.
+// The signs of eight 16-bit values, 1 for plus, element i in bit i.
 __device__ inline std::uint32_t plus_bits(const std::uint32_t (&words)[4]) {
   const std::uint32_t first = ~__byte_perm(words[0], words[1], 0x7531);
   const std::uint32_t second = ~__byte_perm(words[2], words[3], 0x7531);
@@ -46,7 +46,7 @@ __device__ inline std::uint32_t plus_bits(const std::uint32_t (&words)[4]) {
   return bits * 0x01020408u >> 24;
 }
 
-// The digits of chunk `c` of g_binary, element i in bit i; any behind the last value.
+// The digits of chunk `c` of g_binary, element i in bit i; undefined after the last value.
 template <DataType kType>
 __device__ std::uint32_t binary_digits(const cuda::Batch& batch, const SignBlock& block,
                                        std::uint32_t encoder, unsigned c,
@@ -66,12 +66,12 @@ __device__ std::uint32_t binary_digits(const cuda::Batch& batch, const SignBlock
   zeros &= block.held_bits(c);
   if (zeros == 0) return bits;
   std::uint64_t seed = batch.seed;
-  // Zeros are rare: no key is to be worked out ahead of them.
+  // Zeros are rare: keep the compiler from computing the key before it is needed.
   asm volatile("" : "+l"(seed));
   return bits | (zeros & draw_bits(step_key(seed, batch.step), block, encoder, c));
 }
 
-// Of a block that contributes `own`.
+// Writes the scale of a block: `own` plus the scales of the messages.
 __device__ inline void write_scale(float own, const Incoming& in, std::uint64_t piece_at,
                                    const SignBlock& block, const SignWire<std::byte>& to) {
   float sum = isfinite(own) ? own : __uint_as_float(kPoisonScaleBits);
@@ -81,7 +81,7 @@ __device__ inline void write_scale(float own, const Incoming& in, std::uint64_t 
   store_scale(sum, to.scale);
 }
 
-// Messages of which there are none, so that bits are what is written.
+// No messages to add: the digits are written as they are.
 struct NoSum {
   static constexpr bool kAdds = false;
   SignLayout layout{SignFormat{}};
@@ -94,9 +94,9 @@ struct NoSum {
   }
 };
 
-// `sum` says how messages come together: `layout`, that of the result; kAdds, whether there are
-// any, with `layout_in`; and write(), which adds them to the digits of a chunk and writes it, all
-// lanes of a warp together.
+// `sum` adds the messages: `layout` of the result; kAdds, whether there are any messages, with
+// `layout_in`; and write(), which adds them to the digits of a chunk and writes it. All lanes of a
+// warp call write().
 template <DataType kType, typename Sum>
 __global__ void __launch_bounds__(kSignThreads)
     write_binary(cuda::Batch batch, Sum sum, Incoming in, cuda::DeviceMessage out) {

@@ -1,6 +1,6 @@
-// Columns made orthonormal by one thread block, in FP64, with the bits of LowRank on the CPU. There
-// a column is finished before the next is touched; here every finished column is taken off all
-// later ones at once. For any one column those are the same operations in the same order.
+// Gram-Schmidt by one thread block, in FP64, bit-identical to LowRank on the CPU. The CPU finishes
+// a column before it starts the next; here every finished column is subtracted from all later ones
+// at once. For each column these are the same operations in the same order.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace nf::device {
 
 inline constexpr unsigned kOrthonormalThreads = 512;
 
-// The sum of kSumLanes lanes, in halves: i + 8, then i + 4, ... All lanes of a warp call; the first
-// of every 16 has it.
+// The sum over kSumLanes lanes, in halves: i + 8, then i + 4, ... All lanes of a warp call it; the
+// first of every 16 gets the result.
 template <typename T>
 __device__ __forceinline__ T sum_of_lanes(T sum) {
 #pragma unroll
@@ -25,9 +25,10 @@ __device__ __forceinline__ T sum_of_lanes(T sum) {
   return sum;
 }
 
-// By the 16 lanes of half a warp, the same number of values in both halves. In the first lane.
+// Computed by the 16 lanes of a half-warp; both half-warps have the same length. The first lane
+// gets the result.
 __device__ inline double dot(const double* a, const double* b, std::uint32_t length) {
-  constexpr unsigned kAhead = 8;  // loads under way at once
+  constexpr unsigned kAhead = 8;  // loads in flight
   double sum = 0;
   std::uint32_t i = threadIdx.x % kSumLanes;
   for (; i + (kAhead - 1) * kSumLanes < length; i += kAhead * kSumLanes) {
@@ -41,7 +42,7 @@ __device__ inline double dot(const double* a, const double* b, std::uint32_t len
   return sum_of_lanes(sum);
 }
 
-// Where a column that depends on those before it is to be replaced.
+// The draws that replace linearly dependent columns.
 struct ColumnDraws {
   std::uint64_t seed = 0;
   std::uint64_t parameter = 0;
@@ -50,10 +51,10 @@ struct ColumnDraws {
 class Orthonormal {
  public:
   struct Shared {
-    double before[kMostTerms];  // the columns' lengths as they came
-    double along[kMostTerms];   // how much of the finished column is in each
+    double initial_norm[kMaxTerms];
+    double projection[kMaxTerms];  // of each column onto the finished one
     double factor;
-    bool is_drawn[kMostTerms];
+    bool is_drawn[kMaxTerms];
     bool is_independent;
   };
 
@@ -61,25 +62,25 @@ class Orthonormal {
   __device__ Orthonormal(Shared& shared, double* columns, std::uint32_t length, std::uint32_t count)
       : shared_(shared), columns_(columns), length_(length), count_(count) {}
 
-  // Unit columns orthogonal to each other. A dependent one becomes zero, or is drawn where there
-  // are `draws`.
+  // Makes the columns orthonormal. A dependent column becomes zero, or a drawn one if `draws` is
+  // not null.
   __device__ void make(const ColumnDraws* draws) {
-    measure();
-    // A column of zeros stays one, so that it can be drawn beforehand.
+    compute_norms();
+    // A column of zeros would stay zero, so it can be drawn first.
     for (std::uint32_t k = 0; k < count_; ++k) {
-      const bool is_drawn = draws != nullptr && shared_.before[k] == 0;
+      const bool is_drawn = draws != nullptr && shared_.initial_norm[k] == 0;
       if (is_drawn) draw(*draws, k);
       if (threadIdx.x == 0) shared_.is_drawn[k] = is_drawn;
     }
     __syncthreads();
-    if (draws != nullptr) measure();
+    if (draws != nullptr) compute_norms();
     for (std::uint32_t k = 0; k < count_; ++k) {
       finish(k);
       if (draws != nullptr && !shared_.is_independent && !shared_.is_drawn[k]) {
-        draw_anew(*draws, k);
+        redraw(*draws, k);
         finish(k);
       }
-      take_off_later(k);
+      subtract_from_later(k);
     }
   }
 
@@ -88,14 +89,14 @@ class Orthonormal {
     return columns_ + static_cast<std::size_t>(k) * length_;
   }
 
-  // The lengths of all columns, two a warp.
-  __device__ void measure() {
+  // The norms of all columns, two per warp.
+  __device__ void compute_norms() {
     constexpr unsigned kTeams = kOrthonormalThreads / kSumLanes;
     for (std::uint32_t first = 0; first < count_; first += kTeams) {
       const std::uint32_t k = first + threadIdx.x / kSumLanes;
       const double* own = column(min(k, count_ - 1));
       const double square = dot(own, own, length_);
-      if (k < count_ && threadIdx.x % kSumLanes == 0) shared_.before[k] = sqrt(square);
+      if (k < count_ && threadIdx.x % kSumLanes == 0) shared_.initial_norm[k] = sqrt(square);
     }
     __syncthreads();
   }
@@ -107,36 +108,36 @@ class Orthonormal {
     }
   }
 
-  // A drawn column in the place of column k, less what is in it of those before.
-  __device__ void draw_anew(const ColumnDraws& draws, std::uint32_t k) {
+  // Replaces column k by a drawn one, orthogonal to the columns before it.
+  __device__ void redraw(const ColumnDraws& draws, std::uint32_t k) {
     draw(draws, k);
     __syncthreads();
     if (threadIdx.x < kWarp) {
       const double square = dot(column(k), column(k), length_);
-      if (threadIdx.x == 0) shared_.before[k] = sqrt(square);
+      if (threadIdx.x == 0) shared_.initial_norm[k] = sqrt(square);
     }
     for (std::uint32_t j = 0; j < k; ++j) {
       if (threadIdx.x < kWarp) {
-        const double along = dot(column(j), column(k), length_);
-        if (threadIdx.x == 0) shared_.along[k] = along;
+        const double projection = dot(column(j), column(k), length_);
+        if (threadIdx.x == 0) shared_.projection[k] = projection;
       }
       __syncthreads();
-      const double along = shared_.along[k];
+      const double projection = shared_.projection[k];
       for (std::uint32_t i = threadIdx.x; i < length_; i += kOrthonormalThreads) {
-        column(k)[i] -= along * column(j)[i];
+        column(k)[i] -= projection * column(j)[i];
       }
       __syncthreads();
     }
     __syncthreads();
   }
 
-  // Makes column k, which has nothing of those before it any more, a unit vector or zero.
+  // Normalises column k, which is orthogonal to the columns before it, or makes it zero.
   __device__ void finish(std::uint32_t k) {
     if (threadIdx.x < kWarp) {
-      const double left = sqrt(dot(column(k), column(k), length_));
+      const double norm = sqrt(dot(column(k), column(k), length_));
       if (threadIdx.x == 0) {
-        shared_.is_independent = left > kDependent * shared_.before[k];
-        shared_.factor = shared_.is_independent ? 1 / left : 0;
+        shared_.is_independent = norm > kDependenceTolerance * shared_.initial_norm[k];
+        shared_.factor = shared_.is_independent ? 1 / norm : 0;
       }
     }
     __syncthreads();
@@ -147,20 +148,20 @@ class Orthonormal {
     __syncthreads();
   }
 
-  __device__ void take_off_later(std::uint32_t k) {
+  __device__ void subtract_from_later(std::uint32_t k) {
     constexpr unsigned kTeams = kOrthonormalThreads / kSumLanes;
     const double* finished = column(k);
     for (std::uint32_t first = k + 1; first < count_; first += kTeams) {
       const std::uint32_t later = first + threadIdx.x / kSumLanes;
-      const double along = dot(finished, column(min(later, count_ - 1)), length_);
-      if (later < count_ && threadIdx.x % kSumLanes == 0) shared_.along[later] = along;
+      const double projection = dot(finished, column(min(later, count_ - 1)), length_);
+      if (later < count_ && threadIdx.x % kSumLanes == 0) shared_.projection[later] = projection;
     }
     __syncthreads();
     for (std::uint32_t i = threadIdx.x; i < length_; i += kOrthonormalThreads) {
       const double own = finished[i];
 #pragma unroll 4
       for (std::uint32_t later = k + 1; later < count_; ++later) {
-        column(later)[i] -= shared_.along[later] * own;
+        column(later)[i] -= shared_.projection[later] * own;
       }
     }
     __syncthreads();

@@ -1,4 +1,4 @@
-// Which piece of a batch a block belongs to.
+// Finds the piece of a block.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nf::device {
 
-// Index of the piece that holds `block`. A piece without values holds none: its successor starts at
+// Index of the piece that contains `block`. An empty piece contains none: the next piece starts at
 // the same block. Precondition: block < batch.blocks.
 __device__ __forceinline__ std::uint32_t piece_of(const cuda::DevicePiece* pieces,
                                                   std::uint32_t piece_count, std::uint32_t block) {

@@ -1,14 +1,13 @@
-// Runs of values in rows that start anywhere and end anywhere.
+// Loads and stores of runs in rows of any alignment and length.
 #pragma once
 
 #include "cuda/device/values.cuh"
 
 namespace nf::device {
 
-inline constexpr unsigned kRun = 8;  // values a thread takes at once
+inline constexpr unsigned kRun = 8;  // values per thread and access
 
-// Values in a row, in memory or in a message. They start anywhere, so 16-byte accesses do not
-// always reach them.
+// Consecutive values, in a gradient or in a message. Only aligned rows allow 16-byte accesses.
 template <typename Void>
 struct Row {
   Void* values;
@@ -28,7 +27,7 @@ __device__ void load_run(const Row<const void>& row, std::uint32_t first, float 
   }
 }
 
-// The bits of a NaN in a run of FP16 values, which a device's own conversion does not keep.
+// Restores the bits of NaNs in a run of FP16 values, which the hardware conversion does not keep.
 __device__ inline void keep_nan_bits(const Row<const void>& row, std::uint32_t first,
                                      float (&run)[kRun]) {
 #pragma unroll

@@ -1,8 +1,8 @@
-// Codes in planes (codec/codes.h) for lanes that hold two runs of a group, 16 elements apart
-// (super_group.cuh). Four codes are a word, a byte each, so that one instruction moves four.
+// Codes in planes (codec/codes.h) for lanes that hold two runs of a pack, 16 elements apart
+// (super_group.cuh). A word holds four codes, one per byte, so that one instruction moves four.
 //
-// Widths go up to 10 and may differ between the teams of a warp. kWidth is the one width of all, or
-// 0 where it is only known at run time.
+// Widths go up to 10 and may differ between the teams of a warp. kWidth is the width of all
+// super-groups, or 0 if widths are only known at run time.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@ namespace nf::device {
 template <int kRun>
 struct RunBytes {
   static constexpr int kWords = kRun / 4;
-  std::uint32_t low[kWords] = {};   // of the run in the first half of the group
-  std::uint32_t high[kWords] = {};  // of the one 16 elements behind
+  std::uint32_t low[kWords] = {};   // of the run in the first half of the pack
+  std::uint32_t high[kWords] = {};  // of the run 16 elements later
 };
 
-// The planes of a group's codes, largest first.
+// The planes of a pack, largest first.
 struct Planes {
   unsigned width;
 
   __device__ __forceinline__ bool has(unsigned bits) const { return (width & bits) != 0; }
-  // The word where the plane of `bits` bits starts.
+  // The word at which the plane of `bits` bits starts.
   __device__ __forceinline__ unsigned at(unsigned bits) const { return width & ~(2 * bits - 1); }
 };
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ std::uint32_t gather_bits(std::uint32_t bytes) {
   return ((bytes & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-// This lane's bytes of a group's codes, as they lie in a message: loaded long before they are used.
+// This lane's bytes of a pack as in the message, loaded long before they are used.
 template <int kRun, unsigned kWidth>
 struct PackedCodes {
   static constexpr int kWords = RunBytes<kRun>::kWords;
@@ -44,14 +44,14 @@ struct PackedCodes {
   std::uint32_t two[kWords];
   std::uint32_t one;
 
-  // Reads them at a multiple of 4 bytes, of 16 where kWidth is 4.
-  __device__ __forceinline__ void load(const std::byte* group, unsigned width, unsigned first) {
+  // `pack` is aligned to 4 bytes, or to 16 if kWidth is 4.
+  __device__ __forceinline__ void load(const std::byte* pack, unsigned width, unsigned first) {
     if constexpr (kWidth == 4) {
-      load_words(group + first, large);
+      load_words(pack + first, large);
       return;
     } else {
       const Planes planes{width};
-      const auto* words = reinterpret_cast<const std::uint32_t*>(group);
+      const auto* words = reinterpret_cast<const std::uint32_t*>(pack);
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
         if (planes.has(8 | 4)) large[w] = words[first / 4 + w];
@@ -62,7 +62,7 @@ struct PackedCodes {
     }
   }
 
-  // Codes of up to 7 bits. Where kWidth is 4, the upper halves of the bytes are rubbish.
+  // Codes of up to 7 bits. If kWidth is 4, the upper halves of the bytes are undefined.
   __device__ __forceinline__ RunBytes<kRun> narrow(unsigned width, unsigned first) const {
     RunBytes<kRun> codes;
     if constexpr (kWidth == 4) {
@@ -83,7 +83,7 @@ struct PackedCodes {
     }
     return codes;
   }
-  // The same of codes of any width: bits 0 to 7, and those from 8 on.
+  // Codes of any width: bits 0 to 7, and the bits from 8 on.
   __device__ __forceinline__ RunBytes<kRun> lower(unsigned width, unsigned first) const {
     if (!Planes{width}.has(8)) return narrow(width, first);
     RunBytes<kRun> codes;
@@ -101,7 +101,8 @@ struct PackedCodes {
   }
 
  private:
-  // The planes of two bits and of one. Multiplications shift and add at once.
+  // Adds the planes of two bits and of one bit. A multiplication shifts and adds in one
+  // instruction.
   __device__ __forceinline__ void add_small(unsigned width, unsigned first,
                                             RunBytes<kRun>& codes) const {
     const Planes planes{width};
@@ -126,16 +127,17 @@ struct PackedCodes {
   }
 };
 
-// Writes this lane's codes, which are below 2^width: bits 0 to 7, and those from 8 on, which only
-// widths above 8 have. Only lanes that say `is_written` do write, but all of the warp take part.
+// Writes this lane's codes, which are below 2^width: bits 0 to 7, and the bits from 8 on, which
+// only widths above 8 have. Only lanes with `is_written` write, but all lanes of the warp take
+// part.
 template <int kRun>
 __device__ __forceinline__ void write_codes(const RunBytes<kRun>& lower,
                                             const RunBytes<kRun>& upper, unsigned width,
-                                            unsigned part, bool is_written, std::byte* group) {
+                                            unsigned part, bool is_written, std::byte* pack) {
   constexpr int kWords = RunBytes<kRun>::kWords;
   const unsigned first = part * kRun;
   const Planes planes{width};
-  auto* words = reinterpret_cast<std::uint32_t*>(group);
+  auto* words = reinterpret_cast<std::uint32_t*>(pack);
   if (planes.has(8) && is_written) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
@@ -149,7 +151,7 @@ __device__ __forceinline__ void write_codes(const RunBytes<kRun>& lower,
       words[first / 4 + w] = (lower.low[w] & 0x0f0f0f0fu) + (lower.high[w] & 0x0f0f0f0fu) * 16;
     }
   }
-  // What is left of the codes: at most three bits.
+  // The remaining bits of the codes, at most three.
   RunBytes<kRun> rest;
 #pragma unroll
   for (int w = 0; w < kWords; ++w) {
@@ -185,7 +187,7 @@ __device__ __forceinline__ void write_codes(const RunBytes<kRun>& lower,
   }
 }
 
-// Four numbers below 2^16 that are the low bits of words: their bytes of bits 0 to 7, and 8 to 15.
+// Bits 0 to 7, or bits 8 to 15, of four words as the bytes of one word.
 __device__ __forceinline__ std::uint32_t low_bytes(const std::uint32_t (&words)[4]) {
   return __byte_perm(__byte_perm(words[0], words[1], 0x0040),
                      __byte_perm(words[2], words[3], 0x0040), 0x5410);

@@ -1,6 +1,6 @@
 // Sums in the order of docs/wire_format.md: sixteen running sums, by element modulo 16, folded in
-// halves. Values are staged in shared memory, those of one running sum in a row, and sixteen
-// threads run down the rows.
+// halves. Values are staged in shared memory, one row per running sum, and each of sixteen threads
+// sums a row.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@ namespace nf::device {
 
 inline constexpr unsigned kRunningSums = 16;
 
-// Floats from one row to the next. With two more than a row holds, neighbouring rows lie two banks
-// apart: eight consecutive values of every lane go in, and pairs come out, without conflicts.
+// Floats from one row to the next. The padding of two floats puts neighbouring rows two banks
+// apart: storing eight consecutive values per lane and loading pairs are free of bank conflicts.
 constexpr unsigned staged_row(unsigned values) { return values / kRunningSums + 2; }
 constexpr unsigned staged_floats(unsigned values) { return kRunningSums * staged_row(values); }
 
-// Where element `e` of a block of `values` values lies.
+// The index of element `e` of a block of `values` values.
 __device__ constexpr unsigned staged_at(unsigned values, unsigned e) {
   return e % kRunningSums * staged_row(values) + e / kRunningSums;
 }
@@ -26,8 +26,8 @@ __device__ inline void stage(const float (&x)[8], unsigned values, unsigned firs
   for (unsigned i = 0; i < 8; ++i) at[i * staged_row(values)] = x[i];
 }
 
-// The sum of sixteen running sums, one a lane, for the first of the lanes. All lanes of a warp take
-// part.
+// The sum of sixteen running sums, one per lane. The first of the sixteen lanes gets the result;
+// all lanes of a warp take part.
 __device__ inline float fold_running_sums(float sum) {
 #pragma unroll
   for (unsigned half = kRunningSums / 2; half > 0; half /= 2) {
@@ -36,8 +36,8 @@ __device__ inline float fold_running_sums(float sum) {
   return sum;
 }
 
-// The sum of term(x) over a block of `values` values. All lanes of a warp take part, sixteen a
-// block; the first of them gets the result.
+// The sum of term(x) over a block of `values` values, by sixteen lanes; the first of them gets the
+// result. All lanes of a warp take part.
 template <typename Term>
 __device__ float running_sum(const float* staged, unsigned values, Term term) {
   const float* row = staged + threadIdx.x % kRunningSums * staged_row(values);

@@ -1,5 +1,5 @@
-// The messages of g_binary and g_ternary on a device (codec/sign/sign_format.h): eight consecutive
-// elements, a chunk, a thread.
+// The messages of g_binary and g_ternary on a device (codec/sign/sign_format.h). A thread processes
+// chunks of eight consecutive elements.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ namespace nf::device {
 
 inline constexpr unsigned kSignThreads = 128;
 inline constexpr unsigned kBlockChunks = kSignBlock / kLaneCodes;
-inline constexpr unsigned kSignChunks = kBlockChunks / kSignThreads;  // a thread
+inline constexpr unsigned kSignChunks = kBlockChunks / kSignThreads;  // per thread
 static_assert(kSignChunks * kSignThreads == kBlockChunks);
 
-// A SignFormat with what follows from it, worked out once by the host.
+// A SignFormat and sizes derived from it, computed once by the host.
 struct SignLayout {
   SignFormat format;
-  std::uint32_t width = 0;        // of a code; 0 where five digits share a byte
+  std::uint32_t width = 0;        // of a code; 0 if five digits share a byte
   std::uint32_t block_bytes = 0;  // codes of a whole block
 
   constexpr SignLayout() = default;
-  constexpr explicit SignLayout(const SignFormat& how)
-      : format(how),
-        width(how.has_trits() ? 0 : how.width()),
-        block_bytes(static_cast<std::uint32_t>(how.code_bytes(kSignBlock))) {}
+  constexpr explicit SignLayout(const SignFormat& sign_format)
+      : format(sign_format),
+        width(sign_format.has_trits() ? 0 : sign_format.width()),
+        block_bytes(static_cast<std::uint32_t>(sign_format.code_bytes(kSignBlock))) {}
 
   constexpr std::size_t code_bytes(std::uint32_t count) const {
     if (width == 0) return (count + kTritUnit - 1) / kTritUnit * kTritUnitBytes;
@@ -39,7 +39,7 @@ struct SignLayout {
 struct SignBlock {
   const cuda::DevicePiece& piece;
   std::uint32_t index;  // in the piece
-  std::uint32_t held;   // values; none where the tile ends before
+  std::uint32_t held;   // values; 0 after the end of the piece
 
   // Block `b` of a tile.
   __device__ explicit SignBlock(const Tile& tile, std::uint32_t b = 0)
@@ -48,12 +48,12 @@ struct SignBlock {
     if (held > kSignBlock) held = kSignBlock;
   }
 
-  // Where it starts in its piece.
+  // Its first value in the piece.
   __device__ std::uint32_t start() const { return index * static_cast<std::uint32_t>(kSignBlock); }
   __device__ std::uint64_t element(unsigned e) const { return piece.first + start() + e; }
 
-  // Whether a chunk lies in a group that has values.
-  __device__ bool has_group(unsigned c) const {
+  // Whether a chunk is in a pack that has values.
+  __device__ bool has_pack(unsigned c) const {
     return c / kPackLanes * static_cast<unsigned>(kPack) < held;
   }
   // The elements of a chunk that are values, element i in bit i.
@@ -92,7 +92,7 @@ __device__ inline std::uint32_t trit_of(std::uint32_t byte, std::uint32_t recipr
   return __umulhi(byte * reciprocal, 3);
 }
 
-// Adds the codes of chunk `c`. Precondition: the block has its group.
+// Adds the codes of chunk `c`. Precondition: has_pack(c).
 __device__ inline void add_chunk(const SignWire<const std::byte>& wire, unsigned c,
                                  CodePairs& pairs) {
   if (wire.width != 0) {
@@ -111,15 +111,15 @@ __device__ inline void add_chunk(const SignWire<const std::byte>& wire, unsigned
   }
 }
 
-// The byte of chunk `c` of a message of one bit an element, element i in bit i.
+// The byte of chunk `c` of a message of one bit per element, element i in bit i.
 __device__ inline std::uint32_t load_bits(const SignWire<const std::byte>& wire, unsigned c) {
   return std::to_integer<std::uint32_t>(wire.codes[c]);
 }
 
-// Writes it, with zeros behind the last value.
+// Writes it, with zeros after the last value.
 __device__ inline void store_bits(std::uint32_t bits, const SignBlock& block, unsigned c,
                                   const SignWire<std::byte>& wire) {
-  if (block.has_group(c)) wire.codes[c] = static_cast<std::byte>(bits & block.held_bits(c));
+  if (block.has_pack(c)) wire.codes[c] = static_cast<std::byte>(bits & block.held_bits(c));
 }
 
 // The lowest bits of the draws of a chunk, element i in bit i.
@@ -135,7 +135,7 @@ __device__ inline std::uint32_t draw_bits(std::uint64_t step_key, const SignBloc
   return bits;
 }
 
-// The digits of most of `contributions`, of which the codes are counts.
+// The majority digits of `contributions` votes; the codes are counts.
 __device__ inline std::uint32_t vote(const cuda::Batch& batch, const SignBlock& block, unsigned c,
                                      std::uint32_t contributions, const CodePairs& pairs) {
   std::uint32_t bits = 0;
@@ -152,8 +152,8 @@ __device__ inline std::uint32_t vote(const cuda::Batch& batch, const SignBlock& 
   return bits;
 }
 
-// Writes the codes of chunk `c` of a sum: votes where the message says so, and zero behind the last
-// value. All lanes of the warp take part.
+// Writes the codes of chunk `c` of a sum, or its votes if the format is voted, with zeros after the
+// last value. All lanes of the warp take part.
 __device__ inline void write_chunk(const cuda::Batch& batch, const SignBlock& block, unsigned c,
                                    const SignLayout& layout, CodePairs& pairs,
                                    const SignWire<std::byte>& wire) {
@@ -168,7 +168,7 @@ __device__ inline void write_chunk(const cuda::Batch& batch, const SignBlock& bl
 #pragma unroll
     for (unsigned w = 0; w < kCodePairs; ++w) pairs[w] &= masks[w] * 0xffff;
   }
-  pack_lane(pairs, wire.width, c % kPackLanes, block.has_group(c),
+  pack_lane(pairs, wire.width, c % kPackLanes, block.has_pack(c),
             wire.codes + c / kPackLanes * pack_bytes(wire.width));
 }
 
@@ -181,8 +181,8 @@ __device__ inline void store_scale(float scale, std::byte* to) {
   *reinterpret_cast<float*>(to) = finite_or_nan;
 }
 
-// Clears what lies between scales and codes of a piece, by its first thread block, and what lies
-// behind the last piece, by the last.
+// Clears the padding between scales and codes of a piece (its first thread block) and the bytes
+// after the last piece (the last thread block).
 __device__ inline void clear_gaps(const Tile& tile, const SignLayout& layout,
                                   const cuda::DeviceMessage& message) {
   const std::uint32_t count = tile.piece.count;
@@ -192,7 +192,7 @@ __device__ inline void clear_gaps(const Tile& tile, const SignLayout& layout,
     if (gap < codes) message.bytes[message.piece_at[tile.index] + gap] = std::byte{0};
   }
   if (is_last_tile()) {
-    clear_behind(message, message.piece_at[tile.index] + codes + layout.code_bytes(count));
+    clear_after(message, message.piece_at[tile.index] + codes + layout.code_bytes(count));
   }
 }
 

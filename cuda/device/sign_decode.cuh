@@ -1,4 +1,4 @@
-// Decoding what signs add up to: the kernel that g_binary, g_ternary and marsit share.
+// The decode kernel of g_binary, g_ternary and marsit.
 #pragma once
 
 #include "cuda/device/sign.cuh"
@@ -7,7 +7,7 @@
 
 namespace nf::device {
 
-// The values of chunk `c` as they lie in memory; zeros behind the last.
+// The bits of the values of chunk `c`; zeros after the last value.
 template <DataType kType>
 __device__ void load_chunk(const SignBlock& block, unsigned c, ChunkWords<kType>& words) {
   const std::size_t first = block.start() + c * kLaneCodes;
@@ -20,7 +20,7 @@ __device__ void load_chunk(const SignBlock& block, unsigned c, ChunkWords<kType>
   }
 }
 
-// Puts `values` in the place of a chunk's.
+// Stores `values` as the values of chunk `c`.
 template <DataType kType>
 __device__ void store_chunk(const float (&values)[kLaneCodes], const SignBlock& block, unsigned c) {
   const std::size_t first = block.start() + c * kLaneCodes;
@@ -31,7 +31,7 @@ __device__ void store_chunk(const float (&values)[kLaneCodes], const SignBlock& 
   }
 }
 
-// Adds to what is decoded the values that lie in its place.
+// Adds the old values to the decoded ones.
 template <DataType kType>
 __device__ void add_values(const ChunkWords<kType>& words, float (&decoded)[kLaneCodes]) {
   float values[kLaneCodes];
@@ -42,20 +42,20 @@ __device__ void add_values(const ChunkWords<kType>& words, float (&decoded)[kLan
 
 __device__ inline unsigned chunk_of(unsigned round) { return round * kSignThreads + threadIdx.x; }
 
-// Levels of codes, times the scale of one contribution.
+// The value of a code: its level times the scale of one contribution.
 struct SignValues {
   float factor;
   float step;
   float contributions;
 
   __device__ float operator()(float code) const {
-    // Whole numbers below 2^24, so that it does not matter how often they are rounded.
+    // Integers below 2^24, so every rounding is exact.
     const float level = __fmaf_rn(code, step, -contributions);
     return __fadd_rn(__fmul_rn(factor, level), 0.0f);
   }
 };
 
-// A whole block of one bit an element: all that is read is asked for before it is used.
+// A whole block of one bit per element: all loads are issued before the first use.
 template <DataType kType>
 __device__ void read_bits(const SignBlock& block, const SignWire<const std::byte>& from,
                           const SignValues& value, bool adds) {
@@ -87,8 +87,8 @@ __device__ void read_bits(const SignBlock& block, const SignWire<const std::byte
   }
 }
 
-// `is_open`: a vote that has not been taken yet. kIsBit: codes have one bit, and nothing is left to
-// vote on.
+// `is_open`: the message contains counts to vote on. kIsBit: codes have one bit, and there is no
+// vote to take.
 template <DataType kType, bool kIsBit>
 __global__ void __launch_bounds__(kSignThreads)
     read_signs(cuda::Batch batch, SignLayout layout, bool is_open, cuda::ConstDeviceMessage in,
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kSignThreads)
     float decoded[kLaneCodes];
 #pragma unroll
     for (unsigned i = 0; i < kLaneCodes; ++i) {
-      // A float that ends in the code's bits, less what it has without them.
+      // 2^23 + code as a float, minus 2^23.
       decoded[i] = value(__uint_as_float(code_of(pairs, i) | 0x4b000000u) - 0x1p23f);
     }
     if (adds) add_values<kType>(words, decoded);

@@ -1,6 +1,6 @@
-// Prefix sums over the blocks of a sparse codec, of which there may be millions: a thread block
-// takes a span of them, the sums of spans are added up by one more, and then each starts from what
-// lies before its own.
+// Prefix sums over the blocks of a sparse codec, of which there may be millions: each thread block
+// sums a span of blocks, one thread block scans the sums of spans, and then each thread block
+// starts from the sum before its span.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ inline constexpr std::uint32_t kSpan = kSpanThreads * kSpanRounds;  // blocks
 using SpanScan = cub::BlockScan<std::uint64_t, kSpanThreads>;
 using SpanReduce = cub::BlockReduce<std::uint64_t, kSpanThreads>;
 
-// The block of this thread in a round; it may lie behind the last one.
+// The block of this thread in a round; it may be past the last one.
 __device__ inline std::uint32_t block_in_span(unsigned round) {
   return blockIdx.x * kSpan + round * kSpanThreads + threadIdx.x;
 }
 
-// Bytes that a block takes: in messages once widths are chosen, or of the spare bytes of the level.
+// Bytes of a block in messages, once widths are chosen.
 struct SentBytes {
   __device__ std::uint32_t operator()(const SparseShape& shape, const cuda::SparseTables& tables,
                                       std::uint32_t block) const {
@@ -33,6 +33,7 @@ struct SentBytes {
   }
 };
 
+// Bytes of a block whose key is the level, otherwise 0.
 struct BytesAtLevel {
   __device__ std::uint32_t operator()(const SparseShape& shape, const cuda::SparseTables& tables,
                                       std::uint32_t block) const {
@@ -42,31 +43,31 @@ struct BytesAtLevel {
   }
 };
 
-// One thread block a span: its sum.
+// The sums of spans, one thread block per span.
 template <typename Bytes>
 __global__ void __launch_bounds__(kSpanThreads)
     sum_spans(SparseShape shape, cuda::SparseTables tables, Bytes bytes) {
-  __shared__ SpanReduce::TempStorage room;
+  __shared__ SpanReduce::TempStorage temp;
   std::uint64_t sum = 0;
   for (unsigned round = 0; round < kSpanRounds; ++round) {
     const std::uint32_t block = block_in_span(round);
     if (block < tables.blocks) sum += bytes(shape, tables, block);
   }
-  sum = SpanReduce(room).Sum(sum);
+  sum = SpanReduce(temp).Sum(sum);
   if (threadIdx.x == 0) tables.span_sums[blockIdx.x] = sum;
 }
 
-// One thread block: the sums of spans become those of all spans before.
+// One thread block: replaces the sums of spans by the sums of all spans before.
 template <typename Sum>
 __global__ void __launch_bounds__(kSpanThreads) add_spans(Sum* sums, std::uint32_t spans) {
   using Scan = cub::BlockScan<Sum, kSpanThreads>;
-  __shared__ typename Scan::TempStorage room;
+  __shared__ typename Scan::TempStorage temp;
   Sum before = 0;  // the same in all threads
   for (std::uint32_t base = 0; base < spans; base += kSpanThreads) {
     const std::uint32_t i = base + threadIdx.x;
     Sum own = 0;
     Sum all = 0;
-    Scan(room).ExclusiveSum(i < spans ? sums[i] : 0, own, all);
+    Scan(temp).ExclusiveSum(i < spans ? sums[i] : 0, own, all);
     if (i < spans) sums[i] = before + own;
     before += all;
     __syncthreads();
@@ -76,21 +77,21 @@ __global__ void __launch_bounds__(kSpanThreads) add_spans(Sum* sums, std::uint32
 // Calls work(block, its bytes, those of all blocks before it) for the blocks of this thread.
 template <typename Bytes, typename Work>
 __device__ void for_each_in_span(const SparseShape& shape, const cuda::SparseTables& tables,
-                                 SpanScan::TempStorage& room, Bytes bytes, Work work) {
+                                 SpanScan::TempStorage& temp, Bytes bytes, Work work) {
   std::uint64_t before = tables.span_sums[blockIdx.x];  // the same in all threads
   for (unsigned round = 0; round < kSpanRounds; ++round) {
     const std::uint32_t block = block_in_span(round);
     const std::uint64_t own = block < tables.blocks ? bytes(shape, tables, block) : 0;
     std::uint64_t sum = 0;
     std::uint64_t all = 0;
-    SpanScan(room).ExclusiveSum(own, sum, all);
+    SpanScan(temp).ExclusiveSum(own, sum, all);
     if (block < tables.blocks) work(block, own, before + sum);
     before += all;
     __syncthreads();
   }
 }
 
-// Puts the prefix sums of `bytes` at spans where for_each_in_span() finds them.
+// Computes the prefix sums of `bytes` over spans, for for_each_in_span().
 template <typename Bytes>
 Status add_up_spans(const SparseShape& shape, const cuda::SparseTables& tables, Bytes bytes,
                     cudaStream_t stream) {

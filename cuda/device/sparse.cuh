@@ -14,14 +14,14 @@ using cuda::SparseShape;
 inline constexpr std::uint32_t kSentWidth = 16;
 inline constexpr std::uint32_t kSentBytes = 2;  // of a value
 
-// A block of a table of pieces.
+// A block of a sparse codec.
 struct SparseBlock {
   const cuda::DevicePiece* piece = nullptr;
   std::uint32_t index = 0;  // in the piece
-  std::uint32_t first = 0;  // value of the piece at which it starts
+  std::uint32_t first = 0;  // its first value in the piece
   std::uint32_t held = 0;   // values; fewer than a whole block only at the end of a piece
 
-  __device__ std::uint32_t bytes() const { return held * kSentBytes; }  // where it is sent
+  __device__ std::uint32_t bytes() const { return held * kSentBytes; }  // if it is sent
 
   __device__ std::uint32_t key(const SparseShape& shape) const {
     return shape.key_bytes == 1 ? reinterpret_cast<const std::uint8_t*>(piece->statistics)[index]
@@ -29,7 +29,7 @@ struct SparseBlock {
   }
 };
 
-// Precondition: one of the pieces holds `block`.
+// Precondition: one of the pieces contains `block`.
 __device__ inline SparseBlock sparse_block(const SparseShape& shape,
                                            const cuda::DevicePiece* pieces,
                                            std::uint32_t piece_count, std::uint32_t block) {

@@ -1,6 +1,6 @@
 // Values of sign blocks in shared memory, and sums over them in the order of the CPU. A thread
-// block that encodes has two blocks of values, which it copies as they lie. One warp sums, sixteen
-// lanes a block; the others pack digits meanwhile.
+// block that encodes stages two blocks of values unchanged. One warp sums, sixteen lanes per block;
+// meanwhile the others pack digits.
 #pragma once
 
 #include <cuda_pipeline_primitives.h>
@@ -14,12 +14,13 @@ namespace nf::device {
 inline constexpr unsigned kStagedBlocks = 32 / kRunningSums;
 inline constexpr unsigned kSignWarps = kSignThreads / 32;
 inline constexpr unsigned kPackingThreads = kSignThreads - 32;
-static_assert(kBlockChunks % 32 == 0);  // lanes of a warp have chunks of one block
+static_assert(kBlockChunks % 32 == 0);  // the lanes of a warp have chunks of one block
 
-// The warp that sums. Thread blocks take turns, since warps of the same number share a scheduler.
+// The warp that sums. It rotates over thread blocks, since warps of the same index share a
+// scheduler.
 __device__ inline bool is_summing() { return threadIdx.x / 32 == blockIdx.x % kSignWarps; }
 
-// This thread's number among those that pack.
+// This thread's index among the threads that pack.
 __device__ inline unsigned packing_thread() {
   const unsigned behind = threadIdx.x / 32 + kSignWarps - blockIdx.x % kSignWarps - 1;
   return behind % kSignWarps * 32 + threadIdx.x % 32;
@@ -28,10 +29,10 @@ __device__ inline unsigned packing_thread() {
 template <DataType kType>
 using ChunkWords = std::uint32_t[kValueWords<kType, kLaneCodes>];
 
-// The values of a tile in shared memory, with zeros behind the last.
+// The values of a tile in shared memory, with zeros after the last value.
 template <DataType kType>
 struct Staged {
-  // A row of running sums between blocks, so that both are read without conflicts.
+  // A padding row between the blocks avoids bank conflicts.
   static constexpr unsigned kStride = (kSignBlock + kRunningSums) * size_of(kType);
 
   alignas(16) std::byte bytes[kStagedBlocks * kStride];
@@ -47,7 +48,7 @@ struct Staged {
 // Starts copying the values of a tile. All threads take part.
 template <DataType kType>
 __device__ void start_staging(const Tile& tile, Staged<kType>& staged) {
-  constexpr unsigned kCopied = 16 / size_of(kType);  // values at once
+  constexpr unsigned kCopied = 16 / size_of(kType);  // values per copy
   constexpr unsigned kRound = kSignThreads * kCopied;
 #pragma unroll
   for (unsigned b = 0; b < kStagedBlocks; ++b) {
@@ -72,7 +73,7 @@ __device__ void start_staging(const Tile& tile, Staged<kType>& staged) {
   __pipeline_commit();
 }
 
-// Waits for them.
+// Waits for the copies.
 __device__ inline void finish_staging() {
   __pipeline_wait_prior(0);
   __syncthreads();
@@ -90,7 +91,7 @@ __device__ float load_staged(const std::byte* at) {
   }
 }
 
-// The sum that add(x, sum) makes over a block, for the first of the sixteen lanes that have it.
+// The result of add(x, sum) over a block, by sixteen lanes; the first of them gets the result.
 template <DataType kType, typename Add>
 __device__ float staged_sum(const Staged<kType>& staged, Add add) {
   const std::byte* column = staged.at(threadIdx.x % 32 / kRunningSums, threadIdx.x % kRunningSums);

@@ -1,11 +1,11 @@
-// How warps share the super-groups of a batch, for waterfill and dynamiq.
+// How the super-groups of a batch are distributed over warps, for waterfill and dynamiq.
 //
-// Of every group of 32 elements a lane holds a run of kRun in the first half and the run 16 behind
-// it: what shares a draw word, and a byte in the plane of four bits, lies in one lane. 2 or 4 lanes
-// make a group, 16 or 32 (a team) a super-group. A warp takes up to 32 consecutive super-groups of
-// one piece, which its teams take in turn: what a warp reads and writes at once lies side by side.
-// Before that, each lane works out what there is to know of one super-group (keys of draws, mean,
-// unit, place), and hands it out in shared memory.
+// In every pack of 32 elements a lane holds a run of kRun elements in the first half and the run
+// 16 elements later: elements that share a draw word, or a byte in the plane of four bits, are in
+// one lane. 2 or 4 lanes share a pack, 16 or 32 (a team) a super-group. A warp processes up to 32
+// consecutive super-groups of one piece, one per team at a time, so its accesses are contiguous.
+// Before that, each lane computes the parameters of one super-group (keys of draws, mean, unit,
+// offsets) and stores them in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,9 @@
 namespace nf::device {
 
 inline constexpr unsigned kSuperGroupThreads = 256;
+inline constexpr unsigned kSuperGroupPacks = kSuperGroup / kPack;
 
-// What a launch is about.
+// The super-groups of one launch.
 struct SuperGroupJob {
   const cuda::DevicePiece* pieces = nullptr;
   std::uint32_t piece_count = 0;
@@ -32,8 +33,8 @@ struct SuperGroupJob {
   const cuda::BatchBounds* bounds = nullptr;
   std::uint64_t step_key = 0;
 
-  // Reads the bounds, if they have to be read.
-  __device__ __forceinline__ void find_bounds() {
+  // Loads the bounds if they are in device memory.
+  __device__ __forceinline__ void load_bounds() {
     if (bounds == nullptr) return;
     const cuda::BatchBounds own = *bounds;
     pieces += own.first_piece;
@@ -52,34 +53,34 @@ struct SuperGroupMessage {
 
 enum class SuperGroupOp { kEncode, kDecode, kDecodeAdd, kDecodeAddEncode };
 
-// Messages of one layout that are added to values.
+// Messages of one layout to add to the values.
 struct SuperGroupFolded {
   std::uint32_t count = 0;
-  SuperGroupMessage<const std::byte> messages[cuda::DeviceCodec::kMostFolded];
+  SuperGroupMessage<const std::byte> messages[cuda::DeviceCodec::kMaxFolded];
 };
 
 __device__ __forceinline__ float unit_of(const std::byte* message, std::uint32_t at) {
   return bfloat16_to_float(*reinterpret_cast<const std::uint16_t*>(message + at));
 }
 
-// The place of this thread's lane in its team.
+// The position of this thread's lane in its team.
 template <int kRunLength>
 struct Lane {
   static constexpr int kRun = kRunLength;
   static constexpr unsigned kPackLanes = 16 / kRun;
-  static constexpr unsigned kTeam = 8 * kPackLanes;  // lanes
+  static constexpr unsigned kTeam = kSuperGroupPacks * kPackLanes;  // lanes
   static constexpr unsigned kTeams = kWarp / kTeam;
 
   unsigned team = threadIdx.x % kWarp / kTeam;
   unsigned index = threadIdx.x % kTeam;
-  unsigned group = index / kPackLanes;  // of the super-group's eight
+  unsigned pack = index / kPackLanes;  // in the super-group
   unsigned part = index % kPackLanes;
-  unsigned first = part * kRun;              // element in the group
-  unsigned element = group * kPack + first;  // in the super-group
+  unsigned first = part * kRun;             // element in the pack
+  unsigned element = pack * kPack + first;  // in the super-group
 };
 
-// Up to 32 super-groups of one piece, which teams take in turn: team t takes number t, t + teams
-// and so on, in `each` rounds, of which the last may have none for it.
+// Up to 32 super-groups of one piece. Team t processes super-groups t, t + teams, ... in `each`
+// rounds; in the last round it may have none.
 struct Segment {
   cuda::DevicePiece piece;
   std::uint32_t piece_index = 0;
@@ -88,23 +89,27 @@ struct Segment {
   std::uint32_t count = 0;
   std::uint32_t each = 0;
 
-  // The values of super-group i, of which a lane has those from `element` on.
+  // The values of super-group i from `element` on.
   template <DataType kType>
   __device__ std::byte* values(std::uint32_t i, unsigned element) const {
     auto* all = static_cast<std::byte*>(piece.values);
     __builtin_assume(__isGlobal(all));
     return all + (std::size_t{first + i} * kSuperGroup + element) * size_of(kType);
   }
-  // Mean and energy of super-group i of all ranks together, by their bits.
+  // The combined mean and energy of super-group i, as two BF16 numbers.
   __device__ std::uint32_t statistics(std::uint32_t i) const {
     return reinterpret_cast<const std::uint32_t*>(piece.statistics)[first + i];
   }
   __device__ float mean(std::uint32_t i) const { return __uint_as_float(statistics(i) << 16); }
-  // Rounds in which every team has a whole one.
+  // The index of super-group i in its parameter, for the keys of its draws.
+  __device__ std::uint64_t block_in_parameter(std::uint32_t i) const {
+    return piece.first / kSuperGroup + first + i;
+  }
+  // Rounds in which every team has a whole super-group.
   __device__ std::uint32_t whole_of(unsigned teams) const {
     return min(count, piece.count / static_cast<std::uint32_t>(kSuperGroup) - first) / teams;
   }
-  // Values of super-group i of the segment; none behind its end.
+  // Values of super-group i of the segment; 0 after its end.
   __device__ std::uint32_t held(std::uint32_t i) const {
     if (i >= count) return 0;
     return min(static_cast<std::uint32_t>(kSuperGroup),
@@ -115,7 +120,7 @@ struct Segment {
   }
 };
 
-// Calls work(segment) for what falls to this warp.
+// Calls work(segment) for all segments of this warp.
 template <unsigned kTeams, typename Work>
 __device__ __forceinline__ void for_each_segment(const SuperGroupJob& job, Work work) {
   const std::uint32_t warp = (blockIdx.x * blockDim.x + threadIdx.x) / kWarp;
@@ -135,15 +140,15 @@ __device__ __forceinline__ void for_each_segment(const SuperGroupJob& job, Work 
   }
 }
 
-// A lane's values: those of its first run and those 16 behind.
+// A lane's values: its first run and the run 16 elements later.
 template <int kRun>
 struct Runs {
   float low[kRun];
   float high[kRun];
 };
 
-// The bits of a lane's two runs of values, and how they come and go. Of a super-group that is not
-// whole, what lies behind its `held` values reads as zeros and is not written.
+// The bits of a lane's two runs of values, with loads and stores. In a super-group that is not
+// whole, elements after the `held` values read as zeros and are not written.
 template <DataType kType, int kRun>
 struct RunWords {
   static constexpr int kWords = kValueWords<kType, kRun>;
@@ -175,7 +180,7 @@ struct RunWords {
     widen<kType>(low, values.low);
     widen<kType>(high, values.high);
   }
-  // A NaN becomes that of the CPU where it `may` be one.
+  // If `may_be_nan`, a NaN becomes the CPU's canonical NaN.
   __device__ __forceinline__ void narrow_from(const Runs<kRun>& values, bool may_be_nan) {
     narrow_numbers<kType>(values.low, low);
     narrow_numbers<kType>(values.high, high);
@@ -186,10 +191,10 @@ struct RunWords {
   }
 };
 
-// The peak of sixteen elements that share a scale, from the lanes' own: even lanes get that of the
-// first half of their group, odd ones that of the second.
+// The peak of a group, the 16 elements that share a scale: even lanes get that of the first group
+// of their pack, odd lanes that of the second.
 template <int kRun>
-__device__ __forceinline__ std::uint32_t half_group_peak(unsigned part, const Runs<kRun>& centred) {
+__device__ __forceinline__ std::uint32_t group_peak(unsigned part, const Runs<kRun>& centred) {
   float low = 0;
   float high = 0;
 #pragma unroll
@@ -204,17 +209,17 @@ __device__ __forceinline__ std::uint32_t half_group_peak(unsigned part, const Ru
   return peak;
 }
 
-// What even and odd lanes hold, in every lane.
+// Gives every lane the numbers of the even lane (low) and of the odd lane (high).
 __device__ __forceinline__ void exchange(unsigned part, float own, float& low, float& high) {
   const float other = from_neighbour(own, 1);
   low = part % 2 != 0 ? other : own;
   high = part % 2 != 0 ? own : other;
 }
 
-// Values from which a mean is taken away; those behind the `held` ones of this lane are zero then.
+// Subtracts the mean from the values; elements after this lane's `held` values become zero.
 template <bool kWhole, int kRun>
 __device__ __forceinline__ void centre(float mean, int held, Runs<kRun>& values) {
-  // Even where it is 0: to skip it takes a branch, and more copies of registers than it saves.
+  // Also if the mean is 0: a branch costs more register copies than it saves.
 #pragma unroll
   for (int k = 0; k < kRun; ++k) {
     values.low[k] -= mean;

@@ -1,5 +1,5 @@
-// Where super-groups lie in a message (docs/codecs/waterfill.md, docs/codecs/dynamiq.md), and what
-// must be cleared between and behind them.
+// Offsets of super-groups in a message (docs/codecs/waterfill.md, docs/codecs/dynamiq.md), and the
+// padding between and after them.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace nf::device {
 
-// Where the super-groups of a message lie (cuda::DeviceMessageOf).
+// The layout of a message (cuda::DeviceMessageOf).
 struct SuperGroupLayout {
   const std::uint64_t* piece_at = nullptr;
-  const cuda::SuperGroupPlace* places = nullptr;
-  unsigned width = 0;  // of all super-groups, or 0 where `places` has them
+  const cuda::SuperGroupOffsets* offsets = nullptr;
+  unsigned width = 0;  // of all super-groups, or 0 if `offsets` contains the widths
 };
 
-// Where the arrays of a piece lie whose super-groups all have one width: offsets in the message.
-// kScaleBytes: bytes of scales a super-group.
+// Offsets of the arrays of a piece whose super-groups all have one width. kScaleBytes: bytes of
+// scales per super-group.
 template <unsigned kScaleBytes>
 struct PieceLayout {
   std::uint64_t units = 0;
@@ -33,12 +33,13 @@ struct PieceLayout {
   }
 };
 
-// The place of super-group i of a segment.
+// The offsets of super-group i of a segment.
 template <unsigned kScaleBytes>
-__device__ __forceinline__ cuda::SuperGroupPlace place_of(const SuperGroupLayout& layout,
-                                                          const Segment& segment, std::uint32_t i) {
+__device__ __forceinline__ cuda::SuperGroupOffsets offsets_of(const SuperGroupLayout& layout,
+                                                              const Segment& segment,
+                                                              std::uint32_t i) {
   if (i >= segment.count) return {};
-  if (layout.places != nullptr) return layout.places[segment.block + i];
+  if (layout.offsets != nullptr) return layout.offsets[segment.block + i];
   const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
   const std::uint32_t at = segment.first + i;
   return {static_cast<std::uint32_t>(piece.units) + 2 * at,
@@ -48,19 +49,20 @@ __device__ __forceinline__ cuda::SuperGroupPlace place_of(const SuperGroupLayout
           layout.width};
 }
 
-// Clears the bytes between scales and codes of a piece whose last super-group is in the segment.
+// If the segment contains the last super-group of its piece, clears the bytes between the scales
+// and the codes of the piece.
 template <unsigned kScaleBytes>
 __device__ __forceinline__ void clear_padding(const SuperGroupLayout& layout,
                                               const Segment& segment, std::byte* message) {
   if (!segment.ends_piece()) return;
   std::uint64_t from = 0;
   std::uint64_t to = 0;
-  if (layout.places != nullptr) {
-    const cuda::SuperGroupPlace last = layout.places[segment.block + segment.count - 1];
+  if (layout.offsets != nullptr) {
+    const cuda::SuperGroupOffsets last = layout.offsets[segment.block + segment.count - 1];
     constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
     const std::uint32_t held = segment.held(segment.count - 1);
     from = last.scales + (last.width == 0 ? 0 : (held + kValues - 1) / kValues);
-    to = layout.places[segment.piece.first_block].codes;
+    to = layout.offsets[segment.piece.first_block].codes;
   } else {
     const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
     from = piece.scales_end;
@@ -70,17 +72,17 @@ __device__ __forceinline__ void clear_padding(const SuperGroupLayout& layout,
   if (at < to) message[at] = std::byte{0};
 }
 
-// Clears what lies behind the last piece of a message, each thread its share.
+// Clears the bytes after the last piece of a message; all threads of the grid take part.
 template <unsigned kScaleBytes>
 __device__ __forceinline__ void clear_rest(const SuperGroupJob& job, const SuperGroupLayout& layout,
                                            std::byte* message, std::uint64_t size) {
   std::uint64_t end = 0;
   if (job.blocks > 0) {
-    if (layout.places != nullptr) {
+    if (layout.offsets != nullptr) {
       const std::uint32_t block = job.first_block + job.blocks - 1;
       const std::uint32_t count = job.pieces[piece_of(job.pieces, job.piece_count, block)].count;
       const std::uint32_t held = (count - 1) % kSuperGroup + 1;
-      end = layout.places[block].codes + packs_of(held) * pack_bytes(layout.places[block].width);
+      end = layout.offsets[block].codes + packs_of(held) * pack_bytes(layout.offsets[block].width);
     } else {
       const std::uint32_t last = job.piece_count - 1;
       const std::uint32_t count = job.pieces[last].count;

@@ -1,6 +1,5 @@
-// The transform, the draws and the codes of thc on a device (docs/codecs/thc.md). A thread holds
-// eight consecutive values of a block, a chunk; its number in the thread block is that of the
-// chunk.
+// The transform and the codes of thc on a device (docs/codecs/thc.md). A thread holds a chunk,
+// eight consecutive values of a block; its index in the thread block is that of the chunk.
 #pragma once
 
 #include <cstddef>
@@ -14,44 +13,44 @@
 
 namespace nf::device {
 
-// What a kernel knows of its codec.
+// The codec's options, as launch arguments.
 struct ThcOptions {
   std::uint32_t block = 0;
   float clip = 0;
-  unsigned most_width = 0;
+  unsigned max_width = 0;
 };
 
-// Thread blocks hold whole blocks, and at least this many threads.
-inline constexpr unsigned kThcLeastThreads = 128;
-inline constexpr unsigned kThcMostThreads = 1024;
+// Thread blocks process whole blocks.
+inline constexpr unsigned kThcMinThreads = 128;
+inline constexpr unsigned kThcMaxThreads = 1024;
 
 constexpr unsigned thc_threads(std::uint32_t block) {
-  return block > kThcLeastThreads * kLaneCodes ? block / kLaneCodes : kThcLeastThreads;
+  return block > kThcMinThreads * kLaneCodes ? block / kLaneCodes : kThcMinThreads;
 }
 constexpr std::uint32_t thc_tile(std::uint32_t block) {
   return thc_threads(block) * kLaneCodes / block;
 }
 
-// Values that the last block of a piece has on the wire, where `held` of it are real.
+// Values on the wire, padding included, of a last block with `held` values.
 constexpr std::uint32_t thc_padded(std::uint32_t held) {
   return held > kPack ? std::bit_ceil(held) : std::uint32_t{kPack};
 }
 
-// Groups of a message of `count` values.
+// Packs of a message of `count` values.
 constexpr std::size_t thc_packs(std::uint32_t count, std::uint32_t block) {
   const std::uint32_t rest = count % block;
   return (std::size_t{count} - rest + (rest == 0 ? 0 : thc_padded(rest))) / kPack;
 }
 
-// Eight values of a block: a thread's work.
+// Eight values of a block, for one thread.
 struct ThcChunk {
   std::uint32_t block;    // of the piece
-  std::uint32_t size;     // values of the block, padding included; 0 where there is no such block
+  std::uint32_t size;     // values of the block, padding included; 0 past the last block
   std::uint32_t first;    // value of the piece
   std::uint64_t element;  // of the parameter
-  unsigned quarter;       // of the group
+  unsigned quarter;       // of the pack
   bool is_on_wire;
-  std::uint16_t norm = 0;  // of the block; 0 where there is none
+  std::uint16_t norm = 0;  // of the block; 0 past the last block
 
   __device__ ThcChunk(const Tile& tile, const ThcOptions& options) {
     const std::uint32_t value = threadIdx.x * kLaneCodes;
@@ -69,15 +68,15 @@ struct ThcChunk {
     is_on_wire = value % options.block < size;
   }
 
-  // Its group in a message whose piece starts at `piece`.
+  // Its pack in a message whose piece starts at `piece`.
   template <typename Byte>
-  __device__ Byte* group(Byte* piece, unsigned width) const {
+  __device__ Byte* pack(Byte* piece, unsigned width) const {
     return piece + first / kPack * pack_bytes(width);
   }
 };
 
-// Walsh-Hadamard of all blocks of the thread block, without the factor 1 / sqrt(size). `shared` has
-// eight floats for every thread. All threads take part.
+// Walsh-Hadamard transform of all blocks of the thread block, without the factor 1 / sqrt(size).
+// `shared` has eight floats per thread. All threads take part.
 __device__ inline void transform(const ThcOptions& options, std::uint32_t size, float4* shared,
                                  float (&h)[kLaneCodes]) {
 #pragma unroll
@@ -91,8 +90,8 @@ __device__ inline void transform(const ThcOptions& options, std::uint32_t size, 
       h[i + half] = a - b;
     }
   }
-  // Of the two values of a pair each thread has one. It becomes their sum in the lower thread, and
-  // in the upper the other's less its own; multiplying by one is exact.
+  // Each thread has one value of a pair. The lower thread computes the sum, the upper one the other
+  // value minus its own; multiplying by +-1 is exact.
 #pragma unroll
   for (unsigned lanes = 1; lanes < 32; lanes *= 2) {
     const float sign = (threadIdx.x & lanes) != 0 ? -1.0f : 1.0f;
@@ -125,13 +124,13 @@ __device__ inline float with_sign(float x, std::uint32_t sign) {
   return __uint_as_float(__float_as_uint(x) ^ sign);
 }
 
-// Adds the codes of a message to those of one of `sum` contributions, and saturates.
+// Adds the codes of a message to the codes of `sum` contributions, and saturates.
 __device__ inline void add_codes(const ThcOptions& options, std::uint32_t contributions,
                                  const std::uint32_t (&others)[kLaneCodes], std::uint32_t& sum,
                                  std::uint32_t (&codes)[kLaneCodes]) {
-  const ThcCodes total = thc_codes(sum + contributions, options.most_width);
-  const std::uint32_t excess = thc_excess(thc_codes(sum, options.most_width),
-                                          thc_codes(contributions, options.most_width), total);
+  const ThcCodes total = thc_codes(sum + contributions, options.max_width);
+  const std::uint32_t excess = thc_excess(thc_codes(sum, options.max_width),
+                                          thc_codes(contributions, options.max_width), total);
 #pragma unroll
   for (unsigned i = 0; i < kLaneCodes; ++i) {
     const std::uint32_t both = codes[i] + others[i];

@@ -1,5 +1,5 @@
-// Gradient values of any type in registers: runs of consecutive values in 4 to 16 bytes a load or
-// store, widened to FP32 and rounded back as base/float16.h does on the CPU.
+// Gradient values of any type in registers: consecutive values in 4 to 16 bytes per load or store,
+// widened to FP32 and rounded back like base/float16.h on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace nf::device {
 
-// 32-bit words that kCount values take in memory. kCount is even where values have 16 bits.
+// 32-bit words of kCount values. kCount is even for 16-bit types.
 template <DataType kType, int kCount>
 inline constexpr int kValueWords = kType == DataType::kFloat32 ? kCount : kCount / 2;
 
-// kWords words of memory in as few accesses as there can be. Precondition: `from` is aligned to the
-// words' bytes, or to 16 if they are more.
+// Loads kWords words in as few accesses as possible. Precondition: `from` is aligned to 4 * kWords
+// bytes, or to 16 if that is less.
 template <int kWords>
 __device__ __forceinline__ void load_words(const void* from, std::uint32_t (&to)[kWords]) {
   if constexpr (kWords == 1) {
@@ -52,7 +52,7 @@ __device__ __forceinline__ void store_words(const std::uint32_t (&from)[kWords],
   }
 }
 
-// Exact. A NaN stays one, whatever its payload.
+// Exact. A NaN stays a NaN, with any payload.
 template <DataType kType, int kWords, int kCount>
 __device__ __forceinline__ void widen(const std::uint32_t (&words)[kWords],
                                       float (&values)[kCount]) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void widen(const std::uint32_t (&words)[kWords],
   }
 }
 
-// To nearest, ties to even; a NaN of 16 bits becomes 0x7fff, which canonical_nans() mends.
+// Rounds to nearest, ties to even. A NaN of 16 bits becomes 0x7fff; see canonical_nans().
 template <DataType kType, int kWords, int kCount>
 __device__ __forceinline__ void narrow_numbers(const float (&values)[kCount],
                                                std::uint32_t (&words)[kWords]) {
@@ -96,15 +96,15 @@ __device__ __forceinline__ void narrow_numbers(const float (&values)[kCount],
   }
 }
 
-// The one NaN of the CPU in place of the conversions' own, 0x7fff: the greatest signed number of 16
-// bits, so that a maximum finds it.
+// Replaces the NaN of the hardware conversions, 0x7fff, by the CPU's canonical NaN. 0x7fff is the
+// largest signed 16-bit number, so a maximum finds it.
 template <DataType kType, int kWords>
 __device__ __forceinline__ void canonical_nans(std::uint32_t (&words)[kWords]) {
   if constexpr (kType != DataType::kFloat32) {
-    std::uint32_t greatest = words[0];
+    std::uint32_t max = words[0];
 #pragma unroll
-    for (int i = 1; i < kWords; ++i) greatest = __vmaxs2(greatest, words[i]);
-    if (((greatest + 0x00010001u) & ~greatest & 0x80008000u) == 0) return;
+    for (int i = 1; i < kWords; ++i) max = __vmaxs2(max, words[i]);
+    if (((max + 0x00010001u) & ~max & 0x80008000u) == 0) return;
     constexpr std::uint32_t kNan = kType == DataType::kBfloat16 ? kBfloat16Nan : kFloat16Nan;
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
@@ -121,8 +121,8 @@ __device__ __forceinline__ void narrow(const float (&values)[kCount],
   canonical_nans<kType>(words);
 }
 
-// Values [first, first + kCount) of an array. Precondition: its bytes there are aligned as
-// load_words() asks.
+// Values [first, first + kCount) of an array. Precondition: the address is aligned as load_words()
+// requires.
 template <DataType kType, int kCount>
 __device__ __forceinline__ void load_values(const void* values, std::size_t first,
                                             float (&to)[kCount]) {
@@ -139,7 +139,7 @@ __device__ __forceinline__ void store_values(const float (&from)[kCount], void* 
   store_words(words, static_cast<std::byte*>(values) + first * size_of(kType));
 }
 
-// One value, for what is left at the end of a piece.
+// One value, for the end of a piece.
 template <DataType kType>
 __device__ __forceinline__ float load_value(const void* values, std::size_t i) {
   if constexpr (kType == DataType::kFloat32) {
@@ -160,8 +160,8 @@ __device__ __forceinline__ void store_value(float value, void* values, std::size
   }
 }
 
-// Values [first, first + kCount) of an array of `held`; what lies behind its end is `rest` when
-// loaded and left alone when stored.
+// Values [first, first + kCount) of an array of `held` values. Elements past its end load as `rest`
+// and are not stored.
 template <DataType kType, int kCount>
 __device__ __forceinline__ void load_values_before(const void* values, std::size_t first,
                                                    std::size_t held, float rest,
@@ -181,7 +181,7 @@ __device__ __forceinline__ void store_values_before(const float (&from)[kCount],
   }
 }
 
-// The same for the bits of values: of those from `first` on only `held` exist, maybe none.
+// The same for the bits of values. From `first` on there are `held` values, 0 or fewer if none.
 template <DataType kType, int kWords>
 __device__ __forceinline__ void load_words_before(const void* values, std::size_t first, int held,
                                                   std::uint32_t (&words)[kWords]) {

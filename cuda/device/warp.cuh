@@ -1,4 +1,4 @@
-// Operations between the lanes of a warp, and single instructions that C++ has no word for.
+// Operations between the lanes of a warp, and single instructions that C++ cannot express.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace nf::device {
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// What lane `from` of every kLanes holds.
+// The value of lane `from` of each kLanes lanes.
 template <unsigned kLanes, typename T>
 __device__ __forceinline__ T from_lane(T value, unsigned from) {
   return __shfl_sync(kAllLanes, value, static_cast<int>(from), static_cast<int>(kLanes));
@@ -32,14 +32,14 @@ __device__ __forceinline__ std::uint32_t max_of_lanes(std::uint32_t value) {
   return is_upper ? upper : lower;
 }
 
-// max(a, |b|), a NaN above all else. Precondition: a is not negative.
+// max(a, |b|); NaN if either is NaN. Precondition: a is not negative.
 __device__ __forceinline__ float max_magnitude(float a, float b) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(fabsf(b)));
   return result;
 }
 
-// (x & mask) | bits in one instruction; left to itself, the compiler takes one for each constant.
+// (x & mask) | bits in one instruction; the compiler would use one per constant.
 __device__ __forceinline__ std::uint32_t masked_or(std::uint32_t x, std::uint32_t mask,
                                                    std::uint32_t bits) {
   std::uint32_t result;
@@ -47,14 +47,14 @@ __device__ __forceinline__ std::uint32_t masked_or(std::uint32_t x, std::uint32_
   return result;
 }
 
-// ~(a ^ b), likewise.
+// ~(a ^ b) in one instruction.
 __device__ __forceinline__ std::uint32_t equal_bits(std::uint32_t a, std::uint32_t b) {
   std::uint32_t result;
   asm("lop3.b32 %0, %1, %2, 0, 0xc3;" : "=r"(result) : "r"(a), "r"(b));
   return result;
 }
 
-// x * factor + addend in one instruction, whatever the compiler knows of the numbers.
+// x * factor + addend in one instruction, even for constants.
 __device__ __forceinline__ std::uint32_t multiply_add(std::uint32_t x, std::uint32_t factor,
                                                       std::uint32_t addend) {
   std::uint32_t result;
@@ -62,15 +62,15 @@ __device__ __forceinline__ std::uint32_t multiply_add(std::uint32_t x, std::uint
   return result;
 }
 
-// 1 / x to the last bit, for 2^-126 <= x < 2^126: one step of Newton's method from the hardware's
-// estimate, which is what a division by a number of this range comes to.
+// 1 / x, correctly rounded, for 2^-126 <= x < 2^126: one Newton step from the hardware's estimate,
+// as in a division by a number of this range.
 __device__ __forceinline__ float reciprocal(float x) {
   float estimate;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(x));
   return __fmaf_rn(estimate, __fmaf_rn(-x, estimate, 1.0f), estimate);
 }
 
-// 1 / x to within an ulp or so, for the same range.
+// 1 / x to within about an ulp, for the same range.
 __device__ __forceinline__ float reciprocal_estimate(float x) {
   float estimate;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(x));

@@ -1,5 +1,5 @@
-// waterfill's arithmetic (docs/codecs/waterfill.md) for lanes that hold two runs of a group
-// (super_group.cuh).
+// waterfill's arithmetic (docs/codecs/waterfill.md) for lanes that hold two runs of a pack
+// (super_group.cuh), and its policy for super_group_kernels.cuh.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,14 @@
 #include "codec/waterfill/waterfill_kernels.h"
 #include "cuda/device/draws.cuh"
 #include "cuda/device/run_codes.cuh"
+#include "cuda/device/super_group_layout.cuh"
 
 namespace nf::device {
 
 inline constexpr unsigned kWaterfillScaleBytes = kSuperGroup / kPack;
 
-// What a super-group of width 0 decodes with: the mean, unless some rank's values were not finite.
+// The unit with which a super-group of width 0 decodes: 0, so that it decodes to the mean, or NaN
+// if any rank's values contain NaN or Inf.
 __device__ __forceinline__ float left_out_unit(std::uint32_t energy) {
   return __uint_as_float(energy < kInfinityBits ? 0 : std::uint32_t{kBfloat16Nan} << 16);
 }
@@ -23,38 +25,38 @@ __device__ __forceinline__ WaterfillGrid grid_of_width(unsigned width) {
     constexpr WaterfillGrid kGrid(kWidth);
     return kGrid;
   }
-  return WaterfillGrid(max(width, kWaterfillLeastWidth));
+  return WaterfillGrid(max(width, kWaterfillMinWidth));
 }
 
-// The same where the step is known, without a division.
+// The same from a known step, without a division.
 template <unsigned kWidth>
 __device__ __forceinline__ WaterfillGrid waterfill_grid(unsigned width, float step) {
   if constexpr (kWidth != 0) return grid_of_width<kWidth>(width);
   WaterfillGrid grid;
-  grid.centre = static_cast<float>((1u << (max(width, kWaterfillLeastWidth) - 1)) - 2);
+  grid.centre = static_cast<float>((1u << (max(width, kWaterfillMinWidth) - 1)) - 2);
   grid.step = step;
   return grid;
 }
 
-// The words of a lane's draws: word k serves elements k of both of its runs.
+// The words of a lane's draws: word k contains the draws of element k of both runs.
 struct DrawWords {
   std::uint32_t start = 0;  // of the lane's first word
   std::uint32_t twist = 0;
 
-  // A lane's words are as many as its run is long, in the order of lanes.
+  // A lane has one word per element of a run, in the order of lanes.
   template <int kRun>
   __device__ __forceinline__ DrawWords(std::uint32_t key_start, std::uint32_t key_twist,
                                        const Lane<kRun>& lane)
       : start(key_start + lane.index * kRun * kWordStride), twist(key_twist) {}
 
-  // What kWordMultiplier multiplies.
+  // The factor that kWordMultiplier multiplies.
   __device__ __forceinline__ std::uint32_t factor(int k) const {
     const std::uint32_t x = start + static_cast<std::uint32_t>(k) * kWordStride;
     return x ^ (x >> 16) ^ twist;
   }
 };
 
-// The two dithers of a word w = y ^ (y >> 16): the high half of w is that of y.
+// The two dithers of a word w = y ^ (y >> 16). The high half of w is the high half of y.
 __device__ __forceinline__ void dithers(std::uint32_t factor, float& low, float& high) {
   constexpr std::uint32_t kDraw = 0x007fff80u;
   const std::uint32_t high_bits = masked_or(factor * kWordMultiplier >> 9, kDraw, kDitherBits);
@@ -62,9 +64,9 @@ __device__ __forceinline__ void dithers(std::uint32_t factor, float& low, float&
   low = __uint_as_float(high_bits ^ (factor * (kWordMultiplier << 7) & kDraw));
 }
 
-// Four codes of up to 7 bits, each less its dither: exact in FP32. With d the complement of the
-// draw, code - dither = (128 + code + d / 65536) - (130 - 2^-17). The bracket on the left is put
-// together from bytes; that on the right takes 25 bits, but is a product of two numbers.
+// Four codes of up to 7 bits minus their dithers, exact in FP32. With d the complement of the draw,
+// code - dither = (128 + code + d / 65536) - (130 - 2^-17). The left bracket is assembled from
+// bytes; the right one needs 25 bits, but is a product of two FP32 numbers.
 template <unsigned kWidth>
 __device__ __forceinline__ void levels(const DrawWords& draws, int first, std::uint32_t low_codes,
                                        std::uint32_t high_codes, float (&low)[4],
@@ -108,7 +110,7 @@ __device__ __forceinline__ void wide_levels(const DrawWords& draws, int first,
   }
 }
 
-// Adds what a lane's codes stand for to its values, or puts it in their place.
+// Decodes a lane's codes, and adds the result to its values (kAdd) or replaces them.
 template <int kRun, unsigned kWidth, bool kAdd>
 __device__ __forceinline__ void decode_runs(const WaterfillGrid& grid, const Lane<kRun>& lane,
                                             unsigned width, const DrawWords& draws, float unit,
@@ -154,11 +156,11 @@ __device__ __forceinline__ void decode_runs(const WaterfillGrid& grid, const Lan
   }
 }
 
-// What encoding a super-group makes besides its codes.
+// The results of encode_runs() besides the codes.
 struct WaterfillScales {
   std::uint16_t unit = 0;  // BF16
-  unsigned byte = 0;       // the two scales of this lane's group
-  bool has_codes = false;  // else its codes are zeros
+  unsigned byte = 0;       // the two scales of this lane's pack
+  bool has_codes = false;  // otherwise all codes are 0
 };
 
 // Encodes a lane's centred values.
@@ -167,24 +169,24 @@ __device__ __forceinline__ WaterfillScales encode_runs(const WaterfillGrid& grid
                                                        const Lane<kRun>& lane, unsigned width,
                                                        const DrawWords& draws,
                                                        const Runs<kRun>& centred, bool is_written,
-                                                       std::byte* group) {
-  const std::uint32_t own_peak = half_group_peak<kRun>(lane.part, centred);
+                                                       std::byte* pack) {
+  const std::uint32_t own_peak = group_peak<kRun>(lane.part, centred);
   const std::uint32_t peak = max_of_lanes<Lane<kRun>::kTeam>(own_peak);
   WaterfillScales scales;
-  scales.has_codes = peak >= kLeastPeakBits && peak < kPoisonBits;
+  scales.has_codes = peak >= kMinPeakBits && peak < kPoisonBits;
   const std::uint32_t unit_bits =
       __float_as_uint(__uint_as_float(peak) * kPeakToScaleUnit) + 0xffffu & 0xffff0000u;
   const float unit = __uint_as_float(unit_bits);
   scales.unit = static_cast<std::uint16_t>(
       scales.has_codes ? unit_bits >> 16 : (peak >= kPoisonBits ? kBfloat16Nan : 0));
 
-  // The least scale with scale * unit >= peak, products being exact: a rounded quotient is right or
-  // one too low.
+  // The smallest scale with scale * unit >= peak; the products are exact. The rounded quotient is
+  // correct or one too low.
   const float own = __uint_as_float(own_peak);
   constexpr float kWhole = 0x1.8p23f;
   float scale = __fmaf_rn(own, reciprocal_estimate(unit), kWhole) - kWhole;
   if (scale * unit < own) scale += 1.0f;
-  scale = fminf(fmaxf(scale, float{kLeastScale}), float{kMostScale});
+  scale = fminf(fmaxf(scale, float{kMinScale}), float{kMaxScale});
   const bool is_zero = own_peak == 0;
   const float own_inverse = is_zero ? 0.0f : reciprocal(scale * unit * grid.step);
   const unsigned own_code = is_zero ? 0 : __float_as_uint(scale + (0x1p23f - 4.0f)) & 15u;
@@ -194,7 +196,7 @@ __device__ __forceinline__ WaterfillScales encode_runs(const WaterfillGrid& grid
   float low_inverse;
   float high_inverse;
   exchange(lane.part, own_inverse, low_inverse, high_inverse);
-  // Rounds to a whole number in the low bits; the centre is even, so ties stay as they are.
+  // Rounds to an integer in the low bits. The centre is even, so ties do not change.
   const float whole = kWhole + grid.centre;
   RunBytes<kRun> lower;
   RunBytes<kRun> upper;
@@ -221,11 +223,160 @@ __device__ __forceinline__ WaterfillScales encode_runs(const WaterfillGrid& grid
     }
   }
   if constexpr (kWidth == 4) {
-    if (is_written) store_words(lower.low, group + lane.first);
+    if (is_written) store_words(lower.low, pack + lane.first);
   } else {
-    write_codes<kRun>(lower, upper, width, lane.part, is_written, group);
+    write_codes<kRun>(lower, upper, width, lane.part, is_written, pack);
   }
   return scales;
 }
+
+// The policy for super_group_kernels.cuh.
+template <DataType kType, unsigned kCommonWidth>
+struct WaterfillPolicy {
+  static constexpr unsigned kWidth = kCommonWidth;
+  static constexpr int kRun = kType == DataType::kFloat32 ? 4 : 8;
+  static constexpr unsigned kScaleBytes = kWaterfillScaleBytes;
+
+  struct alignas(16) Params {
+    float mean = 0;  // of one rank
+    float unit = 0;  // of the incoming message
+    std::uint32_t in_start = 0;
+    std::uint32_t in_twist = 0;
+
+    std::uint32_t out_start = 0;
+    std::uint32_t out_twist = 0;
+    std::uint32_t scales = 0;
+    std::uint32_t codes = 0;
+
+    std::uint32_t width = 0;
+    float grid_step = 0;
+    std::uint32_t units = 0;
+    std::uint32_t out_unit = 0;
+
+    __device__ float out_grid_step() const { return grid_step; }
+  };
+
+  struct alignas(16) FoldParams {
+    cuda::SuperGroupOffsets from;
+    cuda::SuperGroupOffsets to;
+
+    float mean = 0;
+    float left_out_unit = 0;
+    float in_step = 0;
+    float out_step = 0;
+
+    std::uint32_t out_start = 0;
+    std::uint32_t out_twist = 0;
+
+    __device__ float out_grid_step() const { return out_step; }
+  };
+
+  // The grid and the draws of one message.
+  struct Source {
+    WaterfillGrid grid;
+    DrawWords draws;
+  };
+
+  // The same for folded messages. The lanes of a team compute the keys of as many messages at once.
+  struct Sources {
+    WaterfillGrid grid;
+    DrawKey key{DrawStream(0, 0, 0, 0, DrawPurpose::kDither), 0};
+
+    __device__ __forceinline__ Source next(const SuperGroupJob& job, const Segment& segment,
+                                           std::uint32_t i, const SuperGroupFolded& in,
+                                           std::uint32_t m, const Lane<kRun>& lane) {
+      constexpr unsigned kTeam = Lane<kRun>::kTeam;
+      if (m % kTeam == 0) {
+        key = block_key(job.step_key, segment.piece.parameter,
+                        in.messages[min(m + lane.index, in.count - 1)].encoder,
+                        DrawPurpose::kDither, segment.block_in_parameter(i));
+      }
+      return {grid, DrawWords(from_lane<kTeam>(key.start, m % kTeam),
+                              from_lane<kTeam>(key.twist, m % kTeam), lane)};
+    }
+  };
+
+  __device__ static bool is_sent(unsigned width) { return width != 0; }
+
+  template <bool kDecodes, bool kEncodes>
+  __device__ __forceinline__ void set_params(const SuperGroupJob& job, const Segment& segment,
+                                             std::uint32_t i,
+                                             const cuda::SuperGroupOffsets& offsets,
+                                             const SuperGroupMessage<const std::byte>& in,
+                                             const SuperGroupMessage<std::byte>& out,
+                                             Params& params) const {
+    if constexpr (kDecodes) {
+      params.unit = offsets.width == 0 ? left_out_unit(segment.statistics(i) & 0xffff0000u)
+                                       : unit_of(in.bytes, offsets.units);
+      const DrawKey key = dither_key(job, segment, i, in.encoder);
+      params.in_start = key.start;
+      params.in_twist = key.twist;
+    }
+    if constexpr (kEncodes) {
+      const DrawKey key = dither_key(job, segment, i, out.encoder);
+      params.out_start = key.start;
+      params.out_twist = key.twist;
+    }
+    params.grid_step = grid_of_width<kWidth>(offsets.width).step;
+  }
+
+  __device__ __forceinline__ void set_params(const SuperGroupJob& job, const Segment& segment,
+                                             std::uint32_t i,
+                                             const SuperGroupMessage<std::byte>& out,
+                                             FoldParams& params) const {
+    params.left_out_unit = device::left_out_unit(segment.statistics(i) & 0xffff0000u);
+    params.in_step = grid_of_width<kWidth>(params.from.width).step;
+    params.out_step = grid_of_width<kWidth>(params.to.width).step;
+    const DrawKey key = dither_key(job, segment, i, out.encoder);
+    params.out_start = key.start;
+    params.out_twist = key.twist;
+  }
+
+  __device__ __forceinline__ Source source(const Params& params, unsigned width,
+                                           const Lane<kRun>& lane) const {
+    return {waterfill_grid<kWidth>(width, params.grid_step),
+            DrawWords(params.in_start, params.in_twist, lane)};
+  }
+  __device__ __forceinline__ Sources sources(const FoldParams& params, unsigned width) const {
+    return {waterfill_grid<kWidth>(width, params.in_step)};
+  }
+  __device__ static float absent_unit(const FoldParams& params) { return params.left_out_unit; }
+
+  __device__ __forceinline__ unsigned load_scales(const std::byte* scales,
+                                                  const Lane<kRun>& /*lane*/, int /*held*/) const {
+    return std::to_integer<unsigned>(*scales);
+  }
+  __device__ __forceinline__ void store_scales(const Lane<kRun>& lane,
+                                               const WaterfillScales& scales, int /*held*/,
+                                               bool is_written, std::byte* to) const {
+    if (lane.part == 0 && is_written) *to = static_cast<std::byte>(scales.byte);
+  }
+
+  template <bool kAdd>
+  __device__ __forceinline__ void decode(const Source& source, const Lane<kRun>& lane,
+                                         unsigned width, float unit, float mean, unsigned scales,
+                                         const PackedCodes<kRun, kWidth>& packed,
+                                         Runs<kRun>& values) const {
+    decode_runs<kRun, kWidth, kAdd>(source.grid, lane, width, source.draws, unit, mean, scales,
+                                    packed, values);
+  }
+
+  template <typename AnyParams>
+  __device__ __forceinline__ WaterfillScales encode(const AnyParams& params, const Lane<kRun>& lane,
+                                                    unsigned width, const Runs<kRun>& centred,
+                                                    bool is_written, std::byte* codes) const {
+    return encode_runs<kRun, kWidth>(waterfill_grid<kWidth>(width, params.out_grid_step()), lane,
+                                     width, DrawWords(params.out_start, params.out_twist, lane),
+                                     centred, is_written, codes);
+  }
+
+ private:
+  __device__ static __forceinline__ DrawKey dither_key(const SuperGroupJob& job,
+                                                       const Segment& segment, std::uint32_t i,
+                                                       std::uint32_t encoder) {
+    return block_key(job.step_key, segment.piece.parameter, encoder, DrawPurpose::kDither,
+                     segment.block_in_parameter(i));
+  }
+};
 
 }  // namespace nf::device

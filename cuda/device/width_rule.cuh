@@ -1,5 +1,5 @@
-// What the kernels of width_choice.cu and tile_places.cu share: sizes of super-groups, and sums
-// over a thread block.
+// Shared by width_choice.cu and tile_layout.cu: sizes of super-groups, and sums over a thread
+// block.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using cuda::DeviceWidthRule;
 
 inline constexpr std::uint32_t kPacks = kSuperGroup / kPack;
 inline constexpr std::uint32_t kUnitBytes = 2;
-inline constexpr std::uint32_t kSuper = kSuperGroup;  // in the device's own arithmetic
+inline constexpr std::uint32_t kSuper = kSuperGroup;  // 32 bits, for device arithmetic
 
 inline constexpr unsigned kPlanThreads = 1024;
 using Scan = cub::BlockScan<std::uint64_t, kPlanThreads>;
@@ -31,14 +31,14 @@ __device__ inline std::uint32_t held_in(const DevicePiece& piece, std::uint32_t 
   return min(kSuper, piece.count - block * kSuper);
 }
 
-__device__ inline std::uint32_t groups_in(std::uint32_t held) {
+__device__ inline std::uint32_t packs_in(std::uint32_t held) {
   return (held + std::uint32_t{kPack} - 1) / std::uint32_t{kPack};
 }
 
-// Bytes of scales for so many values of one super-group.
+// Bytes of scales for `held` values of one super-group.
 __device__ inline std::uint32_t scales_in(const DeviceWidthRule& rule, std::uint32_t held) {
-  const std::uint32_t group = kSuper / rule.scales;
-  return (held + group - 1) / group;
+  const std::uint32_t per_byte = kSuper / rule.scales;
+  return (held + per_byte - 1) / per_byte;
 }
 
 __device__ inline std::uint32_t up_to_16(std::uint32_t bytes) { return (bytes + 15) / 16 * 16; }

@@ -1,4 +1,4 @@
-// Passes over a bucket in device memory do what the host's do.
+// Passes over a bucket in device memory yield the results of the host's.
 #include "cuda/runtime/bucket_passes.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "runtime/gradient_norm.h"
 #include "runtime/scale.h"
 #include "support/generator.h"
@@ -16,7 +16,6 @@ namespace nf {
 namespace {
 
 using test::DeviceCopy;
-using test::has_device;
 
 std::vector<float> widened(ConstValues values) {
   std::vector<float> floats(values.count);
@@ -24,7 +23,7 @@ std::vector<float> widened(ConstValues values) {
   return floats;
 }
 
-// Normal values with some of every hostile kind among them.
+// Normal values, and some zeros, denormals, huge values, Inf and NaN.
 std::vector<float> values_of(std::size_t count, std::uint64_t seed) {
   test::Generator random(seed);
   std::vector<float> values = random.normal(count);
@@ -38,16 +37,15 @@ std::vector<float> values_of(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-class BucketPasses : public testing::TestWithParam<DataType> {};
+class BucketPasses : public test::OnDevice<testing::TestWithParam<DataType>> {};
 INSTANTIATE_TEST_SUITE_P(Types, BucketPasses,
                          testing::Values(DataType::kFloat32, DataType::kBfloat16,
                                          DataType::kFloat16),
                          [](const auto& one) { return std::string(to_string(one.param)); });
 
-TEST_P(BucketPasses, ScaleAsTheHostDoes) {
-  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+TEST_P(BucketPasses, ScaleLikeTheHost) {
   for (const std::size_t count : {1u, 7u, 16'383u, 16'385u, 100'003u}) {
-    for (const std::size_t skipped : {0u, 1u}) {  // so that it is not aligned
+    for (const std::size_t skipped : {0u, 1u}) {  // 1: not aligned
       test::TypedValues host(GetParam(), values_of(count + skipped, count));
       const std::size_t size = size_of(GetParam());
       const DeviceCopy device(std::span(host.data(), (count + skipped) * size));
@@ -58,26 +56,25 @@ TEST_P(BucketPasses, ScaleAsTheHostDoes) {
       ASSERT_TRUE(status.ok()) << to_string(status);
       scale(part(host.view().data), 1.0f / 3);
       test::Bytes got = device.bytes();
-      // A NaN of 32 bits keeps its payload on the host and not on the device.
+      // A NaN of 32 bits keeps its payload on the host, but not on the device.
       ASSERT_TRUE(test::same_bits(widened(part(got.data())), widened(part(host.view().data))))
           << count << " values";
     }
   }
 }
 
-TEST_P(BucketPasses, TakeNormsAsTheHostDoes) {
-  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+TEST_P(BucketPasses, ComputeNormsLikeTheHost) {
   const std::vector<BucketSlot> slots = {{.parameter = 0, .offset = 0, .count = 50'001},
                                          {.parameter = 1, .offset = 50'001, .count = 3},
                                          {.parameter = 2, .offset = 50'004, .count = 40'000}};
   const std::vector<std::uint32_t> regions = {1, 0, 1};
   constexpr std::size_t kCount = 90'004;
   test::TypedValues host(GetParam(), values_of(kCount, 5));
-  std::vector<GradientNorm> expected(3);  // nothing lies in the last one
+  std::vector<GradientNorm> expected(3);  // the last one is empty
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::byte* first = host.data() + slots[i].offset * size_of(GetParam());
     const GradientNorm norm = gradient_norm(ConstValues(first, slots[i].count, GetParam()));
-    expected[regions[i]].energy += 2 * norm.energy;  // it is added twice
+    expected[regions[i]].energy += 2 * norm.energy;  // added in two calls
     expected[regions[i]].non_finite += 2 * norm.non_finite;
   }
 

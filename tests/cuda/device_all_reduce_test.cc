@@ -1,4 +1,4 @@
-// The sum of device memory is, bit for bit, the sum that the CPU makes of the same values.
+// All-reduce in device memory yields the bits of the CPU.
 #include "cuda/collective/device_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "cuda/device_collective_case.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
+#include "support/spellings.h"
 
 namespace nf {
 namespace {
@@ -27,39 +28,30 @@ std::vector<DeviceCollectiveCase> cases(const std::vector<std::string>& codecs,
   return made;
 }
 
-class DeviceAllReduce : public testing::TestWithParam<DeviceCollectiveCase> {};
+class DeviceAllReduce : public test::OnDevice<testing::TestWithParam<DeviceCollectiveCase>> {};
 
-TEST_P(DeviceAllReduce, MakesTheSumOfTheCpu) {
-  if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
-  test::expect_sums_of_the_cpu(GetParam());
-}
+TEST_P(DeviceAllReduce, MatchesTheCpu) { test::expect_same_as_cpu(GetParam()); }
 
 std::string case_name(const testing::TestParamInfo<DeviceCollectiveCase>& test) {
   return test::name_of(test.param);
 }
 
-const std::vector<std::string> kCodecs = {"waterfill:4",
-                                          "waterfill:4+alpha=1",
-                                          "waterfill:5+flat",
-                                          "waterfill+width=4",
-                                          "dynamiq:5",
-                                          "bf16",
-                                          "fp32",
-                                          "g_binary",
-                                          "g_ternary",
-                                          "mxfp8",
-                                          "thc",
-                                          "omnireduce:4",
-                                          "topkc:4",
-                                          "topkc:1+block=1024"};
+// The example of every codec, and options that change the plan.
+std::vector<std::string> examples_and_variants() {
+  std::vector<std::string> codecs = {"waterfill:4+alpha=1", "waterfill:5+flat", "waterfill+width=4",
+                                     "topkc:1+block=1024"};
+  for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
+  return codecs;
+}
+const std::vector<std::string> kCodecs = examples_and_variants();
 
 INSTANTIATE_TEST_SUITE_P(Codecs, DeviceAllReduce,
                          testing::ValuesIn(cases(kCodecs, {Topology::kDirect, Topology::kRing},
                                                  {2, 3, 4})),
                          case_name);
-// Messages of several layouts meet at a rank, which adds or merges them one after the other.
+// A rank receives messages of several layouts, and adds or merges them one by one.
 INSTANTIATE_TEST_SUITE_P(
-    InTurn, DeviceAllReduce,
+    OneByOne, DeviceAllReduce,
     testing::ValuesIn(cases(kCodecs, {Topology::kTree, Topology::kHalvingDoubling}, {4, 5})),
     case_name);
 INSTANTIATE_TEST_SUITE_P(Signs, DeviceAllReduce,
@@ -79,9 +71,9 @@ INSTANTIATE_TEST_SUITE_P(Bfloat16, DeviceAllReduce,
                                                   Topology::kTree, Topology::kEndpoint},
                                                  {5}, DataType::kBfloat16)),
                          case_name);
-// Every step adds what the one before has lost.
-const std::vector<std::string> kFeedback = {"waterfill:3+ef", "waterfill:2+ef", "g_binary+ef",
-                                            "g_ternary+ef", "marsit+ef"};
+// Every step adds the residuals of the step before.
+const std::vector<std::string> kFeedback =
+    test::codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
 const std::vector<Topology> kTopologies = {Topology::kDirect, Topology::kRing, Topology::kTree,
                                            Topology::kHalvingDoubling};
 INSTANTIATE_TEST_SUITE_P(Feedback, DeviceAllReduce,
@@ -96,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(FeedbackOfFloat16, DeviceAllReduce,
                                                  {Topology::kDirect, Topology::kEndpoint}, {4},
                                                  DataType::kFloat16)),
                          case_name);
-// More than a kernel adds at once.
-INSTANTIATE_TEST_SUITE_P(BeyondAKernel, DeviceAllReduce,
+// More messages than one kernel adds.
+INSTANTIATE_TEST_SUITE_P(MoreThanOneKernel, DeviceAllReduce,
                          testing::ValuesIn(cases({"waterfill+width=4", "g_binary", "g_binary+ef"},
                                                  {Topology::kDirect}, {67})),
                          case_name);

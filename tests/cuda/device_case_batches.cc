@@ -7,7 +7,7 @@
 namespace nf::test {
 namespace {
 
-// Of another batch, before this one in its table.
+// Blocks of another batch, before this one in its table.
 constexpr std::uint32_t kForeignBlocks = 3;
 constexpr std::uint64_t kSeed = 0x5eed;
 constexpr std::uint64_t kStep = 17;
@@ -21,7 +21,7 @@ void CaseBatches::make_parameters() {
     parameter.key = random_.bits();
     parameter.first = piece.granules_before * codec_->granule();
     parameter.held = piece.count;
-    parameter.count = parameter.first + piece.count + piece.behind;
+    parameter.count = parameter.first + piece.count + piece.after;
     parameter.at = at;
     for (std::uint32_t rank = 0; rank < test_.ranks; ++rank) {
       parameter.by_rank.push_back(make_values(random_, test_.type, test_.input, parameter.count));
@@ -102,24 +102,24 @@ Slice CaseBatches::slice(const Parameter& parameter, bool last) const {
 
 Layout CaseBatches::layout(std::uint32_t contributions, bool last) const {
   Layout layout;
-  if (has_bounds()) layout.places.resize(kForeignBlocks);
+  if (has_bounds()) layout.offsets.resize(kForeignBlocks);
   for (const Parameter& parameter : parameters_) {
     const Slice own = slice(parameter, last);
     layout.piece_at.push_back(layout.size);
     layout.sizes.push_back(codec_->encoded_size(own, contributions));
     if (codec_->kind() == CodecKind::kSparse) {
-      const auto places = cuda::places_of_blocks(*codec_, own, layout.size);
-      layout.places.insert(layout.places.end(), places.begin(), places.end());
+      const auto offsets = cuda::block_offsets(*codec_, own, layout.size);
+      layout.offsets.insert(layout.offsets.end(), offsets.begin(), offsets.end());
     } else if (codec_->width_count(1) > 0) {
-      place(own, layout);
+      add_offsets(own, layout);
     }
     layout.size += layout.sizes.back();
   }
   return layout;
 }
 
-// The super-groups of a slice, whose message starts at layout.size.
-void CaseBatches::place(const Slice& slice, Layout& layout) const {
+// Appends the offsets of the super-groups of a slice whose message starts at layout.size.
+void CaseBatches::add_offsets(const Slice& slice, Layout& layout) const {
   const std::size_t blocks = blocks_of(slice.count);
   const auto widths = slice.widths.subspan(slice.first / 256, blocks);
   const std::size_t scales = codec_->granule_size(1) - 2 - 32;
@@ -136,7 +136,7 @@ void CaseBatches::place(const Slice& slice, Layout& layout) const {
   std::size_t codes = layout.size + (2 * sent + scale_bytes + 15) / 16 * 16;
   std::size_t index = 0;
   for (std::size_t j = 0; j < blocks; ++j) {
-    layout.places.push_back(
+    layout.offsets.push_back(
         {.units = static_cast<std::uint32_t>(layout.size + 2 * index),
          .scales = static_cast<std::uint32_t>(layout.size + 2 * sent + scales * index),
          .codes = static_cast<std::uint32_t>(codes),

@@ -1,5 +1,5 @@
-// The values, statistics and widths of one case of the harness, and how its pieces lie: for the
-// CPU, and as the tables of the device.
+// The values, statistics and widths of one case of the harness, with the layout of its pieces for
+// the CPU and as device tables.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,18 @@ struct Parameter {
   std::size_t count = 0;
   std::size_t first = 0;  // of the piece
   std::size_t held = 0;   // by the piece
-  std::size_t at = 0;     // of its values in an arena, in bytes
+  std::size_t at = 0;     // byte offset of its values in an arena
   std::vector<Bytes> by_rank;
   Bytes statistics;
-  std::vector<std::uint8_t> widths;       // of messages on their way
+  std::vector<std::uint8_t> widths;       // of partial sums
   std::vector<std::uint8_t> last_widths;  // of the finished sum
 };
 
-// Where the pieces of one message lie, on the host and for the device.
+// The layout of one message.
 struct Layout {
   std::vector<std::uint64_t> piece_at;
   std::vector<std::size_t> sizes;
-  std::vector<cuda::SuperGroupPlace> places;
+  std::vector<cuda::SuperGroupOffsets> offsets;
   std::size_t size = 0;
 };
 
@@ -43,15 +43,15 @@ class CaseBatches {
  protected:
   explicit CaseBatches(const DeviceCase& test) : test_(test), random_(test.seed) {}
 
-  // Precondition: codec_ is there.
+  // Precondition: codec_ is set.
   void make_parameters();
 
   std::size_t value_size() const { return size_of(test_.type); }
 
-  // All parameters' values of one rank, poison between and behind them.
+  // All parameters' values of one rank, with poison between and after them.
   Bytes arena(std::uint32_t rank) const;
 
-  // The batch of all pieces, or of whole parameters, in an arena of the device.
+  // The batch of all pieces, or of whole parameters, in an arena on the device.
   struct DeviceBatch {
     std::unique_ptr<DeviceCopy> pieces;
     std::unique_ptr<DeviceCopy> bounds;
@@ -60,7 +60,7 @@ class CaseBatches {
   DeviceBatch batch_of(const DeviceCopy& arena, bool whole) const;
 
   Slice slice(const Parameter& parameter, bool last) const;
-  // Of messages that sum so many ranks; `last`: with the widths of the finished sum.
+  // The layout of messages of `contributions`; `last`: with the widths of the finished sum.
   Layout layout(std::uint32_t contributions, bool last) const;
   static std::span<const std::byte> part(const Layout& layout, std::size_t p,
                                          const Bytes& message) {
@@ -74,11 +74,11 @@ class CaseBatches {
   // A layout in device memory.
   struct DeviceLayout {
     std::unique_ptr<DeviceCopy> piece_at;
-    std::unique_ptr<DeviceCopy> places;
+    std::unique_ptr<DeviceCopy> offsets;
 
     explicit DeviceLayout(const Layout& layout) {
-      if (!layout.places.empty()) {
-        places = std::make_unique<DeviceCopy>(layout.places);
+      if (!layout.offsets.empty()) {
+        offsets = std::make_unique<DeviceCopy>(layout.offsets);
       } else {
         piece_at = std::make_unique<DeviceCopy>(layout.piece_at);
       }
@@ -89,7 +89,7 @@ class CaseBatches {
       return {.bytes = bytes.as<std::byte>(),
               .size = size,
               .piece_at = piece_at == nullptr ? nullptr : piece_at->as<std::uint64_t>(),
-              .places = places == nullptr ? nullptr : places->as<cuda::SuperGroupPlace>(),
+              .offsets = offsets == nullptr ? nullptr : offsets->as<cuda::SuperGroupOffsets>(),
               .origin = origin};
     }
   };
@@ -103,7 +103,7 @@ class CaseBatches {
  private:
   bool has_bounds() const { return test_.has_bounds && codec_->width_count(1) > 0; }
   std::uint32_t blocks_of(std::size_t count) const;
-  void place(const Slice& slice, Layout& layout) const;
+  void add_offsets(const Slice& slice, Layout& layout) const;
 
   std::size_t arena_size_ = 0;
 };

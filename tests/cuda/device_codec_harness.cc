@@ -13,7 +13,7 @@
 namespace nf::test {
 namespace {
 
-// Behind the last piece of every message.
+// Bytes after the last piece of every message.
 constexpr std::size_t kSlack = 1000;
 
 class Check : CaseBatches {
@@ -54,9 +54,9 @@ class Check : CaseBatches {
       const DeviceCopy values(arena(rank));
       const DeviceCopy out(Bytes(size + kFence, kPoison));
       const DeviceBatch whole = batch_of(values, true);
-      const DeviceCopy room(Bytes(device_->statistics_room(whole.batch), kPoison));
+      const DeviceCopy scratch(Bytes(device_->statistics_scratch_size(whole.batch), kPoison));
       expect_ok(
-          device_->statistics(whole.batch, out.as<std::byte>(), room.as<std::byte>(), nullptr),
+          device_->statistics(whole.batch, out.as<std::byte>(), scratch.as<std::byte>(), nullptr),
           "statistics");
       Bytes expected(by_rank.begin() + static_cast<std::ptrdiff_t>(start), by_rank.end());
       expected.resize(size + kFence, kPoison);
@@ -107,7 +107,7 @@ class Check : CaseBatches {
     }
   }
 
-  // Calls work(parameter, index) and puts the message that it writes into its place.
+  // Calls work(parameter, index, bytes) to write the message of each parameter.
   template <typename Work>
   Bytes cpu_message(const Layout& layout, Work work) const {
     Bytes bytes(layout.size + kSlack);
@@ -116,24 +116,24 @@ class Check : CaseBatches {
     }
     return bytes;
   }
-  // Runs an operation that writes a message, over the values of `rank`, and compares.
+  // Runs an operation that writes a message of the values of `rank`, and compares.
   template <typename Operation>
   void expect_message(const char* what, std::uint32_t rank, const Layout& layout, Origin origin,
                       const Bytes& expected, Operation operation) const {
     const Bytes before = arena(rank);
     const DeviceCopy values(before);
     const DeviceBatch pieces = batch_of(values, false);
-    const DeviceLayout places(layout);
+    const DeviceLayout on_device(layout);
     const DeviceCopy out(Bytes(expected.size() + kFence, kPoison));
-    expect_ok(operation(pieces.batch, places.message<std::byte>(out, expected.size(), origin)),
+    expect_ok(operation(pieces.batch, on_device.message<std::byte>(out, expected.size(), origin)),
               what);
     Bytes fenced = expected;
     fenced.resize(expected.size() + kFence, kPoison);
     expect_same(what, out.bytes(), fenced);
-    expect_same("values of that", values.bytes(), before);
+    expect_same("input values", values.bytes(), before);
   }
 
-  // Runs decode() or decode_add() over the values of `rank`, and compares.
+  // Runs decode() or decode_add() on the values of `rank`, and compares.
   void expect_values(const char* what, std::uint32_t rank, bool last, bool adds,
                      const Layout& layout, Origin origin, const Bytes& message) const {
     Bytes expected = arena(rank);
@@ -143,15 +143,15 @@ class Check : CaseBatches {
       const Parameter& parameter = parameters_[p];
       const Values own(expected.data() + parameter.at + parameter.first * value_size(),
                        parameter.held, test_.type);
-      const Slice facts = slice(parameter, last);
-      expect_ok(adds ? codec_->decode_add(facts, origin, part(layout, p, message), own)
-                     : codec_->decode(facts, origin, part(layout, p, message), own),
+      const Slice own_slice = slice(parameter, last);
+      expect_ok(adds ? codec_->decode_add(own_slice, origin, part(layout, p, message), own)
+                     : codec_->decode(own_slice, origin, part(layout, p, message), own),
                 what);
     }
     const DeviceBatch pieces = batch_of(values, false);
-    const DeviceLayout places(layout);
+    const DeviceLayout on_device(layout);
     const DeviceCopy in(message);
-    const auto incoming = places.message<const std::byte>(in, message.size(), origin);
+    const auto incoming = on_device.message<const std::byte>(in, message.size(), origin);
     expect_ok(adds ? device_->decode_add(pieces.batch, incoming, nullptr)
                    : device_->decode(pieces.batch, incoming, nullptr),
               what);
@@ -184,12 +184,12 @@ class Check : CaseBatches {
                 "decode_add_encode");
     });
     const DeviceCopy in(first[0]);
-    const DeviceLayout places(one);
+    const DeviceLayout on_device(one);
     expect_message("decode_add_encode", 1, two, total, sum,
                    [&](const cuda::Batch& batch, const cuda::DeviceMessage& out) {
                      return device_->decode_add_encode(
-                         batch, places.message<const std::byte>(in, first[0].size(), {0, 1}), out,
-                         nullptr);
+                         batch, on_device.message<const std::byte>(in, first[0].size(), {0, 1}),
+                         out, nullptr);
                    });
     expect_values("decode of a sum", 0, false, false, two, total, sum);
     expect_values("decode_add of a sum", 0, false, true, two, total, sum);
@@ -204,18 +204,19 @@ class Check : CaseBatches {
                               part(one, i, first[1]), total.encoder, out),
                 "merge");
     });
-    const DeviceLayout places(one);
+    const DeviceLayout on_device(one);
     const DeviceCopy a(first[0]);
     const DeviceCopy b(first[1]);
     expect_message("merge", 0, two, total, merged,
                    [&](const cuda::Batch& batch, const cuda::DeviceMessage& out) {
                      return device_->merge(
-                         batch, places.message<const std::byte>(a, first[0].size(), {0, 1}),
-                         places.message<const std::byte>(b, first[1].size(), {1, 1}), out, nullptr);
+                         batch, on_device.message<const std::byte>(a, first[0].size(), {0, 1}),
+                         on_device.message<const std::byte>(b, first[1].size(), {1, 1}), out,
+                         nullptr);
                    });
   }
 
-  // The last rank adds the messages of all others to its values, and writes the finished sum.
+  // The last rank adds the messages of all others to its values and writes the finished sum.
   void check_fold(const Layout& one, const std::vector<Bytes>& first, bool merges) const {
     const std::uint32_t owner = test_.ranks - 1;
     const Origin total{.encoder = owner, .contributions = test_.ranks};
@@ -228,7 +229,7 @@ class Check : CaseBatches {
       }
       std::vector<float> values(p.held);
       for (std::size_t e = 0; e < p.held; ++e) values[e] = widened(piece_values(p, owner), e);
-      // Where widths do not change on the way, the last message is added as it would be in a hop.
+      // If the codec has no widths, the last message is added like in a hop.
       const bool is_hop = codec_->width_count(1) == 0;
       for (std::uint32_t rank = 0; rank < owner; ++rank) {
         const Origin origin{.encoder = rank, .contributions = 1};
@@ -241,12 +242,13 @@ class Check : CaseBatches {
       }
       if (!is_hop) expect_ok(codec_->encode(slice(p, last), total, values, out), "encode");
     });
-    const DeviceLayout places(one);
+    const DeviceLayout on_device(one);
     std::vector<std::unique_ptr<DeviceCopy>> copies;
     std::vector<cuda::ConstDeviceMessage> in;
     for (std::uint32_t rank = 0; rank < owner; ++rank) {
       copies.push_back(std::make_unique<DeviceCopy>(first[rank]));
-      in.push_back(places.message<const std::byte>(*copies.back(), first[rank].size(), {rank, 1}));
+      in.push_back(
+          on_device.message<const std::byte>(*copies.back(), first[rank].size(), {rank, 1}));
     }
     expect_message("fold_encode", owner, all, total, sum,
                    [&](const cuda::Batch& batch, const cuda::DeviceMessage& out) {
@@ -255,19 +257,19 @@ class Check : CaseBatches {
     expect_values("decode of the finished sum", 0, last, false, all, total, sum);
   }
 
-  // The owner adds its values to the first message, and merges that with the others.
+  // The owner adds its values to the first message and merges the result with the others.
   void merge_all(const Parameter& p, std::size_t i, const Layout& one,
                  const std::vector<Bytes>& first, std::span<std::byte> out) const {
-    const Slice facts = slice(p, false);
+    const Slice own_slice = slice(p, false);
     const std::uint32_t owner = test_.ranks - 1;
-    Bytes sum(codec_->encoded_size(facts, 2));
-    expect_ok(codec_->decode_add_encode(facts, {0, 1}, part(one, i, first[0]),
+    Bytes sum(codec_->encoded_size(own_slice, 2));
+    expect_ok(codec_->decode_add_encode(own_slice, {0, 1}, part(one, i, first[0]),
                                         piece_values(p, owner), {owner, 2}, sum),
               "decode_add_encode");
     for (std::uint32_t rank = 1; rank < owner; ++rank) {
-      Bytes next(codec_->encoded_size(facts, rank + 2));
-      expect_ok(codec_->merge(facts, {owner, rank + 1}, sum, {rank, 1}, part(one, i, first[rank]),
-                              owner, next),
+      Bytes next(codec_->encoded_size(own_slice, rank + 2));
+      expect_ok(codec_->merge(own_slice, {owner, rank + 1}, sum, {rank, 1},
+                              part(one, i, first[rank]), owner, next),
                 "merge");
       sum = std::move(next);
     }
@@ -283,7 +285,7 @@ void PrintTo(const DeviceCase& device_case, std::ostream* out) {
   *out << device_case.codec << " of " << to_string(device_case.type) << ", input "
        << static_cast<int>(device_case.input) << ", seed " << device_case.seed << ", pieces";
   for (const TestPiece& piece : device_case.pieces) {
-    *out << ' ' << piece.granules_before << '/' << piece.count << '/' << piece.behind;
+    *out << ' ' << piece.granules_before << '/' << piece.count << '/' << piece.after;
   }
   if (device_case.has_bounds) *out << ", within bounds";
 }

@@ -1,4 +1,4 @@
-// Runs every operation of a codec on the CPU and on the device, and compares all bytes.
+// Runs every operation of a codec on the CPU and on the device and compares all bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace nf::test {
 
-// A piece of a parameter of its own: granules before it, its values, values behind it (which there
-// can only be where it ends with a granule).
+// A piece of a parameter: granules before it, its values, and values after it (only if the piece
+// ends at a granule).
 struct TestPiece {
   std::size_t granules_before = 0;
   std::size_t count = 0;
-  std::size_t behind = 0;
+  std::size_t after = 0;
 };
 
 struct DeviceCase {
@@ -27,14 +27,14 @@ struct DeviceCase {
   std::uint32_t ranks = 3;
   std::uint64_t seed = 1;
   std::vector<TestPiece> pieces;
-  // Whether batches are parts of a table with more pieces, by bounds in device memory. Only where
-  // widths are chosen.
+  // Whether batches are parts of a larger table of pieces, by bounds in device memory. Ignored
+  // unless widths are chosen.
   bool has_bounds = false;
 };
 void PrintTo(const DeviceCase& device_case, std::ostream* out);  // NOLINT: gtest's name
 
-// Adds a failure for every operation whose bytes differ from the CPU's, or that touches bytes which
-// are not its own. Precondition: has_device().
+// Adds a failure for every operation whose bytes differ from the CPU's, or that writes out of
+// bounds. Precondition: has_device().
 void check_on_device(const DeviceCase& device_case);
 
 }  // namespace nf::test

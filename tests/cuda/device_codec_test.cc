@@ -1,4 +1,4 @@
-// The device forms of all codecs against those of the CPU, byte by byte.
+// All codecs on the device write the bytes of the CPU.
 #include "cuda/codec/device_codec.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "codec/make_codecs.h"
 #include "cuda/device_codec_harness.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "neuron_fabric/codec.h"
 #include "support/codec_cases.h"
 #include "support/typed_values.h"
@@ -16,7 +16,7 @@
 namespace nf::test {
 namespace {
 
-// The codecs of the generic tests, and options for which the kernels have code of their own.
+// The codecs of the generic tests, and options that select other kernels.
 std::vector<std::string> device_spellings() {
   std::vector<std::string> spellings = codec_spellings();
   for (const char* variant :
@@ -29,16 +29,17 @@ std::vector<std::string> device_spellings() {
   return spellings;
 }
 
-class DeviceCodecs : public testing::TestWithParam<std::string> {
+class DeviceCodecs : public OnDevice<testing::TestWithParam<std::string>> {
  protected:
   void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
     const auto codec = make_codec(GetParam());
     ASSERT_TRUE(codec) << to_string(codec.status());
     granule_ = (*codec)->granule();
   }
 
-  // Every input and type; a failure ends it, since others would only repeat it.
+  // Every input and type. Stops at the first failure.
   void check(const std::vector<TestPiece>& pieces, std::uint32_t ranks = 3) {
     for (const DataType type : kAllTypes) {
       for (const Input input : kAllInputs) {
@@ -52,25 +53,24 @@ class DeviceCodecs : public testing::TestWithParam<std::string> {
   std::size_t granule_ = 0;
 };
 
-TEST_P(DeviceCodecs, MakeTheBytesOfTheCpu) { check({{.count = 4 * granule_}}); }
+TEST_P(DeviceCodecs, MatchTheCpu) { check({{.count = 4 * granule_}}); }
 
-TEST_P(DeviceCodecs, AgreeForAnyCount) {
+TEST_P(DeviceCodecs, MatchTheCpuForAnyCount) {
   for (const std::size_t count : {0, 1, 15, 17, 32, 33, 255, 256, 257, 509, 5121}) {
     check({{.count = count}});
     if (HasFailure()) return;
   }
 }
 
-TEST_P(DeviceCodecs, AgreeForManyPieces) {
-  const std::vector<TestPiece> pieces = {
-      {.count = 3 * granule_ + 7},
-      {.granules_before = 2, .count = 5 * granule_, .behind = 11},
-      {.count = 0},
-      {.granules_before = 1, .count = 1},
-      {.count = 40},
-      {.count = granule_},
-      {.granules_before = 3, .count = 9 * granule_ + 100},
-      {.count = 0}};
+TEST_P(DeviceCodecs, MatchTheCpuForManyPieces) {
+  const std::vector<TestPiece> pieces = {{.count = 3 * granule_ + 7},
+                                         {.granules_before = 2, .count = 5 * granule_, .after = 11},
+                                         {.count = 0},
+                                         {.granules_before = 1, .count = 1},
+                                         {.count = 40},
+                                         {.count = granule_},
+                                         {.granules_before = 3, .count = 9 * granule_ + 100},
+                                         {.count = 0}};
   check(pieces);
   check_on_device({.codec = GetParam(),
                    .type = DataType::kBfloat16,
@@ -80,14 +80,14 @@ TEST_P(DeviceCodecs, AgreeForManyPieces) {
   check_on_device({.codec = GetParam(), .seed = 5, .pieces = {{.count = 0}}, .has_bounds = true});
 }
 
-TEST_P(DeviceCodecs, AgreeForOneRankAndForMany) {
+TEST_P(DeviceCodecs, MatchTheCpuForOneRankAndForMany) {
   check({{.count = granule_ + 3}}, 1);
   check({{.count = granule_ + 3}}, 2);
   check({{.count = granule_ + 3}}, 21);
 }
 
-// More than a warp takes at once, and than a device has room for.
-TEST_P(DeviceCodecs, AgreeForLargeBatches) {
+// More super-groups than one per warp, and more thread blocks than are resident.
+TEST_P(DeviceCodecs, MatchTheCpuForLargeBatches) {
   check_on_device({.codec = GetParam(),
                    .type = DataType::kBfloat16,
                    .ranks = 2,
@@ -103,9 +103,10 @@ TEST_P(DeviceCodecs, AgreeForLargeBatches) {
 INSTANTIATE_TEST_SUITE_P(All, DeviceCodecs, testing::ValuesIn(device_spellings()),
                          [](const auto& test) { return test_name(test.param); });
 
-// So many that a warp takes several rounds of super-groups: an odd number of them, and more.
-TEST(DeviceCodec, AgreesForManyRoundsOfSuperGroups) {
-  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+class DeviceCodec : public OnDevice<> {};
+
+// So many super-groups that a warp processes several rounds of them.
+TEST_F(DeviceCodec, MatchesTheCpuForManyRoundsOfSuperGroups) {
   for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "dynamiq+width=4"}) {
     for (const std::size_t count : {17'000'003, 36'000'001}) {
       check_on_device({.codec = codec,
@@ -118,7 +119,7 @@ TEST(DeviceCodec, AgreesForManyRoundsOfSuperGroups) {
   }
 }
 
-TEST(DeviceCodec, IsThereForEveryBuiltinCodec) {
+TEST(MakeDeviceCodec, SupportsEveryBuiltinCodec) {
   for (const CodecEntry& entry : builtin_codecs()) {
     const auto codec = make_codec(entry.example);
     ASSERT_TRUE(codec) << to_string(codec.status());
@@ -127,8 +128,8 @@ TEST(DeviceCodec, IsThereForEveryBuiltinCodec) {
   }
 }
 
-TEST(DeviceCodec, IsRefusedWhereThereIsNone) {
-  const CodecEntry own{"own", "own", "a codec of a user's", make_bf16};
+TEST(MakeDeviceCodec, RejectsOtherCodecs) {
+  const CodecEntry own{"own", "own", "a user's codec", make_bf16};
   const auto codec = make_codec("own", {&own, 1});
   ASSERT_TRUE(codec) << to_string(codec.status());
   const auto device = cuda::make_device_codec(**codec);

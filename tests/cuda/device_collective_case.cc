@@ -19,7 +19,7 @@
 namespace nf::test {
 namespace {
 
-// Of which the mean square is below what FP32 holds the inverse of.
+// A parameter whose mean square is so small that its inverse overflows FP32.
 constexpr std::size_t kQuietSize = 5'121;
 constexpr std::size_t kSizes[] = {70'000, 256, 4, kQuietSize, 40'000, 777};
 constexpr std::size_t kSteps = 3;
@@ -123,8 +123,8 @@ class DeviceRank {
     for (std::size_t p = 0; p < own.size(); ++p) {
       void* host = own[p].view().data;
       void* device = gradients_[p].values.data;
-      const bool comes_back = kind == cudaMemcpyDeviceToHost;
-      expect_cuda(cudaMemcpyAsync(comes_back ? host : device, comes_back ? device : host,
+      const bool to_host = kind == cudaMemcpyDeviceToHost;
+      expect_cuda(cudaMemcpyAsync(to_host ? host : device, to_host ? device : host,
                                   own[p].count() * size_of(type_), kind, stream_));
     }
   }
@@ -172,7 +172,7 @@ std::string name_of(const DeviceCollectiveCase& sum) {
   return name;
 }
 
-void expect_sums_of_the_cpu(const DeviceCollectiveCase& sum) {
+void expect_same_as_cpu(const DeviceCollectiveCase& sum) {
   JobValues expected;
   for (std::size_t step = 0; step < kSteps; ++step) expected.push_back(values_of(sum, step + 1));
   JobValues summed = expected;

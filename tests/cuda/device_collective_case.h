@@ -1,4 +1,4 @@
-// One sum made twice: by threads on the CPU, and in device memory over loopback.
+// Compares an all-reduce in device memory, over loopback, with one on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ struct DeviceCollectiveCase {
   std::string codec;
   Topology topology = Topology::kDirect;
   std::uint32_t ranks = 2;
-  std::uint32_t host_group_size = 0;  // of hierarchical
+  std::uint32_t host_group_size = 0;  // for kHierarchical
   DataType type = DataType::kFloat32;
 };
 
-// Letters, digits and underscores.
+// A test name of letters, digits and underscores.
 std::string name_of(const DeviceCollectiveCase& sum);
 
-// Expects, over several steps with fresh values, that all ranks' sums on the device have the bits
-// of those on the CPU. The parameters of a rank lie in a row, as in a bucket, at the alignment of
-// their type only.
-void expect_sums_of_the_cpu(const DeviceCollectiveCase& sum);
+// Expects, over several steps with new values, that all ranks' sums on the device have the bits of
+// the CPU's. The parameters of a rank are consecutive, as in a bucket, with only the alignment of
+// their type.
+void expect_same_as_cpu(const DeviceCollectiveCase& sum);
 
 }  // namespace nf::test

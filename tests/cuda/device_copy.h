@@ -1,4 +1,4 @@
-// Device memory in tests: what is in it, and whether it is what the CPU has.
+// Device memory in tests: copies of it, and comparisons with the CPU.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,10 +17,10 @@ using Bytes = std::vector<std::byte>;
 // Whether there is a device to run on.
 bool has_device();
 
-// Add a failure where it is none of those.
+// Add a failure if `status` or `error` is an error.
 void expect_ok(const Status& status, const char* what);
 void expect_cuda(cudaError_t error);
-// ... where bytes differ: how many, and the first of them.
+// Adds a failure if bytes differ, with their number and the first of them.
 void expect_same(const char* what, std::span<const std::byte> actual,
                  std::span<const std::byte> expected);
 
@@ -45,7 +45,7 @@ class DeviceCopy {
   std::size_t size_;
 };
 
-// NaN has many forms in FP32, of which none is part of a format.
+// Makes all FP32 NaNs equal: their bits are not part of a format.
 Bytes with_one_nan(Bytes values, DataType type);
 // Value i as FP32.
 float widened(ConstValues values, std::size_t i);

@@ -1,10 +1,10 @@
-// A rank that cannot put a bucket on its streams gives up all its channels, so that nobody waits
-// for it, and its own device waits for nobody.
+// A rank that cannot enqueue a bucket aborts all its channels, so that no rank waits for it and its
+// own device waits for no rank.
 #include <gtest/gtest.h>
 
 #include <deque>
 
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "cuda/runtime/device_path.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
@@ -12,7 +12,7 @@
 namespace nf {
 namespace {
 
-// Tells whether it was given up, and why.
+// Records the reason of an abort.
 class LoneTransport final : public cuda::StreamTransport {
  public:
   std::string_view name() const override { return "lone"; }
@@ -41,8 +41,9 @@ class NoEngine final : public DenseEngine {
   Status sum(Values) override { return {}; }
 };
 
-TEST(DeviceFailure, GivesUpAllLanesWhateverFailed) {
-  if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+class DeviceFailure : public test::OnDevice<> {};
+
+TEST_F(DeviceFailure, AbortsAllChannels) {
   test::on_all_ranks(1, [&](Transport& control) {
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);

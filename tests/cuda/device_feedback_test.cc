@@ -1,5 +1,5 @@
-// Error feedback in device memory gives, step after step, the bits that it gives on the CPU, and
-// keeps the same.
+// Error feedback in device memory: at every step the same bits and the same residuals as on the
+// CPU.
 #include "cuda/collective/device_feedback.h"
 
 #include <gmock/gmock.h>
@@ -12,99 +12,85 @@
 #include <vector>
 
 #include "cuda/collective/device_all_reduce.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "cuda/route_job.h"
+#include "support/spellings.h"
 #include "support/typed_values.h"
 
-namespace nf {
+namespace nf::test {
 namespace {
 
-using test::expect_ok;
-using test::expect_same;
-using test::has_device;
-using test::on_cpu;
-using test::on_device;
-using test::on_device_ranks;
-using test::Parameters;
-using test::RouteRank;
 using testing::HasSubstr;
-using Job = test::RouteJob;
-using Outcome = test::RouteOutcome;
+using Job = RouteJob;
+using Outcome = RouteOutcome;
 
-const std::vector<std::string> kRoutes = {"waterfill:2+ef", "g_binary+ef", "g_ternary+ef",
-                                          "marsit+ef"};
+const std::vector<std::string> kRoutes =
+    codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
 
-void expect_same(const Job& job) {
-  const Outcome expected = on_cpu(job);
-  EXPECT_EQ(expected.memory[0].size(), job.shapes.size());
-  expect_same(job, on_device(job), expected);
-}
+// Every parameter has a residual.
+void expect_matches_cpu(const Job& job) { test::expect_same_as_cpu(job, job.shapes.size()); }
 
-class DeviceFeedback : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
-  }
-};
+class DeviceFeedback : public OnDevice<> {};
 
-TEST_F(DeviceFeedback, KeepsWhatTheCpuKeeps) {
+TEST_F(DeviceFeedback, MatchesTheCpu) {
   for (const std::string& route : kRoutes) {
-    for (const DataType type : test::kAllTypes) {
+    for (const DataType type : kAllTypes) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
-      expect_same({.codec = route, .ranks = 3, .type = type});
-      expect_same({.codec = route, .ranks = 4, .type = type, .topology = Topology::kTree});
+      expect_matches_cpu({.codec = route, .ranks = 3, .type = type});
+      expect_matches_cpu({.codec = route, .ranks = 4, .type = type, .topology = Topology::kTree});
     }
   }
 }
 
-// More parameters than a launch takes, and more values than its thread blocks take at once.
-TEST_F(DeviceFeedback, KeepsItOfManyAndOfLargeParameters) {
+// More parameters than fit in a launch, and more values than one pass of its grid.
+TEST_F(DeviceFeedback, MatchesTheCpuForManyAndForLargeParameters) {
   for (const std::string& route : kRoutes) {
     SCOPED_TRACE(route);
     std::vector<Job::Shape> shapes;
     for (std::size_t i = 0; i < 150; ++i) shapes.push_back({0, i % 7 == 0 ? 0 : 37 * i});
-    expect_same({.codec = route, .shapes = shapes, .loss_scales = {1, 1}});
-    expect_same({.codec = route, .shapes = {{0, 6'000'001}, {0, 5}}, .loss_scales = {1, 1}});
+    expect_matches_cpu({.codec = route, .shapes = shapes, .loss_scales = {1, 1}});
+    expect_matches_cpu({.codec = route, .shapes = {{0, 6'000'001}, {0, 5}}, .loss_scales = {1, 1}});
   }
 }
 
-// The calls of a step share the room for their values, which the second finds too small.
-TEST_F(DeviceFeedback, KeepsItOfOneCallAfterTheOther) {
+// The calls of a step share the buffer for their values, which grows at the second call.
+TEST_F(DeviceFeedback, MatchesTheCpuForSeveralCallsPerStep) {
   for (const std::string& route : kRoutes) {
     SCOPED_TRACE(route);
-    expect_same({.codec = route, .type = DataType::kBfloat16, .calls = 2});
-    expect_same({.codec = route, .calls = 5});
+    expect_matches_cpu({.codec = route, .type = DataType::kBfloat16, .calls = 2});
+    expect_matches_cpu({.codec = route, .calls = 5});
   }
 }
 
-TEST_F(DeviceFeedback, KeepsItWithoutTheLossScale) {
+TEST_F(DeviceFeedback, StoresResidualsWithoutTheLossScale) {
   for (const std::string& route : kRoutes) {
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
-      expect_same({.codec = route, .type = type, .loss_scales = {1024, 1024, 3, 0.125f, 65536}});
+      expect_matches_cpu(
+          {.codec = route, .type = type, .loss_scales = {1024, 1024, 3, 0.125f, 65536}});
     }
   }
 }
 
-// A parameter with zeros on all ranks, and another with zeros on one: what is kept of it is not
-// added to the zeros, and stays.
-TEST_F(DeviceFeedback, KeepsItOfParametersThatAreZero) {
+// A parameter that is zero on all ranks, and another that is zero on one: the residual is not added
+// to the zeros, and does not change.
+TEST_F(DeviceFeedback, KeepsTheResidualOfZeroGradients) {
   for (const std::string& route : kRoutes) {
-    for (const DataType type : test::kAllTypes) {
+    for (const DataType type : kAllTypes) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
-      expect_same({.codec = route,
-                   .ranks = 3,
-                   .type = type,
-                   .spoil = [](std::size_t step, std::uint32_t rank, Parameters& own) {
-                     if (step != 1) return;
-                     std::ranges::fill(own[4], rank == 0 ? 0.0f : -0.0f);
-                     if (rank == 1) std::ranges::fill(own[9], 0.0f);
-                   }});
+      expect_matches_cpu({.codec = route,
+                          .ranks = 3,
+                          .type = type,
+                          .spoil = [](std::size_t step, std::uint32_t rank, Parameters& own) {
+                            if (step != 1) return;
+                            std::ranges::fill(own[4], rank == 0 ? 0.0f : -0.0f);
+                            if (rank == 1) std::ranges::fill(own[9], 0.0f);
+                          }});
     }
   }
 }
 
-TEST_F(DeviceFeedback, KeepsWhatWasWhereASumIsNotFinite) {
+TEST_F(DeviceFeedback, KeepsOldResidualsIfASumIsNotFinite) {
   for (const std::string& route : kRoutes) {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
@@ -120,17 +106,17 @@ TEST_F(DeviceFeedback, KeepsWhatWasWhereASumIsNotFinite) {
       EXPECT_TRUE(std::isfinite(expected.values[3][0][3][2'499]));
       expect_same(job, on_device(job), expected);
       job.loss_scales = {1, 1, 1};
-      const Outcome spoilt = on_device(job);
+      const Outcome with_nan = on_device(job);
       job.loss_scales = {1, 1};
-      EXPECT_EQ(spoilt.memory, on_cpu(job).memory);
+      EXPECT_EQ(with_nan.memory, on_cpu(job).memory);
     }
   }
 }
 
-// Sums that the type does not hold, from values that it holds.
-TEST_F(DeviceFeedback, KeepsWhatWasWhereASumDoesNotFitItsType) {
+// Sums that overflow the type, of values that do not.
+TEST_F(DeviceFeedback, KeepsOldResidualsIfASumOverflows) {
   for (const std::string& route : kRoutes) {
-    for (const DataType type : test::kAllTypes) {
+    for (const DataType type : kAllTypes) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
       const float huge = type == DataType::kFloat16 ? 6e4f : 3e38f;
       Job job{.codec = route,
@@ -148,7 +134,7 @@ TEST_F(DeviceFeedback, KeepsWhatWasWhereASumDoesNotFitItsType) {
   }
 }
 
-TEST_F(DeviceFeedback, LanesShareWhatIsKept) {
+TEST_F(DeviceFeedback, ChannelsShareResiduals) {
   for (const std::string& route : kRoutes) {
     SCOPED_TRACE(route);
     const Job job{.codec = route, .loss_scales = {1, 1, 1, 1, 1}};
@@ -156,7 +142,7 @@ TEST_F(DeviceFeedback, LanesShareWhatIsKept) {
   }
 }
 
-TEST_F(DeviceFeedback, GoesOnFromWhatTheCpuKeptAndBack) {
+TEST_F(DeviceFeedback, ResumesFromCpuResidualsAndBack) {
   for (const std::string& route : kRoutes) {
     SCOPED_TRACE(route);
     const Job job{.codec = route, .loss_scales = {1, 1, 8, 8}};
@@ -168,7 +154,7 @@ TEST_F(DeviceFeedback, GoesOnFromWhatTheCpuKeptAndBack) {
   }
 }
 
-TEST_F(DeviceFeedback, SaysWhatDoesNotFit) {
+TEST_F(DeviceFeedback, RejectsOtherSizes) {
   const Job job{.codec = "waterfill:3+ef", .shapes = {{0, 600}}};
   const auto inputs = job.values();
   on_device_ranks(2, 1, [&](std::uint32_t rank, const auto& transports) {
@@ -182,18 +168,18 @@ TEST_F(DeviceFeedback, SaysWhatDoesNotFit) {
     };
     EXPECT_THAT(run(599, 1).message(), HasSubstr("call forget() first"));
     EXPECT_EQ(run(600, 0).code(), ErrorCode::kInvalidArgument);
-    auto remembered = own.memory().save_memory();
-    ASSERT_TRUE(remembered);
-    ASSERT_EQ(remembered->size(), 1u);
-    EXPECT_EQ((*remembered)[0].kind, "residual");
-    (*remembered)[0].values.pop_back();
-    EXPECT_EQ(own.memory().load_memory(*remembered).code(), ErrorCode::kInvalidArgument);
-    (*remembered)[0].kind = "basis";
-    EXPECT_THAT(own.memory().load_memory(*remembered).message(), HasSubstr("residual"));
+    auto saved = own.memory().save_memory();
+    ASSERT_TRUE(saved);
+    ASSERT_EQ(saved->size(), 1u);
+    EXPECT_EQ((*saved)[0].kind, "residual");
+    (*saved)[0].values.pop_back();
+    EXPECT_EQ(own.memory().load_memory(*saved).code(), ErrorCode::kInvalidArgument);
+    (*saved)[0].kind = "basis";
+    EXPECT_THAT(own.memory().load_memory(*saved).message(), HasSubstr("residual"));
     own.memory().forget(Job::key(0));
-    remembered = own.memory().save_memory();
-    ASSERT_TRUE(remembered);
-    EXPECT_TRUE(remembered->empty());
+    saved = own.memory().save_memory();
+    ASSERT_TRUE(saved);
+    EXPECT_TRUE(saved->empty());
     EXPECT_GT(own.memory().size(), 0u);
     expect_ok(run(599, 1), "another size");
     own.sum().forget(Job::key(0));
@@ -201,22 +187,10 @@ TEST_F(DeviceFeedback, SaysWhatDoesNotFit) {
   });
 }
 
-// A forgotten parameter starts as it started first.
-TEST_F(DeviceFeedback, ForgetsAsTheCpuDoes) {
-  const Job job{.codec = "g_ternary+ef", .shapes = {{0, 3'000}}, .loss_scales = {1, 1}};
-  const auto inputs = job.values();
-  std::vector<Parameters> first(2);
-  std::vector<Parameters> again(2);
-  on_device_ranks(2, 1, [&](std::uint32_t rank, const auto& transports) {
-    RouteRank own(job, transports);
-    Parameters between;
-    expect_ok(own.run(0, inputs[0][rank], first[rank]), "a first step");
-    expect_ok(own.run(1, inputs[1][rank], between), "a second step");
-    own.memory().forget(Job::key(0));
-    expect_ok(own.run(0, inputs[0][rank], again[rank]), "a first step again");
-  });
-  EXPECT_TRUE(test::same_bits(again[0][0], first[0][0]));
+TEST_F(DeviceFeedback, RestartsAForgottenParameter) {
+  expect_restart_after_forget(
+      {.codec = "g_ternary+ef", .shapes = {{0, 3'000}}, .loss_scales = {1, 1}});
 }
 
 }  // namespace
-}  // namespace nf
+}  // namespace nf::test

@@ -1,4 +1,4 @@
-// Sums at full precision inside groups and compressed between them have the CPU's bits, too.
+// The hierarchical all-reduce in device memory yields the bits of the CPU.
 #include "cuda/collective/device_hierarchy.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cuda/device_collective_case.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 
 namespace nf {
 namespace {
@@ -17,34 +17,32 @@ using test::DeviceCollectiveCase;
 std::vector<DeviceCollectiveCase> cases() {
   struct Shape {
     std::uint32_t ranks;
-    std::uint32_t group;
+    std::uint32_t host_group;
   };
   std::vector<DeviceCollectiveCase> made;
   for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "fp32", "g_binary",
                             "mxfp8", "thc", "omnireduce:4"}) {
-    // The last two: one group alone, and groups of one.
-    for (const auto [ranks, group] : {Shape{4, 2}, {6, 2}, {6, 3}, {3, 3}, {3, 1}}) {
-      made.push_back({codec, Topology::kHierarchical, ranks, group});
+    // The last two: a single host group, and host groups of one rank.
+    for (const auto [ranks, host_group] : {Shape{4, 2}, {6, 2}, {6, 3}, {3, 3}, {3, 1}}) {
+      made.push_back({codec, Topology::kHierarchical, ranks, host_group});
     }
     made.push_back({codec, Topology::kHierarchical, 4, 2, DataType::kBfloat16});
   }
   return made;
 }
 
-class DeviceHierarchy : public testing::TestWithParam<DeviceCollectiveCase> {};
+class DeviceHierarchy : public test::OnDevice<testing::TestWithParam<DeviceCollectiveCase>> {};
 
-TEST_P(DeviceHierarchy, MakesTheSumOfTheCpu) {
-  if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
-  test::expect_sums_of_the_cpu(GetParam());
-}
+TEST_P(DeviceHierarchy, MatchesTheCpu) { test::expect_same_as_cpu(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, DeviceHierarchy, testing::ValuesIn(cases()),
                          [](const auto& test) { return test::name_of(test.param); });
 
-TEST(DeviceHierarchyCheck, RefusesGroupsThatDoNotDivideTheRanks) {
-  const auto code = [](const std::string& codec, std::uint32_t group) {
+TEST(DeviceHierarchyCheck, RejectsHostGroupsThatDoNotDivideTheRanks) {
+  const auto code = [](const std::string& codec, std::uint32_t host_group) {
     return cuda::check_device_collective(
-               {.codec = codec, .topology = Topology::kHierarchical, .host_group_size = group}, 6)
+               {.codec = codec, .topology = Topology::kHierarchical, .host_group_size = host_group},
+               6)
         .code();
   };
   EXPECT_EQ(code("waterfill:4", 3), ErrorCode::kOk);

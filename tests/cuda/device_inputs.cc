@@ -13,8 +13,8 @@ namespace {
 
 float value_of(Generator& random, Input input, float scale) {
   const auto normal = static_cast<float>(random.normal());
-  const auto exponent = [&](int least, int most) {
-    return least + static_cast<int>(random.below(static_cast<std::uint64_t>(most - least + 1)));
+  const auto exponent = [&](int min, int max) {
+    return min + static_cast<int>(random.below(static_cast<std::uint64_t>(max - min + 1)));
   };
   switch (input) {
     case Input::kMixture: return scale * normal;
@@ -44,9 +44,9 @@ std::vector<std::byte> make_values(Generator& random, DataType type, Input input
   bool is_calm = true;
   for (std::size_t i = 0; i < count; ++i) {
     if (i % 256 == 0) {
-      const int most = type == DataType::kFloat16 ? 6 : 20;
-      scale = std::ldexp(
-          1.0f, static_cast<int>(random.below(static_cast<std::uint64_t>(2 * most))) - most);
+      const int max = type == DataType::kFloat16 ? 6 : 20;
+      scale = std::ldexp(1.0f,
+                         static_cast<int>(random.below(static_cast<std::uint64_t>(2 * max))) - max);
       is_calm = random.below(3) == 0;
     }
     if (input == Input::kSteep && i % 16 == 0) {

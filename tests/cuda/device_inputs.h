@@ -1,4 +1,4 @@
-// Values to compare the CPU and the device on.
+// Values for comparing the CPU and the device.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace nf::test {
 
-// What the values are like.
+// The distribution of values.
 enum class Input {
-  kMixture,   // as real gradients are; widths differ
+  kMixture,   // like real gradients; widths differ
   kOffset,    // with a mean worth removing
   kConstant,  // the same value everywhere
   kZeros,
   kTiny,     // denormals, and magnitudes around 2^-100
-  kHuge,     // magnitudes around 2^126, and what rounds to infinity
+  kHuge,     // magnitudes around 2^126, and values that round to infinity
   kSteep,    // zeros, and groups up to 2^-125 below others of their super-group
   kHostile,  // NaN, infinities, random bits, lone outliers
 };
@@ -24,8 +24,8 @@ inline constexpr Input kAllInputs[] = {Input::kMixture, Input::kOffset, Input::k
                                        Input::kZeros,   Input::kTiny,   Input::kHuge,
                                        Input::kSteep,   Input::kHostile};
 
-// A rank's values of a parameter, as the bytes of their type. Every 256 have a scale of their own;
-// of kSteep every 16.
+// A rank's values of a parameter, as the bytes of their type. Every 256 values have their own
+// scale, with kSteep every 16.
 std::vector<std::byte> make_values(Generator& random, DataType type, Input input,
                                    std::size_t count);
 

@@ -1,5 +1,5 @@
-// A fabric whose gradients lie on a device does, step by step, what one of the host does: the same
-// bits, the same decisions.
+// A fabric with gradients on a device yields, step by step, the bits and decisions of one with
+// gradients on the host.
 #include "cuda/runtime/device_path.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 
 #include "cuda/base/launch.h"
 #include "cuda/collective/device_all_reduce.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "cuda/loopback.h"
 #include "support/fabric_job.h"
 #include "support/ranks.h"
@@ -23,14 +23,12 @@
 namespace nf {
 namespace {
 
-using test::has_device;
-
 using test::FabricRank;
 using test::on_all_ranks;
 using test::short_profile;
 using Gradients = FabricRank::Gradients;
 
-// The engine of a device: our own dense sum along the ring, as OwnDenseEngine is on the host.
+// An engine on the device: our own dense ring all-reduce, like OwnDenseEngine on the host.
 class DeviceDenseSum final : public DenseEngine {
  public:
   DeviceDenseSum(cuda::StreamTransport& transport, cudaStream_t stream) : stream_(stream) {
@@ -53,7 +51,7 @@ class DeviceDenseSum final : public DenseEngine {
   std::unique_ptr<cuda::DeviceAllReduce> all_reduce_;
 };
 
-// Between the ranks of a job.
+// The networks between the ranks of a job.
 struct Networks {
   explicit Networks(std::uint32_t ranks) : engine(ranks) {
     for (int channel = 0; channel < 2; ++channel) channels.emplace_back(ranks);
@@ -68,7 +66,7 @@ cudaStream_t make_stream() {
   return stream;
 }
 
-// One rank of a job on the device. Its buckets stay where they are, as DDP's do.
+// One rank of a job on the device. Its buckets keep their addresses, like DDP's.
 class DeviceRank {
  public:
   DeviceRank(Transport& control, Networks& networks, FabricOptions options,
@@ -80,8 +78,8 @@ class DeviceRank {
     std::vector<cuda::Channel> channels;
     for (test::LoopbackNetwork& network : networks.channels) {
       transports_.push_back(network.endpoint(control.rank()));
-      lane_streams_.push_back(make_stream());
-      channels.push_back({.transport = *transports_.back(), .stream = lane_streams_.back()});
+      channel_streams_.push_back(make_stream());
+      channels.push_back({.transport = *transports_.back(), .stream = channel_streams_.back()});
     }
     const auto make = [&](FabricOptions own) {
       return cuda::create_fabric(control,
@@ -100,7 +98,7 @@ class DeviceRank {
     rank_.reset();
     engine_.reset();
     for (const auto& [index, memory] : buckets_) static_cast<void>(cudaFree(memory));
-    for (const cudaStream_t stream : lane_streams_) static_cast<void>(cudaStreamDestroy(stream));
+    for (const cudaStream_t stream : channel_streams_) static_cast<void>(cudaStreamDestroy(stream));
     static_cast<void>(cudaStreamDestroy(engine_stream_));
     static_cast<void>(cudaStreamDestroy(stream_));
   }
@@ -114,7 +112,8 @@ class DeviceRank {
     const Values host = bucket.values;
     const std::size_t size = host.count * size_of(host.type);
     void*& memory = buckets_[bucket.index];
-    if (memory == nullptr) NF_RETURN_IF_ERROR(cuda::to_status(cudaMalloc(&memory, size), "room"));
+    if (memory == nullptr)
+      NF_RETURN_IF_ERROR(cuda::to_status(cudaMalloc(&memory, size), "allocate"));
     bucket.values.data = memory;
     NF_RETURN_IF_ERROR(cuda::to_status(
         cudaMemcpyAsync(memory, host.data, size, cudaMemcpyHostToDevice, stream_), "copy"));
@@ -126,7 +125,7 @@ class DeviceRank {
 
   std::unique_ptr<cuda::StreamTransport> engine_transport_;
   std::vector<std::unique_ptr<cuda::StreamTransport>> transports_;  // by channel
-  std::vector<cudaStream_t> lane_streams_;
+  std::vector<cudaStream_t> channel_streams_;
   cudaStream_t stream_ = nullptr;
   cudaStream_t engine_stream_ = nullptr;
   std::unique_ptr<DeviceDenseSum> engine_;
@@ -138,14 +137,14 @@ FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
   return {.profile = short_profile(route), .admit = admit, .timeout = std::chrono::seconds(30)};
 }
 
-FabricOptions remembering_options(const std::string& route) {
+FabricOptions memory_options(const std::string& route) {
   FabricOptions own = options(route);
-  own.profile.health.error_budget = 10;  // what a step leaves out comes with the next
+  own.profile.health.error_budget = 10;  // errors of a step are corrected in the next
   return own;
 }
 
-// What one rank saw of one step.
-struct Seen {
+// The results of one step on one rank.
+struct StepResult {
   Gradients gradients;
   std::string decision;
   std::optional<bool> should_step;
@@ -153,19 +152,20 @@ struct Seen {
   nlohmann::json error;
 };
 
-// What a rank sees of `steps` steps; `spoil` changes its gradients of a step.
+// Runs `steps` steps of a rank; `spoil` changes its gradients before a step.
 using Spoil = std::function<void(int step, std::uint32_t rank, Gradients& own)>;
-std::vector<Seen> watch(FabricRank& rank, std::uint32_t number, int steps, const Spoil& spoil) {
-  std::vector<Seen> all;
+std::vector<StepResult> run_steps(FabricRank& rank, std::uint32_t number, int steps,
+                                  const Spoil& spoil) {
+  std::vector<StepResult> all;
   for (int step = 0; step < steps; ++step) {
     const Status status = rank.run_step([&](Gradients& own) {
       if (spoil) spoil(step, number, own);
     });
     EXPECT_TRUE(status.ok()) << to_string(status);
-    Seen seen{.gradients = rank.gradients(),
-              .decision = rank.decision("backbone"),
-              .should_step = rank.fabric().should_step(),
-              .error = {}};
+    StepResult seen{.gradients = rank.gradients(),
+                    .decision = rank.decision("backbone"),
+                    .should_step = rank.fabric().should_step(),
+                    .error = {}};
     const auto record = nlohmann::json::parse(rank.records().back());
     for (const auto& region : record["regions"]) {
       if (region["name"] != "backbone") continue;
@@ -178,23 +178,23 @@ std::vector<Seen> watch(FabricRank& rank, std::uint32_t number, int steps, const
 }
 
 void expect_same(std::uint32_t ranks, int steps, const FabricOptions& of, const Spoil& spoil = {}) {
-  std::vector<std::vector<Seen>> expected(ranks);
+  std::vector<std::vector<StepResult>> expected(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
     FabricRank rank(transport, of);
-    expected[transport.rank()] = watch(rank, transport.rank(), steps, spoil);
+    expected[transport.rank()] = run_steps(rank, transport.rank(), steps, spoil);
   });
-  std::vector<std::vector<Seen>> got(ranks);
+  std::vector<std::vector<StepResult>> got(ranks);
   Networks networks(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
     DeviceRank rank(transport, networks, of);
-    got[transport.rank()] = watch(*rank, transport.rank(), steps, spoil);
+    got[transport.rank()] = run_steps(*rank, transport.rank(), steps, spoil);
     EXPECT_EQ(rank->fabric().held_bytes() > 0, ranks > 1);
   });
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     ASSERT_EQ(got[rank].size(), expected[rank].size());
     for (int step = 0; step < steps; ++step) {
-      const Seen& one = got[rank][static_cast<std::size_t>(step)];
-      const Seen& other = expected[rank][static_cast<std::size_t>(step)];
+      const StepResult& one = got[rank][static_cast<std::size_t>(step)];
+      const StepResult& other = expected[rank][static_cast<std::size_t>(step)];
       for (std::size_t p = 0; p < one.gradients.size(); ++p) {
         ASSERT_TRUE(test::same_bits(one.gradients[p], other.gradients[p]))
             << "rank " << rank << ", step " << step << ", parameter " << p;
@@ -207,42 +207,38 @@ void expect_same(std::uint32_t ranks, int steps, const FabricOptions& of, const 
   }
 }
 
-class DevicePath : public testing::TestWithParam<std::uint32_t> {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
-  }
-};
+class DevicePath : public test::OnDevice<testing::TestWithParam<std::uint32_t>> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, DevicePath, testing::Values(1, 2, 3));
 
-TEST_P(DevicePath, DoesWhatTheHostDoes) { expect_same(GetParam(), 12, options("waterfill:4")); }
+TEST_P(DevicePath, MatchesTheHost) { expect_same(GetParam(), 12, options("waterfill:4")); }
 
-TEST_P(DevicePath, DoesSoOnForcedRoutes) {
+TEST_P(DevicePath, MatchesTheHostOnForcedRoutes) {
   expect_same(GetParam(), 4, options("g_binary", Admit::kForced));
   expect_same(GetParam(), 4, options("fp32", Admit::kForced));
 }
 
-// Of two ranks, whose sum has the same bits whoever adds.
-TEST(DevicePathDense, TravelsInTheLaneWhereItIsLittle) {
-  if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+class DevicePathDense : public test::OnDevice<> {};
+
+// With two ranks the sum has the same bits in any order.
+TEST_F(DevicePathDense, UsesTheChannelForFewBytes) {
   constexpr std::uint32_t kRanks = 2;
   constexpr int kSteps = 3;
   FabricOptions of = options("waterfill:4", Admit::kForced);
-  of.profile.smallest_parameter = 0;  // so that low bits share a bucket with the head
-  std::vector<std::vector<Seen>> seen(kRanks);
+  of.profile.smallest_parameter = 0;  // so that low-bit regions share a bucket with the head
+  std::vector<std::vector<StepResult>> seen(kRanks);
   const auto train = [&](std::size_t max_channel_bytes) {
     std::vector<int> calls(kRanks);
     Networks networks(kRanks);
     on_all_ranks(kRanks, [&](Transport& transport) {
       DeviceRank rank(transport, networks, of, max_channel_bytes);
-      const int before = rank.engine_calls();  // to measure the link
-      seen[transport.rank()] = watch(*rank, transport.rank(), kSteps, {});
+      const int before = rank.engine_calls();  // calls of the link measurement
+      seen[transport.rank()] = run_steps(*rank, transport.rank(), kSteps, {});
       calls[transport.rank()] = rank.engine_calls() - before;
     });
     return calls;
   };
   EXPECT_THAT(train(0), testing::Each(kSteps));
-  const std::vector<std::vector<Seen>> expected = seen;
+  const std::vector<std::vector<StepResult>> expected = seen;
   EXPECT_THAT(train(1 << 20), testing::Each(0));
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     for (std::size_t step = 0; step < kSteps; ++step) {
@@ -255,10 +251,10 @@ TEST(DevicePathDense, TravelsInTheLaneWhereItIsLittle) {
   }
 }
 
-TEST_P(DevicePath, DoesSoOnRoutesThatRemember) {
+TEST_P(DevicePath, MatchesTheHostOnRoutesWithMemory) {
   for (const char* route : {"powersgd:2", "waterfill:3+ef", "g_binary+ef"}) {
     SCOPED_TRACE(route);
-    const FabricOptions own = remembering_options(route);
+    const FabricOptions own = memory_options(route);
     expect_same(GetParam(), 12, own);
     expect_same(GetParam(), 12, own, [](int step, std::uint32_t rank, Gradients& gradients) {
       if (step == 6 && rank == 0) gradients[0][5] = std::numeric_limits<float>::quiet_NaN();
@@ -269,22 +265,22 @@ TEST_P(DevicePath, DoesSoOnRoutesThatRemember) {
 void expect_same_memory(std::uint32_t ranks, const FabricOptions& of) {
   std::vector<std::vector<Fabric::Memory>> memories(ranks);
   std::vector<std::string> states(ranks);
-  std::vector<std::vector<Seen>> expected(ranks);
+  std::vector<std::vector<StepResult>> expected(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
     FabricRank rank(transport, of);
     rank.fabric().set_loss_scale(512);
-    watch(rank, transport.rank(), 8, {});
+    run_steps(rank, transport.rank(), 8, {});
     rank.fabric().set_loss_scale(3);
     memories[transport.rank()] = *rank.fabric().memory();
     states[transport.rank()] = rank.fabric().state();
-    expected[transport.rank()] = watch(rank, transport.rank(), 4, {});
+    expected[transport.rank()] = run_steps(rank, transport.rank(), 4, {});
   });
   EXPECT_EQ(memories[0].empty(), ranks == 1);
   Networks networks(ranks);
   on_all_ranks(ranks, [&](Transport& transport) {
     DeviceRank rank(transport, networks, of);
     rank->fabric().set_loss_scale(512);
-    watch(*rank, transport.rank(), 8, {});
+    run_steps(*rank, transport.rank(), 8, {});
     const auto memory = rank->fabric().memory();
     ASSERT_TRUE(memory) << to_string(memory.status());
     const auto& other = memories[transport.rank()];
@@ -300,7 +296,7 @@ void expect_same_memory(std::uint32_t ranks, const FabricOptions& of) {
     ASSERT_TRUE(rank->fabric().load_state(states[transport.rank()]).ok());
     ASSERT_TRUE(rank->fabric().load_memory(memories[transport.rank()]).ok());
     rank->fabric().set_loss_scale(3);
-    const std::vector<Seen> got = watch(*rank, transport.rank(), 4, {});
+    const std::vector<StepResult> got = run_steps(*rank, transport.rank(), 4, {});
     for (std::size_t step = 0; step < got.size(); ++step) {
       EXPECT_EQ(got[step].gradients, expected[transport.rank()][step].gradients);
     }
@@ -310,11 +306,11 @@ void expect_same_memory(std::uint32_t ranks, const FabricOptions& of) {
   });
 }
 
-// What the device remembers is what the host does, and either can go on from it.
-TEST_P(DevicePath, RemembersWhatTheHostDoes) {
+// The route memory is the same as the host's, and either can resume from it.
+TEST_P(DevicePath, HasTheRouteMemoryOfTheHost) {
   for (const char* route : {"powersgd:2", "waterfill:3+ef"}) {
     SCOPED_TRACE(route);
-    expect_same_memory(GetParam(), remembering_options(route));
+    expect_same_memory(GetParam(), memory_options(route));
   }
 }
 
@@ -325,7 +321,7 @@ TEST_P(DevicePath, FallsBackAtTheSameStep) {
               });
 }
 
-TEST(DevicePathRoutes, SaysWhichHaveNoDeviceForm) {
+TEST(DevicePathRoutes, RejectsHierarchicalErrorFeedback) {
   const Status status = cuda::check_device_collective(
       {.codec = "waterfill:4+ef", .topology = Topology::kHierarchical, .host_group_size = 2}, 4);
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);

@@ -1,4 +1,4 @@
-// What a sum does with its streams, seen by a transport that moves nothing.
+// The order of work on the streams of an all-reduce, with a transport that moves nothing.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cuda/collective/device_all_reduce.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "cuda/stuck_work.h"
 
 namespace nf {
@@ -16,7 +16,7 @@ namespace {
 using test::expect_cuda;
 using test::expect_ok;
 
-// Rank 0 of two. An exchange is what a test says, and never arrives.
+// Rank 0 of two. An exchange calls a function of the test; no data arrives.
 class IdleTransport final : public cuda::StreamTransport {
  public:
   using Exchange = std::function<Status(int call, cudaStream_t stream)>;
@@ -38,10 +38,11 @@ class IdleTransport final : public cuda::StreamTransport {
   Status failure_;
 };
 
-class DeviceStreams : public testing::Test {
+class DeviceStreams : public test::OnDevice<> {
  protected:
   void SetUp() override {
-    if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
     expect_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     values_.emplace(std::vector<float>(kCount, 1));
   }
@@ -49,10 +50,10 @@ class DeviceStreams : public testing::Test {
     if (stream_ != nullptr) expect_cuda(cudaStreamDestroy(stream_));
   }
 
-  // Without statistics: each round of the one tile is an exchange.
+  // bf16 has no statistics: each round of the only tile is an exchange.
   static auto make_sum(IdleTransport& transport) {
     auto sum = cuda::DeviceAllReduce::create(transport, {.codec = "bf16"});
-    expect_ok(sum.status(), "the sum");
+    expect_ok(sum.status(), "DeviceAllReduce");
     return std::move(*sum);
   }
   Status enqueue(cuda::DeviceAllReduce& sum) {
@@ -66,22 +67,22 @@ class DeviceStreams : public testing::Test {
   std::optional<test::DeviceCopy> values_;
 };
 
-// Memory is given back in the order of the stream that the sum was put on.
-TEST_F(DeviceStreams, WaitForTheExchangesOfASumThatBrokeOff) {
+// Memory is freed in the order of the caller's stream, so that must wait for the exchanges.
+TEST_F(DeviceStreams, WaitForTheExchangesOfAFailedCall) {
   test::StuckWork stuck;
   IdleTransport transport([&](int call, cudaStream_t wire) {
     if (call == 1) return Status();
-    expect_ok(stuck.put_on(wire), "an exchange that waits");
+    expect_ok(stuck.put_on(wire), "blocked exchange");
     return Status(ErrorCode::kPeerLost, "the other rank is gone");
   });
   const auto sum = make_sum(transport);
   EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // its kernels have ended
   EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
-  stuck.give_up();
+  stuck.release();
   expect_cuda(cudaStreamSynchronize(stream_));
   EXPECT_TRUE(stuck.is_over());
-  EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);  // as the transport says
+  EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);  // the transport's error
 }
 
 }  // namespace

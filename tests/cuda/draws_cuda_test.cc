@@ -5,15 +5,14 @@
 #include <vector>
 
 #include "cuda/codec/draws.h"
+#include "cuda/device_test.h"
 
 namespace nf {
 namespace {
 
-TEST(CudaDraws, AreThoseOfTheCpu) {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    GTEST_SKIP() << "no CUDA device on this machine";
-  }
+class CudaDraws : public test::OnDevice<> {};
+
+TEST_F(CudaDraws, MatchTheCpu) {
   constexpr std::uint64_t kFirst = 1000;  // inside a block of 256
   constexpr std::size_t kCount = 5'000'003;
   const DrawStream draws(1, 2, 3, 4, DrawPurpose::kDither);

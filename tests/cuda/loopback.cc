@@ -30,7 +30,8 @@ class LoopbackNetwork::Endpoint final : public cuda::StreamTransport {
     Status status = copy(receives, stream);
     if (status.ok()) status = to_status(cudaEventRecord(own.done, stream), "record");
     network_.barrier_.arrive_and_wait();
-    for (const StreamTransfer& send : sends) {  // nobody overwrites what others still read
+    for (const StreamTransfer& send :
+         sends) {  // before the caller overwrites bytes that peers still read
       if (!status.ok()) break;
       status = to_status(cudaStreamWaitEvent(stream, network_.boards_[send.peer].done), "wait");
     }
@@ -39,16 +40,16 @@ class LoopbackNetwork::Endpoint final : public cuda::StreamTransport {
   }
 
  private:
-  // From one peer, in the order in which it sends.
+  // Receives from each peer in the order in which it sends.
   Status copy(std::span<const StreamTransfer> receives, cudaStream_t stream) {
-    std::vector<std::size_t> taken(ranks(), 0);
+    std::vector<std::size_t> matched(ranks(), 0);
     for (const StreamTransfer& receive : receives) {
       const Board& peer = network_.boards_[receive.peer];
-      std::size_t& next = taken[receive.peer];
+      std::size_t& next = matched[receive.peer];
       while (next < peer.sends.size() && peer.sends[next].peer != rank_) ++next;
       if (next == peer.sends.size() || peer.sends[next].size != receive.size) {
         return {ErrorCode::kDisagreement,
-                "rank " + std::to_string(rank_) + " expects what nobody sends"};
+                "rank " + std::to_string(rank_) + " expects a message that no rank sends"};
       }
       NF_RETURN_IF_ERROR(to_status(cudaStreamWaitEvent(stream, peer.ready), "wait"));
       NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(receive.bytes, peer.sends[next].bytes,

@@ -1,4 +1,4 @@
-// Ranks as threads that share one device: an exchange is copies within its memory.
+// Ranks as threads that share one device: an exchange copies within its memory.
 #pragma once
 
 #include <barrier>
@@ -14,15 +14,15 @@ class LoopbackNetwork {
  public:
   explicit LoopbackNetwork(std::uint32_t ranks);
   ~LoopbackNetwork();
-  // One a rank. All of them, in threads of their own, exchange as often.
+  // One per rank. All of them, each on its own thread, must make the same number of exchanges.
   std::unique_ptr<cuda::StreamTransport> endpoint(std::uint32_t rank);
 
  private:
   class Endpoint;
   struct Board {
     std::vector<cuda::StreamTransfer> sends;
-    cudaEvent_t ready = nullptr;  // what is to be sent is there
-    cudaEvent_t done = nullptr;   // what is received has been copied
+    cudaEvent_t ready = nullptr;  // the bytes to send are ready
+    cudaEvent_t done = nullptr;   // the received bytes are copied
   };
 
   std::vector<Board> boards_;  // by rank

@@ -1,4 +1,4 @@
-// A rank that nobody comes to meet says so and goes on; one that is alone sends to itself.
+// A rank whose peers never connect fails and continues; a single rank sends to itself.
 #include "cuda/transport/nccl_transport.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 
 namespace nf {
 namespace {
@@ -15,11 +15,12 @@ using test::expect_cuda;
 using test::expect_ok;
 using Clock = std::chrono::steady_clock;
 
-class NcclTransport : public testing::Test {
+class NcclTransport : public test::OnDevice<> {
  protected:
   void SetUp() override {
-    if (!test::has_device()) GTEST_SKIP() << "no CUDA device on this machine";
-    ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // the machine may have no network
+    OnDevice::SetUp();
+    if (IsSkipped()) return;
+    ::setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // the host may have no network
     const auto made = cuda::NcclTransport::make_identity();
     ASSERT_TRUE(made) << to_string(made.status());
     identity_ = *made;
@@ -28,7 +29,7 @@ class NcclTransport : public testing::Test {
   ncclUniqueId identity_ = {};
 };
 
-TEST_F(NcclTransport, WaitsForARankThatNeverComesUntilTheDeadlineOnly) {
+TEST_F(NcclTransport, FailsAtTheDeadlineIfARankNeverConnects) {
   const Clock::time_point begin = Clock::now();
   const auto transport = cuda::NcclTransport::create(
       {.identity = identity_, .rank = 0, .ranks = 2, .timeout = std::chrono::seconds(2)});
@@ -41,7 +42,7 @@ TEST_F(NcclTransport, WaitsForARankThatNeverComesUntilTheDeadlineOnly) {
   EXPECT_LT(waited, std::chrono::seconds(20));
 }
 
-TEST_F(NcclTransport, WaitsNoLongerThanThereIsHope) {
+TEST_F(NcclTransport, FailsAsSoonAsCheckPeersDoes) {
   const Clock::time_point begin = Clock::now();
   const auto transport = cuda::NcclTransport::create(
       {.identity = identity_, .rank = 0, .ranks = 2, .check_peers = [](Duration) {
@@ -53,7 +54,7 @@ TEST_F(NcclTransport, WaitsNoLongerThanThereIsHope) {
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
 }
 
-TEST_F(NcclTransport, HasPutAnExchangeOnTheStreamWhenItReturns) {
+TEST_F(NcclTransport, HasEnqueuedAnExchangeWhenItReturns) {
   const auto transport =
       cuda::NcclTransport::create({.identity = identity_, .timeout = std::chrono::seconds(60)});
   ASSERT_TRUE(transport) << to_string(transport.status());
@@ -67,11 +68,11 @@ TEST_F(NcclTransport, HasPutAnExchangeOnTheStreamWhenItReturns) {
   for (int call = 0; call < 3; ++call) {
     expect_ok((*transport)->exchange({&send, 1}, {&receive, 1}, stream), "an exchange");
     expect_cuda(cudaStreamSynchronize(stream));
-    test::expect_same("what was received", to.bytes(), from.bytes());
+    test::expect_same("received bytes", to.bytes(), from.bytes());
     expect_cuda(cudaMemset(to.as<void>(), 0, send.size));
   }
   expect_ok((*transport)->health(), "health");
-  (*transport)->abort({ErrorCode::kAborted, "this rank has given up"});
+  (*transport)->abort({ErrorCode::kAborted, "aborted by this rank"});
   EXPECT_EQ((*transport)->exchange({&send, 1}, {&receive, 1}, stream).code(), ErrorCode::kAborted);
   expect_cuda(cudaStreamDestroy(stream));
 }

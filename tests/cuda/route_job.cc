@@ -15,7 +15,7 @@ namespace nf::test {
 namespace {
 
 constexpr std::uint64_t kSeed = 9;
-constexpr std::size_t kTileBytes = 256 << 10;  // widths follow tiles, so both have the same
+constexpr std::size_t kTileBytes = 256 << 10;  // the same on both, since widths depend on it
 
 cudaStream_t make_stream() {
   cudaStream_t stream = nullptr;
@@ -76,7 +76,7 @@ RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
         transport,
         {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes});
     ASSERT_TRUE(sum) << to_string(sum.status());
-    if (!memory.empty()) expect_ok((*sum)->load_memory(memory[rank]), "remember");
+    if (!memory.empty()) expect_ok((*sum)->load_memory(memory[rank]), "load_memory");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
       std::vector<TypedValues> typed;
       for (const auto& values : inputs[step][rank]) typed.emplace_back(job.type, values);
@@ -89,7 +89,7 @@ RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
         expect_ok((*sum)->run({.step = step,
                                .gradients = job.part(gradients, call),
                                .loss_scale = job.loss_scales[step]}),
-                  "the sum of the CPU");
+                  "all-reduce on the CPU");
       }
       for (const TypedValues& values : typed) {
         outcome.values[step][rank].push_back(values.widened());
@@ -116,8 +116,8 @@ RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTranspor
   }
   std::size_t bytes = 0;
   for (const RouteJob::Shape& shape : job.shapes) bytes += shape.count * size_of(job.type);
-  expect_cuda(cudaMalloc(&room_, std::max<std::size_t>(bytes, 1)));
-  auto* at = static_cast<std::byte*>(room_);
+  expect_cuda(cudaMalloc(&values_, std::max<std::size_t>(bytes, 1)));
+  auto* at = static_cast<std::byte*>(values_);
   for (std::size_t p = 0; p < job.shapes.size(); ++p) {
     gradients_.push_back({.parameter = RouteJob::key(p),
                           .values = Values(at, job.shapes[p].count, job.type),
@@ -130,7 +130,7 @@ RouteRank::~RouteRank() {
   for (const cudaStream_t stream : streams_) expect_cuda(cudaStreamSynchronize(stream));
   expect_cuda(cudaStreamSynchronize(home_));
   sums_.clear();
-  expect_cuda(cudaFree(room_));
+  expect_cuda(cudaFree(values_));
 }
 
 Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
@@ -186,13 +186,14 @@ RouteOutcome on_device(const RouteJob& job, std::size_t channels, std::size_t be
   RouteOutcome outcome(job);
   on_device_ranks(job.ranks, channels, [&](std::uint32_t rank, const auto& transports) {
     RouteRank own(job, transports);
-    if (!memory.empty()) expect_ok(own.memory().load_memory(memory[rank]), "remember");
+    if (!memory.empty()) expect_ok(own.memory().load_memory(memory[rank]), "load_memory");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
-      expect_ok(own.run(step, inputs[step][rank], outcome.values[step][rank]), "the device's sum");
+      expect_ok(own.run(step, inputs[step][rank], outcome.values[step][rank]),
+                "all-reduce on the device");
     }
-    auto remembered = own.memory().save_memory();
-    ASSERT_TRUE(remembered) << to_string(remembered.status());
-    outcome.memory[rank] = std::move(*remembered);
+    auto saved = own.memory().save_memory();
+    ASSERT_TRUE(saved) << to_string(saved.status());
+    outcome.memory[rank] = std::move(*saved);
     EXPECT_EQ(own.memory().size() > 0, !outcome.memory[rank].empty());
     EXPECT_GT(own.sum().memory(), 0u);
     EXPECT_GT(own.sum().traffic().payload, 0u);
@@ -221,6 +222,30 @@ void expect_same(const RouteJob& job, const RouteOutcome& got, const RouteOutcom
       ASSERT_TRUE(same_bits(one.values, other.values)) << "rank " << rank << ", " << one.kind;
     }
   }
+}
+
+void expect_same_as_cpu(const RouteJob& job, std::size_t entries) {
+  const RouteOutcome expected = on_cpu(job);
+  EXPECT_FALSE(expected.memory[0].empty());
+  if (entries > 0) {
+    EXPECT_EQ(expected.memory[0].size(), entries);
+  }
+  expect_same(job, on_device(job), expected);
+}
+
+void expect_restart_after_forget(const RouteJob& job) {
+  const auto inputs = job.values();
+  std::vector<Parameters> first(job.ranks);
+  std::vector<Parameters> again(job.ranks);
+  on_device_ranks(job.ranks, 1, [&](std::uint32_t rank, const auto& transports) {
+    RouteRank own(job, transports);
+    Parameters between;
+    expect_ok(own.run(0, inputs[0][rank], first[rank]), "first step");
+    expect_ok(own.run(1, inputs[1][rank], between), "second step");
+    own.memory().forget(RouteJob::key(0));
+    expect_ok(own.run(0, inputs[0][rank], again[rank]), "first step again");
+  });
+  EXPECT_TRUE(same_bits(again[0][0], first[0][0]));
 }
 
 }  // namespace nf::test

@@ -1,4 +1,4 @@
-// A job that sums for some steps along a route that remembers, on the CPU and in device memory.
+// A job that reduces for some steps on a route with memory, on the CPU and in device memory.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct RouteJob {
     std::size_t count = 0;
   };
   static Shape matrix(std::size_t rows, std::size_t cols) { return {rows, rows * cols}; }
-  // Vectors, one row, fewer rows than channels, columns that are no multiple of 16, and matrices
-  // that powersgd sends as factors for many or for few terms only.
+  // Vectors, one row, few rows, columns that are not multiples of 16, and matrices that powersgd
+  // sends as factors for many terms or for few terms only.
   static std::vector<Shape> shapes_of_all_kinds();
 
   std::string codec = "powersgd:2";
@@ -30,19 +30,19 @@ struct RouteJob {
   DataType type = DataType::kFloat32;
   Topology topology = Topology::kDirect;
   std::vector<Shape> shapes = shapes_of_all_kinds();
-  std::size_t calls = 1;                       // a step, of a part of the parameters each
+  std::size_t calls = 1;                       // per step, each of a part of the parameters
   std::vector<float> loss_scales = {1, 1, 1};  // by step
-  // Changes the values of a rank before a step, where there is any.
+  // If set, changes the values of a rank before a step.
   std::function<void(std::size_t step, std::uint32_t rank, Parameters& own)> spoil = {};
 
   static std::uint64_t key(std::size_t parameter);
-  // What one of the calls takes.
+  // The gradients of one call.
   std::span<const Gradient> part(std::span<const Gradient> gradients, std::size_t call) const;
-  // By step and rank: gradients of few directions that ranks and steps share, and noise.
+  // By step and rank: a rank-1 gradient that ranks and steps share, plus noise.
   std::vector<std::vector<Parameters>> values() const;
 };
 
-// What is seen of it: values by step, rank and parameter, and what ranks remember in the end.
+// The results: values by step, rank and parameter, and the route memory of each rank at the end.
 struct RouteOutcome {
   explicit RouteOutcome(const RouteJob& job)
       : values(job.loss_scales.size(), std::vector<Parameters>(job.ranks)), memory(job.ranks) {}
@@ -50,19 +50,25 @@ struct RouteOutcome {
   std::vector<std::vector<MemoryEntry>> memory;
 };
 
-// From step `begin` on; each rank first remembers `memory`, where there is any.
+// Runs the job from step `begin` on. If `memory` is not empty, each rank loads it first.
 RouteOutcome on_cpu(const RouteJob& job, std::size_t begin = 0,
                     const std::vector<std::vector<MemoryEntry>>& memory = {});
-// With so many channels, which steps take in turn.
+// Runs the job on the device. Steps use the channels in turn.
 RouteOutcome on_device(const RouteJob& job, std::size_t channels = 1, std::size_t begin = 0,
                        const std::vector<std::vector<MemoryEntry>>& memory = {});
 
-// The same bits, from step `begin` on.
+// Expects the same bits from step `begin` on, and the same memory.
 void expect_same(const RouteJob& job, const RouteOutcome& got, const RouteOutcome& expected,
                  std::size_t begin = 0);
+// Expects that the device yields the results of the CPU, with `entries` entries of route memory, or
+// with any number but 0 if `entries` is 0.
+void expect_same_as_cpu(const RouteJob& job, std::size_t entries = 0);
+// Expects that the first parameter, once forgotten, yields the result of its first step again.
+// Precondition: two steps.
+void expect_restart_after_forget(const RouteJob& job);
 
-// One rank on the device. Parameters lie in a row, as in a bucket, at the alignment of their type
-// only.
+// One rank on the device. Parameters are consecutive, as in a bucket, with only the alignment of
+// their type.
 class RouteRank {
  public:
   RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& channels);
@@ -82,11 +88,11 @@ class RouteRank {
   cuda::RouteMemory* memory_ = nullptr;                        // of the route
   std::vector<std::unique_ptr<cuda::DeviceCollective>> sums_;  // by channel
   std::vector<cudaStream_t> streams_;
-  void* room_ = nullptr;
+  void* values_ = nullptr;
   std::vector<Gradient> gradients_;
 };
 
-// Calls work(rank, its transports) on a thread a rank.
+// Calls work(rank, its transports) on one thread per rank.
 void on_device_ranks(
     std::uint32_t ranks, std::size_t channels,
     const std::function<void(std::uint32_t, const std::vector<cuda::StreamTransport*>&)>& work);

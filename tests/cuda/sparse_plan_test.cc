@@ -1,5 +1,5 @@
-// The device chooses the blocks, tiles and places of a sparse codec that the CPU does, whatever the
-// keys: many alike, so that the level has more blocks than fit, and many short last blocks.
+// The device chooses the same blocks, tiles and offsets of a sparse codec as the CPU, for any keys:
+// many equal ones, so that not all blocks at the level fit, and many short last blocks.
 #include "cuda/codec/sparse_plan.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/collective/device_plan.h"
-#include "cuda/device_copy.h"
+#include "cuda/device_test.h"
 #include "support/codec_cases.h"
 #include "support/generator.h"
 
@@ -26,18 +26,18 @@ std::vector<T> from_device(const T* items, std::size_t count) {
   return copy;
 }
 
-// Which keys there are.
+// The distribution of keys.
 enum class Keys { kAny, kFew, kOne };
 
 // Keys of one parameter.
 Bytes keys_of(Generator& random, const SparseFormat& format, std::size_t size, Keys which) {
-  const std::uint64_t most = (std::uint64_t{1} << (8 * format.key_bytes)) - 1;
-  const std::uint64_t few[] = {0, 1, 7, 8, format.poison - 1, format.poison, most};
+  const std::uint64_t max = (std::uint64_t{1} << (8 * format.key_bytes)) - 1;
+  const std::uint64_t few[] = {0, 1, 7, 8, format.poison - 1, format.poison, max};
   Bytes keys;
   while (keys.size() < size) {
     std::uint64_t key = 7;
     if (which == Keys::kFew) key = few[random.below(std::size(few))];
-    if (which == Keys::kAny) key = random.below(most + 1);
+    if (which == Keys::kAny) key = random.below(max + 1);
     for (std::size_t b = 0; b < format.key_bytes; ++b) {
       keys.push_back(static_cast<std::byte>(key >> (8 * b)));
     }
@@ -56,7 +56,7 @@ void expect_same_plan(const std::string& spelling, std::span<const std::size_t> 
   Bytes all_keys;
   std::vector<Gradient> gradients;
   std::vector<Piece> domain;
-  const DeviceCopy values(Bytes(4096));  // nobody reads them
+  const DeviceCopy values(Bytes(4096));  // not read
   for (const std::size_t count : counts) {
     keys.push_back(keys_of(random, format, (*codec)->statistics_size(count), which));
     all_keys.insert(all_keys.end(), keys.back().begin(), keys.back().end());
@@ -69,7 +69,7 @@ void expect_same_plan(const std::string& spelling, std::span<const std::size_t> 
 
   SumPlan expected(**codec, order);
   const std::vector<std::span<const std::byte>> statistics(keys.begin(), keys.end());
-  expect_ok(expected.make(domain, counts, statistics, kChunks, kTileBytes), "plan of the CPU");
+  expect_ok(expected.make(domain, counts, statistics, kChunks, kTileBytes), "CPU plan");
 
   const auto plan = cuda::DevicePlan::create({.codec = **codec,
                                               .order = order,
@@ -82,7 +82,7 @@ void expect_same_plan(const std::string& spelling, std::span<const std::size_t> 
   ASSERT_EQ((*plan)->statistics_size(), all_keys.size());
   expect_cuda(
       cudaMemcpy((*plan)->statistics(), all_keys.data(), all_keys.size(), cudaMemcpyHostToDevice));
-  expect_ok((*plan)->make(nullptr), "plan of the device");
+  expect_ok((*plan)->make(nullptr), "device plan");
 
   std::vector<std::uint32_t> first_block;  // by parameter
   std::uint32_t blocks = 0;
@@ -90,8 +90,8 @@ void expect_same_plan(const std::string& spelling, std::span<const std::size_t> 
     first_block.push_back(blocks);
     blocks += static_cast<std::uint32_t>((*codec)->width_count(count));
   }
-  const auto* places_at = (*plan)->message<const std::byte>(0, 0, {0, 1}, nullptr).places;
-  const auto places = from_device(places_at, blocks);
+  const auto* offsets_at = (*plan)->message<const std::byte>(0, 0, {0, 1}, nullptr).offsets;
+  const auto offsets = from_device(offsets_at, blocks);
   const std::uint32_t tiles = expected.tiles().tiles_per_chunk();
   const auto bounds = from_device((*plan)->batch(0, 0).bounds, std::size_t{kChunks} * tiles);
   std::uint32_t next = 0;  // block
@@ -104,9 +104,9 @@ void expect_same_plan(const std::string& spelling, std::span<const std::size_t> 
                           .count = piece.count,
                           .widths = expected.widths(1, piece.parameter)};
         ASSERT_EQ(next, first_block[piece.parameter] + piece.first / format.block);
-        for (const cuda::SuperGroupPlace& place : cuda::places_of_blocks(**codec, slice, at)) {
-          ASSERT_EQ(places[next].width, place.width) << "block " << next;
-          ASSERT_EQ(places[next].codes, place.codes) << "block " << next;
+        for (const cuda::SuperGroupOffsets& block : cuda::block_offsets(**codec, slice, at)) {
+          ASSERT_EQ(offsets[next].width, block.width) << "block " << next;
+          ASSERT_EQ(offsets[next].codes, block.codes) << "block " << next;
           ++next;
         }
         at += (*codec)->encoded_size(slice, 1);
@@ -121,12 +121,7 @@ void expect_same_plan(const std::string& spelling, std::span<const std::size_t> 
   EXPECT_EQ(next, blocks);
 }
 
-class SparsePlan : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    if (!has_device()) GTEST_SKIP() << "no CUDA device on this machine";
-  }
-};
+class SparsePlan : public OnDevice<testing::TestWithParam<const char*>> {};
 
 INSTANTIATE_TEST_SUITE_P(Codecs, SparsePlan,
                          testing::Values("topkc:8", "topkc:8.25", "topkc:2", "topkc:1+block=1024",
@@ -134,15 +129,15 @@ INSTANTIATE_TEST_SUITE_P(Codecs, SparsePlan,
                                          "omnireduce:4+block=32"),
                          [](const auto& test) { return test_name(test.param); });
 
-TEST_P(SparsePlan, IsThatOfTheCpu) {
+TEST_P(SparsePlan, MatchesTheCpu) {
   const std::size_t counts[] = {70'000, 256, 4, 5'121, 0, 40'000, 777};
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     expect_same_plan(GetParam(), counts, seed, seed % 2 == 0 ? Keys::kFew : Keys::kAny);
   }
 }
 
-// What a whole block does not fit into goes to the ends of parameters.
-TEST_P(SparsePlan, IsThatOfTheCpuForManyShortParameters) {
+// Bytes that are too few for a whole block go to the last blocks of parameters.
+TEST_P(SparsePlan, MatchesTheCpuForManyShortParameters) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     Generator random(seed);
     std::vector<std::size_t> counts;
@@ -151,22 +146,22 @@ TEST_P(SparsePlan, IsThatOfTheCpuForManyShortParameters) {
   }
 }
 
-// Many spans; with blocks of 32 more of them than are added up at once.
-TEST_P(SparsePlan, IsThatOfTheCpuForManyBlocks) {
+// Many spans; with blocks of 32, more than one pass of the scan over spans.
+TEST_P(SparsePlan, MatchesTheCpuForManyBlocks) {
   const std::size_t counts[] = {36'000'000, 17, 500'000, 999};
   expect_same_plan(GetParam(), counts, 1, Keys::kFew);
   expect_same_plan(GetParam(), counts, 2, Keys::kAny);
 }
 
-// The first blocks are sent; of topkc:8.25 exactly every other one fits.
-TEST_P(SparsePlan, IsThatOfTheCpuForKeysAllAlike) {
+// The first blocks are sent; with topkc:8.25 exactly half of them fit.
+TEST_P(SparsePlan, MatchesTheCpuForEqualKeys) {
   const std::size_t whole[] = {6'400, 640};
   expect_same_plan(GetParam(), whole, 1, Keys::kOne);
   const std::size_t counts[] = {33, 6'500, 1, 700, 5, 64};
   expect_same_plan(GetParam(), counts, 2, Keys::kOne);
 }
 
-TEST_P(SparsePlan, IsThatOfTheCpuForNothing) {
+TEST_P(SparsePlan, MatchesTheCpuForEmptyParameters) {
   const std::size_t counts[] = {0, 0};
   expect_same_plan(GetParam(), counts, 1, Keys::kFew);
 }

@@ -1,4 +1,4 @@
-// Work that keeps a stream busy for as long as a test wants.
+// Work that blocks a stream for as long as a test needs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,18 +11,18 @@
 
 namespace nf::test {
 
-// Work on a stream that ends once it is given up, or after a time that no test should need.
+// Work on a stream that ends at release(), or after a timeout that no test should reach.
 class StuckWork {
  public:
-  ~StuckWork() { give_up(); }
+  ~StuckWork() { release(); }
 
   Status put_on(cudaStream_t stream) {
     const auto wait = [](void* self) { static_cast<StuckWork*>(self)->wait(); };
-    return cuda::to_status(cudaLaunchHostFunc(stream, wait, this), "work that waits");
+    return cuda::to_status(cudaLaunchHostFunc(stream, wait, this), "blocking work");
   }
-  void give_up() {
+  void release() {
     const std::lock_guard lock(mutex_);
-    is_given_up_ = true;
+    is_released_ = true;
     changed_.notify_all();
   }
   bool is_over() {
@@ -33,13 +33,13 @@ class StuckWork {
  private:
   void wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_given_up_; });
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return is_released_; });
     is_over_ = true;
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool is_given_up_ = false;
+  bool is_released_ = false;
   bool is_over_ = false;
 };
 

@@ -1,6 +1,6 @@
-// Cuts the blocks of a sparse codec into tiles, and says where each lies in its tile's message:
-// TileMap::place() on a device. Messages hold nothing but the bytes of blocks, so all of it follows
-// from how many bytes lie before a block.
+// Partitions the blocks of a sparse codec into tiles and computes their offsets in the tiles'
+// messages: TileMap::place() on a device. Messages contain only the bytes of blocks, so everything
+// follows from the number of bytes before a block.
 #include "cuda/device/spans.cuh"
 
 namespace nf::cuda {
@@ -15,10 +15,10 @@ __device__ std::uint32_t tile_at(const SparseTables& tables, std::uint64_t share
   return tile < tables.tiles ? static_cast<std::uint32_t>(tile) : tables.tiles - 1;
 }
 
-// Where tiles start, in blocks and in bytes. One without blocks starts where the next one does.
+// The first block and byte of each tile. An empty tile starts where the next one does.
 __global__ void __launch_bounds__(kSpanThreads)
-    find_borders(SparseShape shape, SparseTables tables, std::uint64_t share) {
-  __shared__ device::SpanScan::TempStorage room;
+    find_tile_starts(SparseShape shape, SparseTables tables, std::uint64_t share) {
+  __shared__ device::SpanScan::TempStorage temp;
   const auto start_tiles = [&](std::uint32_t from, std::uint32_t to, std::uint32_t block,
                                std::uint64_t before) {
     for (std::uint32_t tile = from; tile < to; ++tile) {
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kSpanThreads)
       tables.tile_starts[tile] = before;
     }
   };
-  const auto look = [&](std::uint32_t block, std::uint64_t bytes, std::uint64_t before) {
+  const auto visit = [&](std::uint32_t block, std::uint64_t bytes, std::uint64_t before) {
     const std::uint32_t tile = tile_at(tables, share, before);
     std::uint32_t from = 0;  // the first tile that does not start before this block
     if (block > 0) {
@@ -35,23 +35,23 @@ __global__ void __launch_bounds__(kSpanThreads)
     start_tiles(from, tile + 1, block, before);
     if (block + 1 == tables.blocks) start_tiles(tile + 1, tables.tiles, block + 1, before + bytes);
   };
-  device::for_each_in_span(shape, tables, room, SentBytes(), look);
+  device::for_each_in_span(shape, tables, temp, SentBytes(), visit);
 }
 
 __global__ void __launch_bounds__(kSpanThreads)
     lay_out(SparseShape shape, SparseTables tables, std::uint64_t share) {
-  __shared__ device::SpanScan::TempStorage room;
+  __shared__ device::SpanScan::TempStorage temp;
   device::for_each_in_span(
-      shape, tables, room, SentBytes(),
+      shape, tables, temp, SentBytes(),
       [&](std::uint32_t block, std::uint64_t bytes, std::uint64_t before) {
         const std::uint64_t start = tables.tile_starts[tile_at(tables, share, before)];
         const auto at = static_cast<std::uint32_t>(before - start);
         const std::uint32_t width = bytes > 0 ? device::kSentWidth : 0;
-        tables.places[block] = {.units = at, .scales = at, .codes = at, .width = width};
+        tables.offsets[block] = {.units = at, .scales = at, .codes = at, .width = width};
       });
 }
 
-// The rest of the bounds, from where tiles start.
+// Completes the bounds from the tiles' first blocks.
 __global__ void __launch_bounds__(kSpanThreads) bound_tiles(SparseTables tables) {
   const std::uint32_t tile = blockIdx.x * kSpanThreads + threadIdx.x;
   if (tile >= tables.tiles) return;
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kSpanThreads) bound_tiles(SparseTables tables)
 
 }  // namespace
 
-Status place_blocks(const SparseShape& shape, const SparseTables& tables, std::uint64_t share,
-                    cudaStream_t stream) {
+Status lay_out_blocks(const SparseShape& shape, const SparseTables& tables, std::uint64_t share,
+                      cudaStream_t stream) {
   if (tables.blocks == 0) {
     return to_status(
         cudaMemsetAsync(tables.bounds, 0, tables.tiles * sizeof *tables.bounds, stream),
@@ -73,10 +73,10 @@ Status place_blocks(const SparseShape& shape, const SparseTables& tables, std::u
   }
   const auto spans = static_cast<unsigned>(sparse_spans(tables.blocks));
   NF_RETURN_IF_ERROR(device::add_up_spans(shape, tables, SentBytes(), stream));
+  NF_RETURN_IF_ERROR(launch("find_tile_starts", find_tile_starts, spans, kSpanThreads, stream,
+                            shape, tables, share));
   NF_RETURN_IF_ERROR(
-      launch("borders of tiles", find_borders, spans, kSpanThreads, stream, shape, tables, share));
-  NF_RETURN_IF_ERROR(
-      launch("places of blocks", lay_out, spans, kSpanThreads, stream, shape, tables, share));
+      launch("lay_out_blocks", lay_out, spans, kSpanThreads, stream, shape, tables, share));
   return launch("bounds of tiles", bound_tiles, grid_of(tables.tiles, kSpanThreads), kSpanThreads,
                 stream, tables);
 }

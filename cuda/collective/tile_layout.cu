@@ -1,5 +1,5 @@
-// Cuts super-groups of chosen widths into tiles, and says where each lies in its tile's message:
-// collective/tile_map.cc and the layout of codec/super_group_codec.cc on a device.
+// Partitions super-groups of chosen widths into tiles and computes their offsets in the tiles'
+// messages: collective/tile_map.cc and the layout of codec/super_group_codec.cc on a device.
 #include "cuda/base/launch.h"
 #include "cuda/device/width_rule.cuh"
 
@@ -8,11 +8,11 @@ namespace {
 
 using device::blocks_of;
 using device::granule_bytes;
-using device::groups_in;
 using device::held_in;
 using device::kPacks;
 using device::kSuper;
 using device::kUnitBytes;
+using device::packs_in;
 using device::Reduce;
 using device::scales_in;
 using device::Scan;
@@ -20,16 +20,16 @@ using device::up_to_16;
 
 constexpr unsigned kThreads = device::kPlanThreads;
 
-// Bytes in the low bits, super-groups that have any in the high ones: one scan for both.
+// Bytes in the low bits, super-groups with bytes in the high bits: one scan for both.
 constexpr unsigned kCountShift = 40;
 
-// One block: TileMap::place().
+// One thread block: TileMap::place().
 __global__ void __launch_bounds__(kThreads)
-    place(DeviceWidthRule rule, WidthTables tables, std::uint64_t share, std::size_t value_size,
-          const std::uint8_t* widths) {
-  __shared__ Scan::TempStorage room;
-  std::uint64_t start = 0;   // of the parameter among the bytes of all; the same in all threads
-  std::uint32_t pieces = 0;  // so far; likewise
+    partition(DeviceWidthRule rule, WidthTables tables, std::uint64_t share, std::size_t value_size,
+              const std::uint8_t* widths) {
+  __shared__ Scan::TempStorage temp;
+  std::uint64_t start = 0;   // first byte of the parameter; the same in all threads
+  std::uint32_t pieces = 0;  // so far; the same in all threads
   for (std::uint32_t p = 0; p < tables.parameter_count; ++p) {
     const DevicePiece parameter = tables.parameters[p];
     const std::uint32_t blocks = blocks_of(parameter.count);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::uint64_t bytes = granule_bytes(rule, width);
       std::uint64_t sum = 0;
       std::uint64_t all = 0;
-      Scan(room).ExclusiveSum(bytes | std::uint64_t{width != 0} << kCountShift, sum, all);
+      Scan(temp).ExclusiveSum(bytes | std::uint64_t{width != 0} << kCountShift, sum, all);
       __syncthreads();
       const std::uint64_t mask = (std::uint64_t{1} << kCountShift) - 1;
       const std::uint64_t offset = start + ((before + sum) & mask);
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
           j < blocks && (j == 0 || tile_at(offset - granule_bytes(rule, own[j - 1])) != tile);
       std::uint64_t index = 0;
       std::uint64_t found = 0;
-      Scan(room).ExclusiveSum(std::uint64_t{is_first}, index, found);
+      Scan(temp).ExclusiveSum(std::uint64_t{is_first}, index, found);
       __syncthreads();
       if (is_first) {
         const std::uint32_t at = pieces + static_cast<std::uint32_t>(index);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
       before += all;
     }
     if (blocks == 0) continue;
-    // Its message as a whole: the last super-group may hold fewer values.
+    // Bytes of the whole parameter; the last super-group may have fewer values.
     const std::uint32_t sent = static_cast<std::uint32_t>(before >> kCountShift);
     const std::uint32_t last = own[blocks - 1];
     const std::uint32_t held = held_in(parameter, blocks - 1);
@@ -80,14 +80,14 @@ __global__ void __launch_bounds__(kThreads)
                           std::uint64_t{sent} * (kUnitBytes + rule.scales);
     std::uint64_t scales = std::uint64_t{sent} * rule.scales;
     if (last != 0) {
-      codes -= (kPacks - groups_in(held)) * 4 * last;
+      codes -= (kPacks - packs_in(held)) * 4 * last;
       scales -= rule.scales - scales_in(rule, held);
     }
     start += (std::uint64_t{kUnitBytes} * sent + scales + 15) / 16 * 16 + codes;
   }
   __syncthreads();
 
-  // From where pieces start follows how long they are, and which tiles they lie in.
+  // The counts of pieces and the bounds of tiles follow from the starts of pieces.
   for (std::uint32_t k = threadIdx.x; k < pieces; k += kThreads) {
     const std::uint32_t p = tables.piece_parameter[k];
     const bool is_last = k + 1 == pieces || tables.piece_parameter[k + 1] != p;
@@ -116,29 +116,29 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One block a tile.
+// One thread block per tile.
 __global__ void __launch_bounds__(kThreads)
     lay_out(DeviceWidthRule rule, const DevicePiece* pieces, const BatchBounds* tiles,
-            const std::uint8_t* widths, SuperGroupPlace* places) {
+            const std::uint8_t* widths, SuperGroupOffsets* offsets) {
   __shared__ union {
     Scan::TempStorage scan;
     Reduce::TempStorage reduce;
-  } room;
+  } temp;
   __shared__ std::uint64_t whole;
   const BatchBounds tile = tiles[blockIdx.x];
   std::uint32_t base = 0;  // of the piece in the message
   for (std::uint32_t p = tile.first_piece; p < tile.first_piece + tile.piece_count; ++p) {
     const DevicePiece piece = pieces[p];
     const std::uint32_t blocks = blocks_of(piece.count);
-    // Bytes of codes in the low half, super-groups that have any in the high one.
+    // Bytes of codes in the low half, super-groups with bytes in the high half.
     const auto share_of = [&](std::uint32_t j) -> std::uint64_t {
       const std::uint32_t width = widths[piece.first_block + j];
       if (width == 0) return 0;
-      return groups_in(held_in(piece, j)) * 4 * width | std::uint64_t{1} << 32;
+      return packs_in(held_in(piece, j)) * 4 * width | std::uint64_t{1} << 32;
     };
     std::uint64_t sum = 0;
     for (std::uint32_t j = threadIdx.x; j < blocks; j += kThreads) sum += share_of(j);
-    sum = Reduce(room.reduce).Sum(sum);
+    sum = Reduce(temp.reduce).Sum(sum);
     if (threadIdx.x == 0) whole = sum;
     __syncthreads();
     const auto sent = static_cast<std::uint32_t>(whole >> 32);
@@ -154,14 +154,14 @@ __global__ void __launch_bounds__(kThreads)
       const std::uint32_t j = first + threadIdx.x;
       std::uint64_t own = 0;
       std::uint64_t all = 0;
-      Scan(room.scan).ExclusiveSum(j < blocks ? share_of(j) : 0, own, all);
+      Scan(temp.scan).ExclusiveSum(j < blocks ? share_of(j) : 0, own, all);
       if (j < blocks) {
         own += before;
         const auto index = static_cast<std::uint32_t>(own >> 32);
-        places[piece.first_block + j] = {.units = base + kUnitBytes * index,
-                                         .scales = scales_at + rule.scales * index,
-                                         .codes = codes_at + static_cast<std::uint32_t>(own),
-                                         .width = widths[piece.first_block + j]};
+        offsets[piece.first_block + j] = {.units = base + kUnitBytes * index,
+                                          .scales = scales_at + rule.scales * index,
+                                          .codes = codes_at + static_cast<std::uint32_t>(own),
+                                          .width = widths[piece.first_block + j]};
       }
       before += all;
       __syncthreads();
@@ -173,15 +173,16 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Status place_tiles(const DeviceWidthRule& rule, const WidthTables& tables, std::uint64_t share,
-                   std::size_t value_size, const std::uint8_t* widths, cudaStream_t stream) {
-  return launch("place", place, 1, kThreads, stream, rule, tables, share, value_size, widths);
+Status partition_tiles(const DeviceWidthRule& rule, const WidthTables& tables, std::uint64_t share,
+                       std::size_t value_size, const std::uint8_t* widths, cudaStream_t stream) {
+  return launch("partition_tiles", partition, 1, kThreads, stream, rule, tables, share, value_size,
+                widths);
 }
 
 Status lay_out_tiles(const DeviceWidthRule& rule, const WidthTables& tables,
-                     const std::uint8_t* widths, SuperGroupPlace* places, cudaStream_t stream) {
-  return launch("lay_out", lay_out, tables.tiles, kThreads, stream, rule, tables.pieces,
-                tables.bounds, widths, places);
+                     const std::uint8_t* widths, SuperGroupOffsets* offsets, cudaStream_t stream) {
+  return launch("lay_out_tiles", lay_out, tables.tiles, kThreads, stream, rule, tables.pieces,
+                tables.bounds, widths, offsets);
 }
 
 }  // namespace nf::cuda
