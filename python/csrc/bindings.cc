@@ -14,6 +14,7 @@
 #include "bench.h"
 #include "contribution.h"
 #include "ddp_hook.h"
+#include "neuron_fabric/topology.h"
 #include "neuron_fabric/version.h"
 #include "runtime.h"
 #include "runtime/decision.h"
@@ -243,6 +244,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("reason_names", [] {
     const auto names = reason_names();
     return std::vector<std::string>(names.begin(), names.end());
+  });
+  module.def("topology_names", [] {
+    std::vector<std::string> names;
+    for (const Topology topology : all_topologies()) names.emplace_back(to_string(topology));
+    return names;
   });
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
   module.def(

@@ -16,6 +16,8 @@ from neuron_fabric.telemetry import Reader
 
 MODES = ("on", "shadow", "off")
 ADMITS = ("useful", "safe")
+# All topologies of the core but endpoint, which is for measurements. Not read from the extension, which
+# needs PyTorch; python/tests/topology_test.py compares them.
 TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling", "hierarchical")
 REDUCERS = ("ranks", "cxl")
 MAX_TIMEOUT_SECONDS = 1e9  # clocks count nanoseconds in 64 bits

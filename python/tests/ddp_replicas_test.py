@@ -3,6 +3,7 @@
 import neuron_fabric as nf
 import pytest
 import torch
+from neuron_fabric.settings import TOPOLOGIES
 from ranks import on_ranks
 from small_job import ROUTES, batches, digest, loss_of, make, sgd, wrap
 from training_modes import MODES, OVERFLOW_STEP, Run
@@ -50,7 +51,7 @@ def test_replicas_are_equal_on_every_route(ranks, route):
     check(on_ranks(ranks, follow, 40, route=route), 40)
 
 
-@pytest.mark.parametrize("topology", ["direct", "ring", "tree", "halving_doubling"])
+@pytest.mark.parametrize("topology", [name for name in TOPOLOGIES if name not in ("auto", "hierarchical")])
 def test_replicas_are_equal_over_every_topology(topology):
     check(on_ranks(4, follow, 40, route="waterfill:4", topology=topology), 40)
 
