@@ -3,8 +3,8 @@
 // a host use the links between their devices, and only the sum of each host crosses the network:
 //
 //   reduce inside   every member gets the FP32 sum of its part over the host group
-//   sum between     the members with the same position in all host groups sum that part, over a
-//   ring gather inside   every member sends its part to the others, in FP32
+//   sum between     members at the same position in all host groups sum that part, over a ring
+//   gather inside   every member sends its part to the others, in FP32
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -44,7 +44,7 @@ class DeviceHierarchy final : public DeviceCollective {
     std::vector<std::size_t> part_bytes;  // by member
     std::vector<Gradient> domain;         // this rank's part
     std::vector<std::uint64_t> firsts;    // index of its first values in their parameters
-    std::vector<std::size_t> message_at;  // by member; the last one is behind all of them
+    std::vector<std::size_t> message_at;  // by member, and the end of the last one
   };
 
   DeviceHierarchy(StreamTransport& transport, const DeviceAllReduceOptions& options,
@@ -66,8 +66,8 @@ class DeviceHierarchy final : public DeviceCollective {
   DeviceAllocator& allocator_;
   const std::unique_ptr<Codec> dense_;
   const std::unique_ptr<DeviceCodec> device_dense_;
-  StreamSubset inner_;                        // the rank's group
-  StreamSubset outer_;                        // the ranks with its place in the other groups
+  StreamSubset inner_;                        // the rank's host group
+  StreamSubset outer_;                        // the ranks at its position in all host groups
   std::vector<std::uint32_t> added_;          // the members in the order in which they are added
   std::unique_ptr<DeviceAllReduce> between_;  // sums over outer_
 
