@@ -1,18 +1,16 @@
 // The kernels of waterfill and dynamiq without the codec's arithmetic, which a policy class
 // provides (WaterfillPolicy in waterfill.cuh, DynamiqPolicy in dynamiq.cuh):
 //
-//   kRun, kWidth, kScaleBytes     values per run of a lane; the width of all super-groups, or 0 if
-//                                 widths differ; bytes of scales per super-group
-//   is_sent(width)                whether a super-group of this width has any bytes
-//   Params, set_params()          inputs of one super-group for encoding and decoding, in shared
-//                                 memory: mean, unit, scales, codes, width, units and out_unit, and
-//                                 any fields of the codec
-//   FoldParams, set_params()      the same for fold: from, to, mean, and any fields of the codec
-//   source(), sources()           what decode() needs to know of a message's encoder: of the one
-//                                 message, or of each folded message in turn
-//   absent_unit()                 the unit of a folded message that has no bytes for the
-//   super-group load_scales(), store_scales() the scales of a lane's pack decode(), encode()
-//   between the codes and the values of a lane
+// - kRun: values per run of a lane. kWidth: the width of all super-groups, or 0 if widths differ.
+//   kScaleBytes: bytes of scales per super-group.
+// - is_sent(width): whether a super-group of this width has any bytes.
+// - Params: inputs of one super-group for encoding and decoding, in shared memory. The kernel sets
+//   mean, scales, codes, width and units; set_params() sets unit and the fields of the codec.
+// - FoldParams: the same for folding. The kernel sets from, to and mean.
+// - source(): the draws of the message to decode. sources(): the same for folded messages in turn.
+// - absent_unit(): the unit of a folded message without bytes for the super-group.
+// - load_scales(), store_scales(): access to the scales of a lane's pack.
+// - decode(), encode(): conversion between the codes and the values of a lane.
 #pragma once
 
 #include <cstddef>
