@@ -30,8 +30,8 @@ def test_a_report_of_a_real_run_omits_no_record(tmp_path):
     records = [json.loads(line) for line in (tmp_path / "rank0.jsonl").read_text().splitlines()]
     assert {"attach", "buckets", "measured", "step", "detach"} <= {record["event"] for record in records}
     assert None not in [parse(record) for record in records]
-    assert not [note for note in read_run(tmp_path).notes if "left out" in note]
-    assert "does not know" not in make_page(tmp_path)
+    assert not [note for note in read_run(tmp_path).notes if "omitted" in note]
+    assert "unknown kind" not in make_page(tmp_path)
     losses = [record["rank_loss"] for record in records if record["event"] == "step"]
     assert len(losses) == 30 and None not in losses
 
