@@ -29,7 +29,7 @@ def evidence_of(regions: tuple[RegionFacts, ...]) -> Evidence:
     return Evidence(ranks=4, regions=regions, candidates=SETTINGS.candidates)
 
 
-class World:
+class SimulatedTraining:
     """Answers questions. Harms add up over regions, and every pair has some noise."""
 
     def __init__(self, harms: dict[tuple[str, str], float], noise: float = 0.0,
@@ -64,9 +64,9 @@ class World:
 
 
 def test_a_sensitive_head_stays_dense_and_the_backbone_gets_the_lowest_bits_within_the_target():
-    world = World({("head", "g_binary"): 0.1, ("head", "g_ternary"): 0.05,
-                   ("backbone", "g_binary"): 0.04, ("backbone", "g_ternary"): 0.004})
-    choice = world.calibrate()
+    training = SimulatedTraining({("head", "g_binary"): 0.1, ("head", "g_ternary"): 0.05,
+                                  ("backbone", "g_binary"): 0.04, ("backbone", "g_ternary"): 0.004})
+    choice = training.calibrate()
     assert dict(choice.assignment.routes) == {"backbone": "g_ternary"}
     assert choice.meets_target
     assert evidence_of(RESNET).bytes_up_ratio(choice.assignment) == pytest.approx(0.0553, abs=2e-4)
@@ -74,46 +74,46 @@ def test_a_sensitive_head_stays_dense_and_the_backbone_gets_the_lowest_bits_with
 
 def test_the_sensitive_region_is_found_by_its_harm_not_by_its_name():
     regions = (region("head", 11_159_232), region("backbone", 51_200))
-    world = World({("backbone", "g_binary"): 0.1, ("backbone", "g_ternary"): 0.05,
-                   ("head", "g_binary"): 0.04, ("head", "g_ternary"): 0.004})
-    assert dict(world.calibrate(regions).assignment.routes) == {"head": "g_ternary"}
+    training = SimulatedTraining({("backbone", "g_binary"): 0.1, ("backbone", "g_ternary"): 0.05,
+                                  ("head", "g_binary"): 0.04, ("head", "g_ternary"): 0.004})
+    assert dict(training.calibrate(regions).assignment.routes) == {"head": "g_ternary"}
 
 
 def test_harmless_low_bits_are_used_in_every_region():
-    assert dict(World({}).calibrate().assignment.routes) == {
+    assert dict(SimulatedTraining({}).calibrate().assignment.routes) == {
         "backbone": "g_binary", "head": "g_binary"}
 
 
 def test_a_small_region_is_low_bit_only_if_it_does_no_harm():
     # Together they are within the target, but the head causes most of the harm.
-    world = World({("head", "g_binary"): 0.01, ("backbone", "g_binary"): 0.004})
-    assert dict(world.calibrate().assignment.routes) == {"backbone": "g_binary"}
+    training = SimulatedTraining({("head", "g_binary"): 0.01, ("backbone", "g_binary"): 0.004})
+    assert dict(training.calibrate().assignment.routes) == {"backbone": "g_binary"}
 
 
 def test_a_large_sensitive_region_gets_a_more_accurate_route():
     regions = (region("embedding", 10_000_000), region("backbone", 10_000_000))
-    world = World({("embedding", "g_binary"): 0.5, ("embedding", "g_ternary"): 0.1})
-    assert dict(world.calibrate(regions).assignment.routes) == {
+    training = SimulatedTraining({("embedding", "g_binary"): 0.5, ("embedding", "g_ternary"): 0.1})
+    assert dict(training.calibrate(regions).assignment.routes) == {
         "backbone": "g_binary", "embedding": "waterfill:4"}
 
 
 def test_a_branch_that_diverges_is_never_chosen():
-    world = World({("backbone", "g_binary"): math.inf, ("backbone", "g_ternary"): math.inf})
-    assert dict(world.calibrate().assignment.routes)["backbone"] == "waterfill:4"
+    training = SimulatedTraining({("backbone", "g_binary"): math.inf, ("backbone", "g_ternary"): math.inf})
+    assert dict(training.calibrate().assignment.routes)["backbone"] == "waterfill:4"
 
 
 def test_a_route_with_non_finite_sums_is_neither_chosen_nor_tried():
-    world = World({})
-    choice = world.calibrate(measurements=(
+    training = SimulatedTraining({})
+    choice = training.calibrate(measurements=(
         Measurement(9, "backbone", "g_binary", None, None, None),
         Measurement(9, "head", "g_binary", 0.5, 0.75, 0.9)))
     assert dict(choice.assignment.routes)["backbone"] == "g_ternary"
-    assert "g_binary" not in [question.assignment.route("backbone") for question in world.asked]
+    assert "g_binary" not in [question.assignment.route("backbone") for question in training.asked]
 
 
 def test_an_unreachable_target_leaves_every_region_dense():
     harms = {(name, route): 0.5 for name in ("head", "backbone") for route in BITS}
-    choice = World(harms).calibrate()
+    choice = SimulatedTraining(harms).calibrate()
     assert choice.assignment == Assignment()
     assert not choice.meets_target
 
@@ -121,29 +121,29 @@ def test_an_unreachable_target_leaves_every_region_dense():
 def test_assignments_above_the_byte_limit_are_not_tried():
     settings = CalibrationSettings(
         target=Target(0.02), candidates=SETTINGS.candidates, repeats=2, most_bytes=0.06)
-    world = World({("backbone", "g_binary"): 0.5, ("backbone", "g_ternary"): 0.5})
-    assert not world.calibrate(settings=settings).meets_target
+    training = SimulatedTraining({("backbone", "g_binary"): 0.5, ("backbone", "g_ternary"): 0.5})
+    assert not training.calibrate(settings=settings).meets_target
     everywhere = Assignment.of({"head": "waterfill:4", "backbone": "waterfill:4"})
-    assert everywhere not in [question.assignment for question in world.asked]
+    assert everywhere not in [question.assignment for question in training.asked]
 
 
 def test_inconclusive_branches_are_repeated():
-    world = World({("backbone", "g_binary"): 0.019}, noise=0.01)
-    world.calibrate()
-    assert max(question.repeats for question in world.asked) > SETTINGS.repeats
+    training = SimulatedTraining({("backbone", "g_binary"): 0.019}, noise=0.01)
+    training.calibrate()
+    assert max(question.repeats for question in training.asked) > SETTINGS.repeats
 
 
 def test_noise_above_the_target_rules_out_low_bits():
-    assert not World({}, noise=0.2).calibrate().meets_target
+    assert not SimulatedTraining({}, noise=0.2).calibrate().meets_target
 
 
 def test_low_bits_from_the_first_step_are_judged_separately():
     everywhere = Assignment.of({"backbone": "g_binary", "head": "g_binary"})
-    assert World({}).calibrate().at_first == everywhere
-    assert World({}, first_step={"g_binary": 0.5}).calibrate().at_first == Assignment.of(
+    assert SimulatedTraining({}).calibrate().at_first == everywhere
+    assert SimulatedTraining({}, first_step={"g_binary": 0.5}).calibrate().at_first == Assignment.of(
         {"backbone": "g_ternary", "head": "g_ternary"})
     all_bad = dict.fromkeys(SETTINGS.candidates, 0.5)
-    choice = World({}, first_step=all_bad).calibrate()
+    choice = SimulatedTraining({}, first_step=all_bad).calibrate()
     assert choice.at_first is None
     assert choice.assignment == everywhere
 
@@ -153,7 +153,7 @@ def test_a_target_can_be_a_percentage_of_the_loss():
     for text, expected in (("1%", "g_ternary"), ("2%", "g_binary")):  # of a loss of about 2.05
         settings = CalibrationSettings(
             target=Target.parse(text), candidates=SETTINGS.candidates, repeats=2)
-        assert World(harms).calibrate(settings=settings).assignment.route("backbone") == expected
+        assert SimulatedTraining(harms).calibrate(settings=settings).assignment.route("backbone") == expected
 
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan", "inf", "%"])

@@ -142,7 +142,7 @@ def test_an_unknown_variable_is_reported_with_the_nearest_known_one():
     assert found.advice == "Did you mean NF_RUN_DIR?"
 
 
-@pytest.mark.skipif(not (CHECKOUT / "src").exists(), reason="this is no checkout")
+@pytest.mark.skipif(not (CHECKOUT / "src").exists(), reason="not a git checkout")
 def test_every_variable_that_the_code_reads_is_known():
     files = [path for folder in ("src", "cuda", "tools", "python/csrc", "python/neuron_fabric",
                                      "python/neuron_fabric_lab", "tests")

@@ -30,8 +30,8 @@ def parse() -> argparse.Namespace:
 
 def hook(state: nf.HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     future = nf.hook(state, bucket)
-    is_it = dist.get_rank() == 1 and state.fabric.step == STEP and bucket.index() == 0
-    return nf.hook(state, bucket) if is_it else future
+    is_repeated = dist.get_rank() == 1 and state.fabric.step == STEP and bucket.index() == 0
+    return nf.hook(state, bucket) if is_repeated else future
 
 
 def main(options: argparse.Namespace) -> None:
