@@ -8,6 +8,7 @@
 
 #include "cuda/device_collective_case.h"
 #include "cuda/device_test.h"
+#include "neuron_fabric/codec.h"
 #include "support/spellings.h"
 
 namespace nf {
@@ -38,22 +39,23 @@ std::string case_name(const testing::TestParamInfo<DeviceCollectiveCase>& test) 
 
 // The example of every codec, and options that change the plan.
 std::vector<std::string> examples_and_variants() {
-  std::vector<std::string> codecs = {"waterfill:4+alpha=1", "waterfill:5+flat", "waterfill+width=4",
-                                     "topkc:1+block=1024"};
+  std::vector<std::string> codecs = {
+      "waterfill:4+alpha=1", "waterfill:5+flat", "waterfill+width=4",
+      "omnireduce:4",        "topkc:4",          "topkc:1+block=1024"};
   for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
   return codecs;
 }
-const std::vector<std::string> kCodecs = examples_and_variants();
 
 INSTANTIATE_TEST_SUITE_P(Codecs, DeviceAllReduce,
-                         testing::ValuesIn(cases(kCodecs, {Topology::kDirect, Topology::kRing},
-                                                 {2, 3, 4})),
+                         testing::ValuesIn(cases(examples_and_variants(),
+                                                 {Topology::kDirect, Topology::kRing}, {2, 3, 4})),
                          case_name);
 // A rank receives messages of several layouts, and adds or merges them one by one.
-INSTANTIATE_TEST_SUITE_P(
-    OneByOne, DeviceAllReduce,
-    testing::ValuesIn(cases(kCodecs, {Topology::kTree, Topology::kHalvingDoubling}, {4, 5})),
-    case_name);
+INSTANTIATE_TEST_SUITE_P(OneByOne, DeviceAllReduce,
+                         testing::ValuesIn(cases(examples_and_variants(),
+                                                 {Topology::kTree, Topology::kHalvingDoubling},
+                                                 {4, 5})),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Signs, DeviceAllReduce,
                          testing::ValuesIn(cases({"marsit", "g_binary+majority"},
                                                  {Topology::kDirect, Topology::kTree}, {4, 7})),
@@ -72,14 +74,16 @@ INSTANTIATE_TEST_SUITE_P(Bfloat16, DeviceAllReduce,
                                                  {5}, DataType::kBfloat16)),
                          case_name);
 // Every step adds the residuals of the step before.
-const std::vector<std::string> kFeedback =
-    test::codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
+std::vector<std::string> routes_with_feedback() {
+  return test::codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
+}
 const std::vector<Topology> kTopologies = {Topology::kDirect, Topology::kRing, Topology::kTree,
                                            Topology::kHalvingDoubling};
 INSTANTIATE_TEST_SUITE_P(Feedback, DeviceAllReduce,
-                         testing::ValuesIn(cases(kFeedback, kTopologies, {2, 3, 5})), case_name);
+                         testing::ValuesIn(cases(routes_with_feedback(), kTopologies, {2, 3, 5})),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(FeedbackOfBfloat16, DeviceAllReduce,
-                         testing::ValuesIn(cases(kFeedback, kTopologies, {2, 3, 5},
+                         testing::ValuesIn(cases(routes_with_feedback(), kTopologies, {2, 3, 5},
                                                  DataType::kBfloat16)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(FeedbackOfFloat16, DeviceAllReduce,

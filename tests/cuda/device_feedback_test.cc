@@ -24,8 +24,9 @@ using testing::HasSubstr;
 using Job = RouteJob;
 using Outcome = RouteOutcome;
 
-const std::vector<std::string> kRoutes =
-    codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
+std::vector<std::string> routes() {
+  return codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
+}
 
 // Every parameter has a residual.
 void expect_matches_cpu(const Job& job) { test::expect_same_as_cpu(job, job.shapes.size()); }
@@ -33,7 +34,7 @@ void expect_matches_cpu(const Job& job) { test::expect_same_as_cpu(job, job.shap
 class DeviceFeedback : public OnDevice<> {};
 
 TEST_F(DeviceFeedback, MatchesTheCpu) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     for (const DataType type : kAllTypes) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
       expect_matches_cpu({.codec = route, .ranks = 3, .type = type});
@@ -44,7 +45,7 @@ TEST_F(DeviceFeedback, MatchesTheCpu) {
 
 // More parameters than fit in a launch, and more values than one pass of its grid.
 TEST_F(DeviceFeedback, MatchesTheCpuForManyAndForLargeParameters) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     SCOPED_TRACE(route);
     std::vector<Job::Shape> shapes;
     for (std::size_t i = 0; i < 150; ++i) shapes.push_back({0, i % 7 == 0 ? 0 : 37 * i});
@@ -55,7 +56,7 @@ TEST_F(DeviceFeedback, MatchesTheCpuForManyAndForLargeParameters) {
 
 // The calls of a step share the buffer for their values, which grows at the second call.
 TEST_F(DeviceFeedback, MatchesTheCpuForSeveralCallsPerStep) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     SCOPED_TRACE(route);
     expect_matches_cpu({.codec = route, .type = DataType::kBfloat16, .calls = 2});
     expect_matches_cpu({.codec = route, .calls = 5});
@@ -63,7 +64,7 @@ TEST_F(DeviceFeedback, MatchesTheCpuForSeveralCallsPerStep) {
 }
 
 TEST_F(DeviceFeedback, StoresResidualsWithoutTheLossScale) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
       expect_matches_cpu(
@@ -75,7 +76,7 @@ TEST_F(DeviceFeedback, StoresResidualsWithoutTheLossScale) {
 // A parameter that is zero on all ranks, and another that is zero on one: the residual is not added
 // to the zeros, and does not change.
 TEST_F(DeviceFeedback, KeepsTheResidualOfZeroGradients) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     for (const DataType type : kAllTypes) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
       expect_matches_cpu({.codec = route,
@@ -91,7 +92,7 @@ TEST_F(DeviceFeedback, KeepsTheResidualOfZeroGradients) {
 }
 
 TEST_F(DeviceFeedback, KeepsOldResidualsIfASumIsNotFinite) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
       SCOPED_TRACE(testing::Message() << route << " " << bad);
@@ -115,7 +116,7 @@ TEST_F(DeviceFeedback, KeepsOldResidualsIfASumIsNotFinite) {
 
 // Sums that overflow the type, of values that do not.
 TEST_F(DeviceFeedback, KeepsOldResidualsIfASumOverflows) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     for (const DataType type : kAllTypes) {
       SCOPED_TRACE(testing::Message() << route << " " << to_string(type));
       const float huge = type == DataType::kFloat16 ? 6e4f : 3e38f;
@@ -135,7 +136,7 @@ TEST_F(DeviceFeedback, KeepsOldResidualsIfASumOverflows) {
 }
 
 TEST_F(DeviceFeedback, ChannelsShareResiduals) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     SCOPED_TRACE(route);
     const Job job{.codec = route, .loss_scales = {1, 1, 1, 1, 1}};
     expect_same(job, on_device(job, 2), on_cpu(job));
@@ -143,7 +144,7 @@ TEST_F(DeviceFeedback, ChannelsShareResiduals) {
 }
 
 TEST_F(DeviceFeedback, ResumesFromCpuResidualsAndBack) {
-  for (const std::string& route : kRoutes) {
+  for (const std::string& route : routes()) {
     SCOPED_TRACE(route);
     const Job job{.codec = route, .loss_scales = {1, 1, 8, 8}};
     const Outcome expected = on_cpu(job);

@@ -8,6 +8,7 @@
 
 #include "cuda/device_collective_case.h"
 #include "cuda/device_test.h"
+#include "neuron_fabric/codec.h"
 
 namespace nf {
 namespace {
@@ -20,8 +21,9 @@ std::vector<DeviceCollectiveCase> cases() {
     std::uint32_t host_group;
   };
   std::vector<DeviceCollectiveCase> made;
-  for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "fp32", "g_binary",
-                            "mxfp8", "thc", "omnireduce:4"}) {
+  std::vector<std::string> codecs = {"waterfill+width=4", "omnireduce:4"};
+  for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
+  for (const std::string& codec : codecs) {
     // The last two: a single host group, and host groups of one rank.
     for (const auto [ranks, host_group] : {Shape{4, 2}, {6, 2}, {6, 3}, {3, 3}, {3, 1}}) {
       made.push_back({codec, Topology::kHierarchical, ranks, host_group});
