@@ -9,7 +9,8 @@ Event::~Event() {
 }
 
 Status Event::record(cudaStream_t stream) {
-  if (event_ == nullptr) NF_RETURN_IF_ERROR(to_status(cudaEventCreate(&event_), "making an event"));
+  if (event_ == nullptr)
+    NF_RETURN_IF_ERROR(to_status(cudaEventCreate(&event_), "creating an event"));
   return to_status(cudaEventRecord(event_, stream), "recording an event");
 }
 

@@ -26,14 +26,14 @@ Expected<BucketNorms::Table*> BucketNorms::find(const Bucket& bucket) {
   DeviceTables tables;
   tables.add(chunks, &made->chunks);
   tables.reserve(chunks.size(), &made->norms);
-  NF_RETURN_IF_ERROR(tables.upload(made->room, stream_));
+  NF_RETURN_IF_ERROR(tables.upload(made->buffer, stream_));
   table = std::move(made);
   return table.get();
 }
 
 std::size_t BucketNorms::size() const {
   std::size_t bytes = 0;
-  for (const auto& table : tables_) bytes += table == nullptr ? 0 : table->room.size();
+  for (const auto& table : tables_) bytes += table == nullptr ? 0 : table->buffer.size();
   return bytes;
 }
 

@@ -1,5 +1,5 @@
-// Norms of buckets on a device: each bucket's table is made once, and anew where DDP has built the
-// bucket anew.
+// Norms of buckets on a device. The table of each bucket is built once, and again if DDP rebuilds
+// the bucket.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,14 +15,14 @@
 
 namespace nf::cuda {
 
-// Of one stream and one thread.
+// Belongs to one stream and one thread.
 class BucketNorms {
  public:
-  // Borrows all of it. `allocator` gives memory for work on `stream`.
+  // Borrows all arguments. `allocator` allocates for work on `stream`.
   BucketNorms(const Binding& binding, DeviceAllocator& allocator, cudaStream_t stream)
       : binding_(binding), allocator_(allocator), stream_(stream) {}
 
-  // Adds the norms of the bucket's values to those of their regions, which are in device memory.
+  // Adds the norms of the bucket to those of its regions, which are in device memory.
   Status add(const Bucket& bucket, std::uint32_t regions, DeviceNorm* norms);
 
   // Device memory held.
@@ -30,11 +30,11 @@ class BucketNorms {
 
  private:
   struct Table {
-    explicit Table(DeviceAllocator& allocator) : room(allocator) {}
+    explicit Table(DeviceAllocator& allocator) : buffer(allocator) {}
     std::vector<BucketSlot> slots;
     std::uint32_t count = 0;
-    DeviceBuffer room;
-    const NormChunk* chunks = nullptr;  // in it, as many as `count`, and so are their norms
+    DeviceBuffer buffer;
+    const NormChunk* chunks = nullptr;  // `count` of them, in the buffer; so are their norms
     DeviceNorm* norms = nullptr;
   };
 

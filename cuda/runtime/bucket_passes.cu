@@ -9,7 +9,7 @@ namespace nf::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kRun = 8;  // values a thread takes at once
+constexpr unsigned kRun = 8;  // values per thread and iteration
 constexpr std::uint32_t kChunk = kThreads * kRun * 8;
 
 __device__ bool is_aligned(const void* data) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The sum over a block, in an order that depends on nothing but the number of threads; in thread 0.
+// The sum over a block, in thread 0. The order depends only on the number of threads.
 __device__ DeviceNorm sum_of_block(const DeviceNorm& own) {
   __shared__ double energies[kThreads];
   __shared__ std::uint64_t counts[kThreads];
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One block a region.
+// One block per region.
 __global__ void __launch_bounds__(kThreads)
     add_norms_of_region(const NormChunk* chunks, std::uint32_t chunk_count,
                         const DeviceNorm* partial, DeviceNorm* norms) {

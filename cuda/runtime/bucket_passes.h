@@ -1,5 +1,5 @@
-// What the runtime does to a bucket in device memory beside summing it: one pass over its values
-// each.
+// Operations on a bucket in device memory other than the all-reduce. Each is one pass over its
+// values.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,10 +15,10 @@
 
 namespace nf::cuda {
 
-// Values times a factor, in place, with the bits of runtime/scale.h.
+// Multiplies values by a factor in place, with the same bits as runtime/scale.h.
 Status scale(Values values, float factor, cudaStream_t stream);
 
-// The sum of squares of the finite values, and how many are not.
+// The sum of squares of the finite values, and the number of NaN and Inf.
 struct DeviceNorm {
   double energy = 0;
   std::uint64_t non_finite = 0;
@@ -30,12 +30,12 @@ struct NormChunk {
   std::uint32_t count = 0;
   std::uint32_t region = 0;
 };
-// `regions` by slot.
+// `regions` is indexed by slot.
 std::vector<NormChunk> norm_chunks(std::span<const BucketSlot> slots,
                                    std::span<const std::uint32_t> regions);
 
-// Adds the norms of a bucket's chunks to those of their regions: the same bits for the same values
-// on every device. All pointers are of device memory; `partial` has room for one a chunk.
+// Adds the norms of a bucket's chunks to those of their regions, with the same bits for the same
+// values on every device. All pointers are to device memory; `partial` has one element per chunk.
 Status add_norms(ConstValues bucket, const NormChunk* chunks, std::uint32_t chunk_count,
                  std::uint32_t regions, DeviceNorm* partial, DeviceNorm* norms,
                  cudaStream_t stream);

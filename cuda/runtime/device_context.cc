@@ -8,10 +8,10 @@
 namespace nf::cuda {
 namespace {
 
-// How long it sleeps between two looks at the device, and at the other ranks.
-constexpr std::chrono::microseconds kNap{100};
-constexpr std::chrono::milliseconds kLookAround{200};
-constexpr std::chrono::seconds kNaming{2};
+// The intervals for polling the device and the peers, and the wait for a report of the lost peer.
+constexpr std::chrono::microseconds kPollInterval{100};
+constexpr std::chrono::milliseconds kPeerCheckInterval{200};
+constexpr std::chrono::seconds kReportWait{2};
 
 Status health(const DeviceContext& context) {
   for (const Channel& channel : context.channels) NF_RETURN_IF_ERROR(channel.transport.health());
@@ -21,37 +21,37 @@ Status health(const DeviceContext& context) {
 }  // namespace
 
 Status wait(const DeviceContext& context, std::uint64_t step,
-            const std::function<cudaError_t()>& ask) {
+            const std::function<cudaError_t()>& query) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  Clock::time_point next_look = begin + kLookAround;
+  Clock::time_point next_check = begin + kPeerCheckInterval;
   for (;;) {
-    const cudaError_t asked = ask();
-    // A transfer that was broken off ends, too, with rubbish.
-    if (asked == cudaSuccess) return health(context);
-    if (asked != cudaErrorNotReady) return to_status(asked, "work on the device");
-    static_cast<void>(cudaGetLastError());  // it is no error
-    std::this_thread::sleep_for(kNap);
-    if (Clock::now() < next_look) continue;
-    next_look = Clock::now() + kLookAround;
+    const cudaError_t state = query();
+    // An aborted transfer completes, too, with undefined data.
+    if (state == cudaSuccess) return health(context);
+    if (state != cudaErrorNotReady) return to_status(state, "work on the device");
+    static_cast<void>(cudaGetLastError());  // clear it: not an error
+    std::this_thread::sleep_for(kPollInterval);
+    if (Clock::now() < next_check) continue;
+    next_check = Clock::now() + kPeerCheckInterval;
     const auto check_peers = [&] {
       return context.check_peers ? context.check_peers(step, Clock::now() - begin) : Status();
     };
-    Status trouble = check_peers();
-    if (trouble.ok()) {
-      trouble = health(context);
-      // It does not say which peer is lost. Whoever watches the ranks does, if somewhat later.
-      for (Duration waited{}; !trouble.ok() && waited < kNaming; waited += kLookAround) {
-        std::this_thread::sleep_for(kLookAround);
+    Status failure = check_peers();
+    if (failure.ok()) {
+      failure = health(context);
+      // It does not name the lost peer. check_peers() does, somewhat later.
+      for (Duration waited{}; !failure.ok() && waited < kReportWait; waited += kPeerCheckInterval) {
+        std::this_thread::sleep_for(kPeerCheckInterval);
         const Status named = check_peers();
         if (named.ok()) continue;
-        trouble = named;
+        failure = named;
         break;
       }
     }
-    if (trouble.ok()) continue;
-    for (const Channel& channel : context.channels) channel.transport.abort(trouble);
-    return trouble;
+    if (failure.ok()) continue;
+    for (const Channel& channel : context.channels) channel.transport.abort(failure);
+    return failure;
   }
 }
 

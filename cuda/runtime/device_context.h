@@ -1,4 +1,4 @@
-// What gradients on a device travel by, and how to wait for it.
+// The transports, streams and engine of gradients on a device, and how to wait for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,38 +13,37 @@
 
 namespace nf::cuda {
 
-// Low-bit sums happen in channels, which buckets take in turn: while messages of one bucket are on
-// the wire, the kernels of the next run.
+// Buckets use the channels in turn, so that the kernels of one bucket overlap with the transfers of
+// another.
 struct Channel {
-  StreamTransport& transport;  // this channel's alone
+  StreamTransport& transport;  // used by this channel only
   cudaStream_t stream = nullptr;
-  DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() where null
+  DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() if null
 };
 
-// All of it is borrowed.
+// All members are borrowed.
 struct DeviceContext {
-  std::vector<Channel> channels;  // at least one, and as many on every rank
-  DenseEngine& engine;            // puts its sums on `engine_stream`
-  // Not `stream`, or the dense values of a bucket wait for the low bits of the one before.
+  std::vector<Channel> channels;  // at least one, the same number on every rank
+  DenseEngine& engine;            // enqueues its sums on `engine_stream`
+  // Not `stream`: otherwise the dense values of a bucket wait for the low bits of the previous one.
   cudaStream_t engine_stream = nullptr;
-  cudaStream_t stream = nullptr;         // where buckets are complete, one after the other
-  DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() where null
-  // Up to so many bytes, the dense values of a bucket with low bits travel in its channel, too: an
-  // exchange more there costs less than a sum of the engine's.
+  cudaStream_t stream = nullptr;         // on which buckets are finished, in order
+  DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() if null
+  // Up to this size, the channel also sums the dense values of a bucket with low-bit routes:
+  // another exchange costs less than an all-reduce of the engine.
   std::size_t max_channel_bytes = 1 << 20;
-  // The stream on which the gradients of the bucket that begins now are made; `stream` where null.
+  // The stream that computes the gradients of the bucket passed to begin(); `stream` if null.
   std::function<cudaStream_t()> producer = {};
-  // Asked every now and then by whoever has waited so long for a step: an error where there is no
-  // use in waiting any longer.
+  // Polled while the host waits for a step. Returns an error if waiting longer is pointless.
   std::function<Status(std::uint64_t step, Duration waited)> check_peers = {};
 
   std::uint32_t rank() const { return channels.front().transport.rank(); }
   std::uint32_t ranks() const { return channels.front().transport.ranks(); }
 };
 
-// Until `ask` no longer says cudaErrorNotReady. Where a peer is lost all transports are aborted,
-// so that the device does not wait for it either.
+// Polls `query` until it returns something other than cudaErrorNotReady. If a peer is lost, aborts
+// all transports, so that the device does not wait for it either.
 Status wait(const DeviceContext& context, std::uint64_t step,
-            const std::function<cudaError_t()>& ask);
+            const std::function<cudaError_t()>& query);
 
 }  // namespace nf::cuda

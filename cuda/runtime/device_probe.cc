@@ -8,14 +8,15 @@
 namespace nf::cuda {
 namespace {
 
-// Enough for kernels and wire to outweigh their launches, and a few milliseconds on a slow link.
+// Large enough to outweigh kernel launches, and a few milliseconds on a slow link.
 constexpr ParameterShape kShape = {.count = 4 << 20, .rows = 2 << 10};
 
 std::uint64_t probe_key() { return parameter_key("neuron_fabric.probe"); }
 
 }  // namespace
 
-DeviceProbe::DeviceProbe(const DeviceContext& context, DeviceAllocator& allocator, FindSum find)
+DeviceProbe::DeviceProbe(const DeviceContext& context, DeviceAllocator& allocator,
+                         FindCollective find)
     : context_(context),
       find_(std::move(find)),
       sent_(allocator),
@@ -48,7 +49,7 @@ Status DeviceProbe::shift(std::size_t bytes) {
 Status DeviceProbe::sum_dense(std::size_t bytes) {
   NF_RETURN_IF_ERROR(sent_.reserve(bytes, context_.engine_stream));
   NF_RETURN_IF_ERROR(to_status(cudaMemsetAsync(sent_.data(), 0, bytes, context_.engine_stream),
-                               "clearing of a probe's values"));
+                               "clearing the values of a probe"));
   NF_RETURN_IF_ERROR(
       context_.engine.sum(Values(sent_.data(), bytes / sizeof(float), DataType::kFloat32)));
   return wait_for(context_.engine_stream);
@@ -63,7 +64,7 @@ Status DeviceProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
     NF_RETURN_IF_ERROR(values_.reserve(made.size() * sizeof(float), context_.stream));
     NF_RETURN_IF_ERROR(to_status(cudaMemcpyAsync(values_.data(), made.data(), values_.size(),
                                                  cudaMemcpyHostToDevice, context_.stream),
-                                 "a probe's values"));
+                                 "copying the values of a probe"));
   }
   const Gradient gradient{.parameter = probe_key(),
                           .values = Values(values_.data(), kShape.count, DataType::kFloat32),

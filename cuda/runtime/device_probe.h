@@ -1,4 +1,4 @@
-// Measures what travels from device memory.
+// The probe of device memory.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace nf::cuda {
 
 class DeviceProbe final : public Probe {
  public:
-  using FindSum = std::function<Expected<DeviceCollective*>(const std::string& route)>;
-  // Borrows the context and what `find` finds.
-  DeviceProbe(const DeviceContext& context, DeviceAllocator& allocator, FindSum find);
-  // Lets the routes that it has summed along forget it.
+  using FindCollective = std::function<Expected<DeviceCollective*>(const std::string& route)>;
+  // Borrows the context and the results of `find`.
+  DeviceProbe(const DeviceContext& context, DeviceAllocator& allocator, FindCollective find);
+  // Deletes the route memory of its sums.
   ~DeviceProbe() override;
 
   Status shift(std::size_t bytes) override;
@@ -28,7 +28,7 @@ class DeviceProbe final : public Probe {
   Status wait_for(cudaStream_t stream);
 
   const DeviceContext& context_;
-  const FindSum find_;
+  const FindCollective find_;
   DeviceBuffer sent_;
   DeviceBuffer received_;
   DeviceBuffer values_;

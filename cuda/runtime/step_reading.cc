@@ -14,7 +14,7 @@ Status PinnedBuffer::reserve(std::size_t size) {
   memory_ = nullptr;
   size_ = 0;
   NF_RETURN_IF_ERROR(
-      to_status(cudaHostAlloc(&memory_, size, cudaHostAllocPortable), "pinned memory of a step"));
+      to_status(cudaHostAlloc(&memory_, size, cudaHostAllocPortable), "allocating pinned memory"));
   size_ = size;
   return {};
 }
@@ -29,7 +29,7 @@ Status StepReading::begin(std::uint32_t regions, std::size_t sample_bytes, cudaS
   NF_RETURN_IF_ERROR(norms_.reserve(size, stream));
   NF_RETURN_IF_ERROR(pinned_norms_.reserve(size));
   NF_RETURN_IF_ERROR(pinned_samples_.reserve(regions * sample_bytes));
-  return to_status(cudaMemsetAsync(norms_.data(), 0, size, stream), "clearing of norms");
+  return to_status(cudaMemsetAsync(norms_.data(), 0, size, stream), "clearing norms");
 }
 
 BucketEvents& StepReading::add_bucket() {
@@ -49,14 +49,14 @@ Status StepReading::add_sample(std::uint32_t parameter, ConstValues values, cuda
   std::byte* to = pinned_samples_.data() + samples_.size() * sample_bytes_;
   samples_.push_back({parameter, ConstValues(to, values.count, values.type)});
   return to_status(cudaMemcpyAsync(to, values.data, size, cudaMemcpyDeviceToHost, stream),
-                   "copy of a sample");
+                   "copying a sample");
 }
 
 Status StepReading::end(cudaStream_t stream) {
   NF_RETURN_IF_ERROR(
       to_status(cudaMemcpyAsync(pinned_norms_.data(), norms_.data(), regions_ * sizeof(DeviceNorm),
                                 cudaMemcpyDeviceToHost, stream),
-                "copy of norms"));
+                "copying norms"));
   return end_.record(stream);
 }
 

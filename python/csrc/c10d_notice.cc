@@ -33,7 +33,7 @@ C10dNotices::C10dNotices(c10d::ProcessGroup& group, const C10dNotice& notice) : 
       std::vector<at::Tensor> tensors = tensor_over(notice_);
       sends_.push_back(group.send(tensors, peer, kNoticeTag));
     } catch (const std::exception&) {
-      continue;  // it is gone, and needs no notice
+      continue;  // the peer is gone and needs no notice
     }
   }
 }
@@ -60,12 +60,12 @@ void C10dWatch::run() {
     if (!work_->wait(kNoTimeout) || is_closing_) return;
     notice_.reason.back() = 0;
     if (notice_.reason.front() == 0) {
-      events_.tell_goodbye(peer_, notice_.steps);
+      events_.add_shutdown(peer_, notice_.steps);
     } else {
-      events_.tell_notice(peer_, notice_.reason.data());
+      events_.add_aborted(peer_, notice_.reason.data());
     }
   } catch (const std::exception& error) {
-    if (!is_closing_) events_.tell_gone(peer_, first_line(error.what()));
+    if (!is_closing_) events_.add_lost(peer_, first_line(error.what()));
   }
 }
 

@@ -1,5 +1,5 @@
-// What a rank tells all others once, outside the order of its messages: that it gives up, and why,
-// or that it has ended.
+// The notice that a rank sends to all others once, outside the order of its messages, when it
+// aborts or shuts down.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -16,12 +16,11 @@
 namespace nf::torch_front {
 
 struct C10dNotice {
-  std::uint64_t steps = 0;  // that a rank made which has ended
-  std::array<char, 1016>
-      reason{};  // why it gave up, as text that ends with a zero byte; else empty
+  std::uint64_t steps = 0;          // of a shutdown: the completed ones
+  std::array<char, 1016> reason{};  // of an abort: zero-terminated; otherwise empty
 };
 
-// On its way to all peers. Gloo may read it for as long as it lives.
+// A notice sent to all peers. Gloo may read it while it lives.
 class C10dNotices {
  public:
   C10dNotices(c10d::ProcessGroup& group, const C10dNotice& notice);
@@ -31,13 +30,13 @@ class C10dNotices {
   std::vector<c10::intrusive_ptr<c10d::Work>> sends_;
 };
 
-// Waits for a peer's notice, in a thread of its own.
+// A thread that waits for the notice of a peer.
 class C10dWatch {
  public:
   C10dWatch(c10d::ProcessGroup& group, PeerEvents& events, std::uint32_t peer);
   ~C10dWatch();
 
-  // Ends the thread. A notice still finds its room.
+  // Ends the thread. The receive buffer stays valid.
   void stop();
 
  private:

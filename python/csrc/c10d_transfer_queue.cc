@@ -49,12 +49,12 @@ void C10dTransferQueue::run() {
 void C10dTransferQueue::finish(const Item& item) {
   try {
     if (item.work->wait(kNoTimeout)) {
-      events_.tell_done(*item.transfer);
+      events_.add_done(*item.transfer);
     } else {
-      events_.tell_failed(peer_, "the transfer was given up");
+      events_.add_failed(peer_, "the transfer was aborted");
     }
   } catch (const std::exception& error) {
-    events_.tell_failed(peer_, first_line(error.what()));
+    events_.add_failed(peer_, first_line(error.what()));
   }
 }
 

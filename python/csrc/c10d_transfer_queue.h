@@ -1,4 +1,4 @@
-// A thread that waits for the transfers with one peer in one direction, one after the other.
+// A thread that waits for the transfers with one peer in one direction, in order.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -14,11 +14,11 @@
 
 namespace nf::torch_front {
 
-// Gloo finishes the work of one queue in the order of its start.
+// Gloo completes the transfers of one queue in the order in which they started.
 class C10dTransferQueue {
  public:
   C10dTransferQueue(PeerEvents& events, std::uint32_t peer);
-  // Takes back what is under way.
+  // Cancels pending transfers.
   ~C10dTransferQueue();
 
   void add(c10::intrusive_ptr<c10d::Work> work, Transfer& transfer);
@@ -36,7 +36,7 @@ class C10dTransferQueue {
   const std::uint32_t peer_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> items_;  // the first is being waited for
+  std::deque<Item> items_;  // the thread waits for the first
   bool is_closing_ = false;
   std::thread thread_;
 };

@@ -10,7 +10,7 @@
 namespace nf::torch_front {
 namespace {
 
-constexpr int kMessageTag = 0x6e66;  // one for all: Gloo keeps the order of equal tags
+constexpr int kMessageTag = 0x6e66;  // one for all messages: Gloo keeps the order of equal tags
 
 }  // namespace
 
@@ -40,9 +40,9 @@ C10dTransferQueue& C10dTransport::queue(std::uint32_t peer, Direction direction)
 Status C10dTransport::start(Transfer& transfer, Direction direction) {
   NF_RETURN_IF_ERROR(failure_);
   if (Status bad = check_peer(transfer.peer, rank_, ranks_); !bad.ok()) return fail(bad);
-  transfer.size = transfer.bytes.size();  // sizes are agreed: c10d tells none
+  transfer.size = transfer.bytes.size();  // both ranks know the size; c10d does not report it
   transfer.is_done = false;
-  under_way_.push_back({&transfer, transfer.peer});
+  pending_.push_back({&transfer, transfer.peer});
   const auto peer = static_cast<int>(transfer.peer);
   std::vector<at::Tensor> tensors = tensor_over(transfer.bytes);
   try {
@@ -51,19 +51,19 @@ Status C10dTransport::start(Transfer& transfer, Direction direction) {
                                            : group_->recv(tensors, peer, kMessageTag),
              transfer);
   } catch (const std::exception& error) {
-    events_->tell_failed(transfer.peer, first_line(error.what()));
+    events_->add_failed(transfer.peer, first_line(error.what()));
   }
   return {};
 }
 
-std::size_t C10dTransport::settle() {
-  const std::size_t settled = events_->done().size();
+std::size_t C10dTransport::take_completed() {
+  const std::size_t completed = events_->done().size();
   for (Transfer* transfer : events_->done()) {
     transfer->is_done = true;
-    std::erase_if(under_way_, [&](const UnderWay& own) { return own.transfer == transfer; });
+    std::erase_if(pending_, [&](const PendingTransfer& own) { return own.transfer == transfer; });
   }
   events_->done().clear();
-  return settled;
+  return completed;
 }
 
 Status C10dTransport::progress() {
@@ -71,8 +71,8 @@ Status C10dTransport::progress() {
   PeerEvents::Verdict verdict;
   {
     const std::lock_guard lock(events_->mutex());
-    if (settle() > 0) return {};
-    verdict = events_->verdict(under_way_);
+    if (take_completed() > 0) return {};
+    verdict = events_->verdict(pending_);
   }
   return now() < verdict.moment ? Status() : fail(std::move(verdict.status));
 }
@@ -81,8 +81,8 @@ Status C10dTransport::wait(Duration deadline) {
   NF_RETURN_IF_ERROR(failure_);
   std::unique_lock lock(events_->mutex());
   for (;;) {
-    if (settle() > 0) return {};
-    const PeerEvents::Verdict verdict = events_->verdict(under_way_);
+    if (take_completed() > 0) return {};
+    const PeerEvents::Verdict verdict = events_->verdict(pending_);
     const Duration moment = now();
     if (moment >= std::min(deadline, verdict.moment)) {
       const Status why = verdict.status.ok() ? overdue() : verdict.status;
@@ -95,29 +95,30 @@ Status C10dTransport::wait(Duration deadline) {
 
 Status C10dTransport::overdue() const {
   std::vector<std::uint32_t> peers;
-  for (const UnderWay& own : under_way_) {
-    if (const auto* departure = events_->departure_of(own.peer)) return departure->how;
+  for (const PendingTransfer& own : pending_) {
+    if (const auto* departure = events_->departure_of(own.peer)) return departure->status;
     peers.push_back(own.peer);
   }
   return transfer_timed_out(rank_, peers);
 }
 
-Status C10dTransport::peers(std::uint64_t step, Duration patience) const {
-  return events_->first_missed(step, patience);
+Status C10dTransport::peers(std::uint64_t step, Duration timeout) const {
+  return events_->first_missed(step, timeout);
 }
 
-// What is under way is taken back, lest Gloo write to memory that its owner gives up.
+// Cancels pending transfers, so that Gloo does not write to freed memory.
 Status C10dTransport::fail(Status why) {
   failure_ = std::move(why);
   queues_.clear();
   queues_.resize(std::size_t{2} * ranks_);
-  under_way_.clear();
+  pending_.clear();
   return failure_;
 }
 
 void C10dTransport::abort(const Status& why) {
   if (!std::exchange(has_notified_, true)) {
-    // Gloo may read it until the process ends: nobody may wait for a peer that does not listen.
+    // Leaked: Gloo may read it until the process ends, and no rank may wait for an unresponsive
+    // peer.
     static_cast<void>(new C10dNotices(*group_, notice_of(peer_aborted(rank_, why).message())));
   }
   static_cast<void>(fail(why));
@@ -125,7 +126,7 @@ void C10dTransport::abort(const Status& why) {
 
 void C10dTransport::notify_shutdown(std::uint64_t steps) {
   if (std::exchange(has_notified_, true)) return;
-  goodbye_ = std::make_unique<C10dNotices>(*group_, C10dNotice{.steps = steps});
+  shutdown_notices_ = std::make_unique<C10dNotices>(*group_, C10dNotice{.steps = steps});
 }
 
 }  // namespace nf::torch_front

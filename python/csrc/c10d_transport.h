@@ -1,9 +1,9 @@
-// Ranks as members of a c10d process group that can send and receive CPU tensors, such as Gloo's.
+// Transport over a c10d process group that can send and receive CPU tensors, such as Gloo.
 //
-// c10d's point-to-point work can only be waited for, not asked, and a wait that times out closes
-// its connection for good. So every peer has three threads of its own, each blocked in one wait at
-// a time: for sends, for receives, and for the notice that a peer gives up or has ended, which is
-// also where its death shows first.
+// Point-to-point work of c10d can only be waited for, not polled, and a wait that times out closes
+// the connection permanently. So every peer has three threads, each blocked in one wait at a time:
+// for sends, for receives, and for the notice that the peer aborts or shuts down. The last one is
+// also the first to detect the death of a peer.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -20,7 +20,7 @@ namespace nf::torch_front {
 
 class C10dTransport final : public Transport {
  public:
-  // The group is for this transport alone. All ranks make theirs at the same time.
+  // The group must not be used by anything else. All ranks create theirs at the same time.
   explicit C10dTransport(c10::intrusive_ptr<c10d::ProcessGroup> group);
 
   std::string_view name() const override { return "c10d"; }
@@ -34,24 +34,24 @@ class C10dTransport final : public Transport {
   Status wait(Duration deadline) override;
   void abort(const Status& why) override;
 
-  // Tells the peers that this rank has made its part of so many steps and leaves: it is missed in
-  // later ones only. Not by a rank that has given up.
+  // Notifies the peers that this rank shuts down after `steps` steps. Not after abort().
   void notify_shutdown(std::uint64_t steps);
-  // Ends all threads. Nothing else may be called afterwards.
+  // Ends all threads. No other method may be called afterwards.
   void close();
 
-  // Of the peers: who was the first to be gone or to give up before its part of `step` was made,
-  // and how that showed; ok while there is none. Waits so long for such events. Any thread.
-  Status peers(std::uint64_t step, Duration patience = {}) const;
+  // The error of the first peer that was lost or aborted before it completed `step`; ok if there is
+  // none. Waits up to `timeout` for such an event. Any thread.
+  Status peers(std::uint64_t step, Duration timeout = {}) const;
 
  private:
   enum class Direction { kSend, kReceive };
 
   Status start(Transfer& transfer, Direction direction);
   C10dTransferQueue& queue(std::uint32_t peer, Direction direction);
-  // Takes what the queues have finished. Precondition of both: holds the mutex of the events.
-  std::size_t settle();
-  // What to say at the deadline.
+  // Marks completed transfers and returns their number. Precondition of both: the caller holds the
+  // mutex of the events.
+  std::size_t take_completed();
+  // The error at the deadline.
   Status overdue() const;
   Status fail(Status why);
 
@@ -61,14 +61,14 @@ class C10dTransport final : public Transport {
   const std::uint32_t ranks_;
   const std::unique_ptr<PeerEvents> events_;
 
-  // Of the one thread that uses the transport.
-  std::vector<std::unique_ptr<C10dTransferQueue>> queues_;  // two a peer, made when first used
-  std::vector<UnderWay> under_way_;
+  // Used by the thread of the transport.
+  std::vector<std::unique_ptr<C10dTransferQueue>> queues_;  // two per peer, created on first use
+  std::vector<PendingTransfer> pending_;
   Status failure_;
   bool has_notified_ = false;
-  std::unique_ptr<C10dNotices> goodbye_;
+  std::unique_ptr<C10dNotices> shutdown_notices_;
 
-  std::vector<std::unique_ptr<C10dWatch>> watches_;  // one a peer
+  std::vector<std::unique_ptr<C10dWatch>> watches_;  // one per peer
 };
 
 }  // namespace nf::torch_front

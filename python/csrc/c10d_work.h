@@ -1,4 +1,4 @@
-// Small things that all who wait for c10d's point-to-point work need.
+// Helpers for c10d's point-to-point work.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,7 +13,7 @@
 
 namespace nf::torch_front {
 
-// c10d has no way to say "for ever".
+// c10d has no infinite timeout.
 inline constexpr auto kNoTimeout =
     std::chrono::duration_cast<std::chrono::milliseconds>(kLongestWait);
 

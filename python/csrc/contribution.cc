@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collective/low_rank_all_reduce.h"
+#include "collective/route_memory.h"
 #include "neuron_fabric/codec.h"
 #include "runtime/route.h"
 
@@ -29,7 +30,7 @@ std::uint64_t codec_bytes(const Codec& codec, std::span<const ModelParameter> pa
     counts.push_back(parameter.count);
     has_widths |= codec.width_count(parameter.count) > 0;
   }
-  // Widths are chosen for all parameters together, to fill what the budget allows.
+  // Widths are chosen for all parameters together, to fill the budget.
   if (has_widths) return bytes + codec.payload_capacity(counts);
   for (const std::size_t count : counts) bytes += codec.encoded_size({.count = count}, 1);
   return bytes;
@@ -40,9 +41,7 @@ std::uint64_t codec_bytes(const Codec& codec, std::span<const ModelParameter> pa
 Expected<std::uint64_t> contribution_bytes(std::string_view route,
                                            std::span<const ModelParameter> parameters) {
   NF_RETURN_IF_ERROR(check_route(route));
-  const Expected<CodecSpec> spec = CodecSpec::parse(route);
-  if (!spec) return spec.status();
-  if (spec->name == LowRankAllReduce::kName) {
+  if (is_low_rank(route)) {
     const Expected<std::uint32_t> terms = LowRankAllReduce::terms_of(route);
     if (!terms) return terms.status();
     return low_rank_bytes(*terms, parameters);

@@ -1,4 +1,4 @@
-// What a rank sends of its own in one step, before any sum comes back.
+// The size of the contribution of a rank in one step.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace nf::torch_front {
 
-// Bytes of one rank's contribution of these parameters along a route, scales and statistics
-// included; the dense route counts as FP32. Fails with kBadConfig where there is no such route.
+// Bytes of one rank's contribution of these parameters along a route, including scales and
+// statistics; the dense route counts as FP32. Fails with kBadConfig for an invalid route.
 Expected<std::uint64_t> contribution_bytes(std::string_view route,
                                            std::span<const ModelParameter> parameters);
 

@@ -47,7 +47,7 @@ class CachingAllocator final : public cuda::DeviceAllocator {
     }
   }
 
-  // In the order of its own stream.
+  // Reused in the order of its stream.
   void free(void* memory, cudaStream_t) override {
     const std::lock_guard lock(mutex_);
     blocks_.erase(memory);

@@ -1,4 +1,4 @@
-// A runtime as DDP's communication hook.
+// The communication hook of DDP.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/comm.hpp>

@@ -9,13 +9,13 @@
 namespace nf::torch_front {
 namespace {
 
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kStoreTimeout{1};
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// What lies there is the step that the rank waits in; nothing, or no text, where it does not.
+// The key of the step in which the rank waits; missing or empty if it does not.
 std::string name_of(const std::string& prefix, std::uint32_t rank) {
   return c10::str(prefix, "/waits/", rank);
 }
@@ -24,8 +24,8 @@ std::string value_of(c10d::Store& store, const std::string& key) {
   return store.check({key}) ? text_of(store.get(key)) : std::string();
 }
 
-bool is_there(const std::future<std::string>& answer, std::chrono::seconds patience) {
-  return answer.wait_for(patience) == std::future_status::ready;
+bool is_there(const std::future<std::string>& answer, std::chrono::seconds timeout) {
+  return answer.wait_for(timeout) == std::future_status::ready;
 }
 
 bool waits_in(const std::string& signature, std::uint64_t step) {
@@ -37,9 +37,9 @@ bool waits_in(const std::string& signature, std::uint64_t step) {
 FailureStore::FailureStore(c10::intrusive_ptr<c10d::Store> store, std::string prefix)
     : store_(std::move(store)), prefix_(std::move(prefix)), key_(prefix_ + "/failure") {}
 
-// A TCPStore waits for its host without a deadline, and that may be the very rank that has stopped:
-// whoever asks leaves its question to a thread that it need not wait for. Until that has its
-// answer, another question would only wait behind it.
+// A TCPStore waits for its host without a deadline, and that host may be the rank that has stopped.
+// So a detached thread runs the query. While it is pending, another query would only wait behind
+// it.
 std::optional<std::string> FailureStore::ask(std::function<std::string(c10d::Store&)> question) {
   const std::lock_guard lock(mutex_);
   if (answer_.valid() && !is_there(answer_, {})) return {};
@@ -47,17 +47,17 @@ std::optional<std::string> FailureStore::ask(std::function<std::string(c10d::Sto
       [store = store_, question = std::move(question)] { return question(*store); });
   answer_ = task.get_future();
   std::thread(std::move(task)).detach();
-  if (!is_there(answer_, kPatience)) return {};
+  if (!is_there(answer_, kStoreTimeout)) return {};
   try {
     return answer_.get();
   } catch (const std::exception&) {
-    return {};  // the host of the store may be the rank that died
+    return {};  // the rank that died may host the store
   }
 }
 
 std::string FailureStore::report(const std::string& what) {
   return ask([key = key_, what](c10d::Store& store) {
-           // An empty expectation: set where there is nothing yet.
+           // An empty expected value: set the key only if it does not exist.
            return text_of(store.compareSet(key, {}, bytes_of(what)));
          })
       .value_or(what);
@@ -79,7 +79,7 @@ void FailureStore::sign(std::uint32_t rank, std::uint64_t step) {
   set(name_of(prefix_, rank), std::to_string(step));
 }
 
-void FailureStore::take_back(std::uint32_t rank) { set(name_of(prefix_, rank), ""); }
+void FailureStore::withdraw(std::uint32_t rank) { set(name_of(prefix_, rank), ""); }
 
 std::optional<std::vector<std::uint32_t>> FailureStore::missing(std::uint32_t ranks,
                                                                 std::uint64_t step) {

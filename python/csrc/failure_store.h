@@ -1,5 +1,5 @@
-// The job's store, where the first rank that sees a failure writes what it saw, for all others to
-// read. Any thread may call any method; none waits long for a store that does not answer.
+// Shares the first failure of a job through its store: the first rank that detects one writes its
+// message, and all others read it. Thread-safe. No method waits long for an unresponsive store.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -16,21 +16,22 @@ namespace nf::torch_front {
 
 class FailureStore {
  public:
-  // Keys begin with `prefix`, which all ranks share and no other job does.
+  // Keys begin with `prefix`, which is the same on all ranks and unique to the job.
   FailureStore(c10::intrusive_ptr<c10d::Store> store, std::string prefix);
 
-  // Writes `what` unless another rank was first, and returns what stands there now. Where the store
-  // cannot be reached, `what`.
+  // Writes `what` unless another rank was first, and returns the stored message. If the store does
+  // not answer, returns `what`.
   std::string report(const std::string& what);
 
-  // What some rank has reported; empty if nothing, or where the store cannot be reached.
+  // The reported message; empty if there is none or the store does not answer.
   std::string read();
 
-  // That `rank` is at work, and waits for the others in `step`; and that it need not wait any more.
+  // Records that `rank` is alive and waits for other ranks in `step`; withdraw() deletes the
+  // record.
   void sign(std::uint32_t rank, std::uint64_t step);
-  void take_back(std::uint32_t rank);
-  // Those of `ranks` that have not signed for `step`, or for the one before it, which some ranks
-  // may have got through and others not; nothing where the store cannot be reached.
+  void withdraw(std::uint32_t rank);
+  // The ranks that have signed neither for `step` nor for the previous step, which some ranks may
+  // have completed and others not. nullopt if the store does not answer.
   std::optional<std::vector<std::uint32_t>> missing(std::uint32_t ranks, std::uint64_t step);
 
  private:
@@ -41,7 +42,7 @@ class FailureStore {
   const std::string prefix_;
   const std::string key_;
   std::mutex mutex_;
-  std::future<std::string> answer_;  // to the last question, where it has not been taken
+  std::future<std::string> answer_;  // of the last query, if it has not been read
 };
 
 }  // namespace nf::torch_front

@@ -12,7 +12,7 @@ DataType type_of(const at::Tensor& tensor) {
     case at::kHalf: return DataType::kFloat16;
     default:
       TORCH_CHECK(false, "neuron_fabric: gradients of type ", tensor.scalar_type(),
-                  " have no route; float32, bfloat16 and float16 have");
+                  " are not supported; float32, bfloat16 and float16 are");
   }
 }
 
@@ -49,7 +49,7 @@ bool Model::has_route(const c10d::GradBucket& bucket) {
   if (buffer.is_sparse() || (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)) {
     return false;
   }
-  // Complex gradients come as pairs of real values.
+  // The buffer of complex gradients holds pairs of real values.
   const std::vector<at::Tensor> parameters = bucket.getParameters();
   return parameters.empty() || !parameters.front().is_complex();
 }

@@ -1,4 +1,4 @@
-// Which tensor is which parameter, and how DDP's buckets hold their gradients.
+// Maps tensors to parameters, and DDP's buckets to those of the core.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,22 +14,22 @@ namespace nf::torch_front {
 
 class Model {
  public:
-  // All side by side. Keeps the tensors, so that none of them can be mistaken for another.
+  // Parallel arrays. Keeps the tensors alive, so that their addresses stay unique.
   Model(std::vector<std::string> names, std::vector<std::string> module_types,
         std::vector<at::Tensor> tensors);
 
   std::vector<ModelParameter> parameters() const;
   const std::string& name(std::uint32_t parameter) const { return names_[parameter]; }
-  // Where all of it lies, as DDP has it.
+  // All parameters are on one device, as DDP requires.
   c10::Device device() const {
     return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().device();
   }
 
-  // Whether the core can sum the bucket. Sparse gradients and other types than FP32, BF16 and FP16
+  // Whether the core can sum the bucket. Sparse gradients and types other than FP32, BF16 and FP16
   // have buckets of their own, which the engine sums as it does without us.
   static bool has_route(const c10d::GradBucket& bucket);
-  // The bucket as the core sees it; `values` is its buffer, or a copy of it in host memory. Throws
-  // c10::Error on a parameter that is not of this model. Precondition: has_route().
+  // The bucket for the core. `values` is its buffer, or a copy of it in host memory. Throws
+  // c10::Error if a parameter does not belong to this model. Precondition: has_route().
   Bucket view(c10d::GradBucket& bucket, const at::Tensor& values) const;
 
  private:

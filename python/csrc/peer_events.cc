@@ -11,19 +11,19 @@
 namespace nf::torch_front {
 namespace {
 
-// A notice overtakes the messages that its rank sent before it: they get this long to arrive. And
-// so long a transfer that failed waits for the notice that came before the end of its connection.
-constexpr Duration kNoticePatience = std::chrono::milliseconds(200);
+// A notice overtakes messages that its rank sent before it; they get this time to arrive. A failed
+// transfer waits as long for a notice that was sent before the connection closed.
+constexpr Duration kNoticeWait = std::chrono::milliseconds(200);
 
 Duration now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-Status lost(std::uint32_t peer, const std::string& words) {
-  return {ErrorCode::kPeerLost, c10::str(peer_lost(peer).message(), ": ", words)};
+Status lost(std::uint32_t peer, const std::string& reason) {
+  return {ErrorCode::kPeerLost, c10::str(peer_lost(peer).message(), ": ", reason)};
 }
 
 }  // namespace
 
-void PeerEvents::tell_done(Transfer& transfer) {
+void PeerEvents::add_done(Transfer& transfer) {
   {
     const std::lock_guard lock(mutex_);
     done_.push_back(&transfer);
@@ -31,29 +31,29 @@ void PeerEvents::tell_done(Transfer& transfer) {
   changed_.notify_all();
 }
 
-void PeerEvents::tell_failed(std::uint32_t peer, const std::string& words) {
+void PeerEvents::add_failed(std::uint32_t peer, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
-    if (failed_.how.ok()) failed_ = {.peer = peer, .how = lost(peer, words), .when = now()};
+    if (failed_.status.ok()) failed_ = {.peer = peer, .status = lost(peer, reason), .when = now()};
   }
   changed_.notify_all();
 }
 
-void PeerEvents::tell_gone(std::uint32_t peer, const std::string& words) {
-  tell({.peer = peer, .how = lost(peer, words)});
+void PeerEvents::add_lost(std::uint32_t peer, const std::string& reason) {
+  add({.peer = peer, .status = lost(peer, reason)});
 }
 
-void PeerEvents::tell_notice(std::uint32_t peer, const std::string& reason) {
-  tell({.peer = peer, .how = {ErrorCode::kAborted, reason}});
+void PeerEvents::add_aborted(std::uint32_t peer, const std::string& reason) {
+  add({.peer = peer, .status = {ErrorCode::kAborted, reason}});
 }
 
-void PeerEvents::tell_goodbye(std::uint32_t peer, std::uint64_t steps) {
-  tell({.peer = peer,
-        .how = lost(peer, c10::str("it has ended after ", steps, " steps")),
-        .steps = steps});
+void PeerEvents::add_shutdown(std::uint32_t peer, std::uint64_t steps) {
+  add({.peer = peer,
+       .status = lost(peer, c10::str("it has ended after ", steps, " steps")),
+       .steps = steps});
 }
 
-void PeerEvents::tell(Departure departure) {
+void PeerEvents::add(Departure departure) {
   {
     const std::lock_guard lock(mutex_);
     departure.when = now();
@@ -67,20 +67,20 @@ const PeerEvents::Departure* PeerEvents::departure_of(std::uint32_t peer) const 
   return it == departures_.end() ? nullptr : &*it;
 }
 
-PeerEvents::Verdict PeerEvents::verdict(std::span<const UnderWay> under_way) const {
+PeerEvents::Verdict PeerEvents::verdict(std::span<const PendingTransfer> pending) const {
   const auto peer_aborted = [this](std::uint32_t peer) {
     const Departure* const departure = departure_of(peer);
-    return departure != nullptr && departure->how.code() == ErrorCode::kAborted ? departure
-                                                                                : nullptr;
+    return departure != nullptr && departure->status.code() == ErrorCode::kAborted ? departure
+                                                                                   : nullptr;
   };
-  if (!failed_.how.ok()) {
-    if (const Departure* const why = peer_aborted(failed_.peer)) return {why->how, why->when};
-    if (departure_of(failed_.peer) != nullptr) return {failed_.how, failed_.when};
-    return {failed_.how, failed_.when + kNoticePatience};
+  if (!failed_.status.ok()) {
+    if (const Departure* const why = peer_aborted(failed_.peer)) return {why->status, why->when};
+    if (departure_of(failed_.peer) != nullptr) return {failed_.status, failed_.when};
+    return {failed_.status, failed_.when + kNoticeWait};
   }
-  for (const UnderWay& own : under_way) {
+  for (const PendingTransfer& own : pending) {
     const Departure* const why = peer_aborted(own.peer);
-    if (why != nullptr) return {why->how, why->when + kNoticePatience};
+    if (why != nullptr) return {why->status, why->when + kNoticeWait};
   }
   return {};
 }
@@ -89,14 +89,14 @@ void PeerEvents::wait(std::unique_lock<std::mutex>& lock, Duration until) {
   changed_.wait_until(lock, std::chrono::steady_clock::time_point(until));
 }
 
-Status PeerEvents::first_missed(std::uint64_t step, Duration patience) {
+Status PeerEvents::first_missed(std::uint64_t step, Duration timeout) {
   std::unique_lock lock(mutex_);
   const auto find = [&] {
     return std::ranges::find_if(departures_, [&](const Departure& d) { return d.steps <= step; });
   };
-  changed_.wait_for(lock, patience, [&] { return find() != departures_.end(); });
+  changed_.wait_for(lock, timeout, [&] { return find() != departures_.end(); });
   const auto it = find();
-  return it == departures_.end() ? Status() : it->how;
+  return it == departures_.end() ? Status() : it->status;
 }
 
 }  // namespace nf::torch_front

@@ -42,7 +42,7 @@ void ProcessGroupEngine::abort() {
   try {
     if (stream_) group_->getBackend(stream_->device_type())->abort();
   } catch (const std::exception&) {
-    // It has no such backend, or that one has ended already.
+    // The group has no such backend, or it has been shut down already.
   }
 }
 

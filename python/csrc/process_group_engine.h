@@ -1,4 +1,4 @@
-// The process group that DDP itself would use, as the core's engine.
+// The engine of the core: the process group that DDP uses without us.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -13,16 +13,16 @@ namespace nf::torch_front {
 
 class ProcessGroupEngine final : public DenseEngine {
  public:
-  // No sum takes longer than `timeout`. With a stream, values lie on its device, and a sum is put
-  // on it instead of being waited for.
+  // `timeout` limits each sum. With a stream, values are on its device, and sum() enqueues on it
+  // instead of waiting.
   ProcessGroupEngine(c10::intrusive_ptr<c10d::ProcessGroup> group, Duration timeout,
                      std::optional<c10::Stream> stream = {})
       : group_(std::move(group)), timeout_(timeout), stream_(stream) {}
 
   Status sum(Values values) override;
-  // Without waiting. Throws what the group throws.
+  // Starts a sum without waiting. Throws the exceptions of the group.
   c10::intrusive_ptr<c10d::Work> start(Values values);
-  // Ends what is under way on the stream's device, and the group with it: a peer is lost.
+  // Aborts the operations on the stream's device, and so the group.
   void abort();
 
  private:

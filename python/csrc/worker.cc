@@ -55,7 +55,7 @@ void Worker::keep_failure(std::string what) {
   if (!failure_) failure_ = std::move(what);
 }
 
-// Nothing may leave the thread: that would end the process.
+// No exception may leave the thread: that would terminate the process.
 void Worker::run_one(const Posted& posted) {
   try {
     posted.job();

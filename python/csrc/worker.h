@@ -1,5 +1,5 @@
-// A thread that does one job after the other, in the order in which they were posted. A job that
-// throws fails alone: its handler is called on the same thread, and the next job runs.
+// A thread that runs jobs in the order in which they were posted. If a job throws, its handler is
+// called on the same thread, and the next job runs.
 #pragma once
 
 #include <condition_variable>
@@ -14,18 +14,18 @@ namespace nf::torch_front {
 
 class Worker {
  public:
-  // Gets the text of the exception.
+  // Receives the text of the exception.
   using Handler = std::function<void(const std::string& what)>;
 
   Worker();
-  // Does what has been posted, then ends.
+  // Runs all posted jobs first.
   ~Worker();
 
   // Calls `failed` if the job throws.
   void post(std::function<void()> job, Handler failed = {});
-  // Until everything posted so far is done. Not from the thread itself.
+  // Waits for all posted jobs. Not from the thread itself.
   void drain();
-  // The first exception that no handler took: of a job without one, or of a handler itself.
+  // The first exception without a handler: of a job without one, or of a handler itself.
   std::optional<std::string> failure() const;
 
  private:
@@ -40,7 +40,7 @@ class Worker {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Posted> jobs_;  // the first is being done
+  std::deque<Posted> jobs_;  // the first is running
   std::optional<std::string> failure_;
   bool is_closing_ = false;
   std::thread thread_;

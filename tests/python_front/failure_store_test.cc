@@ -43,7 +43,7 @@ TEST_F(FailureStoreTest, ListsRanksThatHaveNotSigned) {
   first_.sign(0, 7);
   second_.sign(1, 7);
   EXPECT_THAT(first_.missing(3, 7), Optional(ElementsAre(2)));
-  second_.take_back(1);
+  second_.withdraw(1);
   EXPECT_THAT(first_.missing(3, 7), Optional(ElementsAre(1, 2)));
 }
 
