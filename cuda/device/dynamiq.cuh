@@ -205,12 +205,13 @@ struct DynamiqScales {
   unsigned byte = 0;       // the scale of this lane's group
 };
 
-// Encodes a lane's centred values in kBits bits each.
+// Encodes a lane's centred values in kBits bits each. `own_peak` is their group_peak(): the caller
+// computes it once for all widths.
 template <int kRun, unsigned kBits>
 __device__ __forceinline__ DynamiqScales
 encode_runs(const DynamiqLookups& lookups, const DynamiqStrata& strata, const DynamiqKeys& keys,
-            const Lane<kRun>& lane, const Runs<kRun>& centred, bool is_written, std::byte* pack) {
-  const std::uint32_t own_peak = group_peak<kRun>(lane.part, centred);
+            const Lane<kRun>& lane, const Runs<kRun>& centred, std::uint32_t own_peak,
+            bool is_written, std::byte* pack) {
   const std::uint32_t peak = max_of_lanes<Lane<kRun>::kTeam>(own_peak);
   const bool has_codes = peak >= kMinPeakBits && peak < kPoisonBits;
   const std::uint32_t unit_bits =
@@ -321,7 +322,8 @@ struct DynamiqPolicy {
     float mean = 0;
   };
 
-  // Decoding needs no draws.
+  // Nothing follows from the width alone, and decoding needs no draws.
+  struct Grid {};
   struct Source {};
   struct Sources {
     __device__ static Source next(const SuperGroupJob& /*job*/, const Segment& /*segment*/,
@@ -358,11 +360,14 @@ struct DynamiqPolicy {
     params.keys = keys(job, segment, i, out.encoder);
   }
 
-  __device__ static Source source(const Params& /*params*/, unsigned /*width*/,
+  __device__ static Grid grid(const Params& /*params*/, unsigned /*width*/) { return {}; }
+  __device__ static Grid in_grid(const FoldParams& /*params*/, unsigned /*width*/) { return {}; }
+  __device__ static Grid out_grid(const FoldParams& /*params*/, unsigned /*width*/) { return {}; }
+  __device__ static Source source(Grid /*grid*/, const Params& /*params*/,
                                   const Lane<kRun>& /*lane*/) {
     return {};
   }
-  __device__ static Sources sources(const FoldParams& /*params*/, unsigned /*width*/) { return {}; }
+  __device__ static Sources sources(Grid /*grid*/) { return {}; }
   __device__ static float absent_unit(const FoldParams& /*params*/) { return 0; }
 
   __device__ __forceinline__ unsigned load_scales(const std::byte* scales, const Lane<kRun>& lane,
@@ -386,12 +391,14 @@ struct DynamiqPolicy {
   }
 
   template <typename AnyParams>
-  __device__ __forceinline__ DynamiqScales encode(const AnyParams& params, const Lane<kRun>& lane,
-                                                  unsigned width, const Runs<kRun>& centred,
-                                                  bool is_written, std::byte* codes) const {
+  __device__ __forceinline__ DynamiqScales encode(Grid /*grid*/, const AnyParams& params,
+                                                  const Lane<kRun>& lane, unsigned width,
+                                                  const Runs<kRun>& centred, bool is_written,
+                                                  std::byte* codes) const {
+    const std::uint32_t own_peak = group_peak<kRun>(lane.part, centred);
     return with_width<kWidth>(width, [&](auto bits) {
-      return encode_runs<kRun, bits()>(lookups, strata, params.keys, lane, centred, is_written,
-                                       codes);
+      return encode_runs<kRun, bits()>(lookups, strata, params.keys, lane, centred, own_peak,
+                                       is_written, codes);
     });
   }
 

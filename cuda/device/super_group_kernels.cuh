@@ -7,6 +7,7 @@
 // - Params: inputs of one super-group for encoding and decoding, in shared memory. The kernel sets
 //   mean, scales, codes, width and units; set_params() sets unit and the fields of the codec.
 // - FoldParams: the same for folding. The kernel sets from, to and mean.
+// - grid(), in_grid(), out_grid(): what follows from the width alone.
 // - source(): the draws of the message to decode. sources(): the same for folded messages in turn.
 // - absent_unit(): the unit of a folded message without bytes for the super-group.
 // - load_scales(), store_scales(): access to the scales of a lane's pack.
@@ -91,6 +92,7 @@ __device__ __forceinline__ void transform_super_groups(const Policy& policy,
       const std::uint32_t scales_at = params.scales + kScaleBytes / kSuperGroupPacks * lane.pack;
       const std::uint32_t codes_at =
           params.codes + lane.pack * static_cast<unsigned>(pack_bytes(width));
+      const auto grid = policy.grid(params, width);
 
       std::byte* const at = segment.values<kType>(i, lane.element);
       RunWords<kType, kRun> words;
@@ -104,7 +106,7 @@ __device__ __forceinline__ void transform_super_groups(const Policy& policy,
           packed.load(in.bytes + codes_at, width, lane.first);
         }
         if constexpr (kReadsValues) words.widen_to(values);
-        policy.template decode<kReadsValues>(policy.source(params, width, lane), lane, width,
+        policy.template decode<kReadsValues>(policy.source(grid, params, lane), lane, width,
                                              params.unit, in.contributions * params.mean, scales,
                                              packed, values);
         if constexpr (!kEncodes) {
@@ -117,7 +119,7 @@ __device__ __forceinline__ void transform_super_groups(const Policy& policy,
       if constexpr (kEncodes) {
         centre<kWhole>(out.contributions * params.mean, held, values);
         const auto scales =
-            policy.encode(params, lane, width, values, has_bytes, out.bytes + codes_at);
+            policy.encode(grid, params, lane, width, values, has_bytes, out.bytes + codes_at);
         policy.store_scales(lane, scales, held, has_bytes, out.bytes + scales_at);
         if (lane.index == 0) all_params[i].out_unit = scales.unit;
       }
@@ -181,7 +183,7 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
       const std::uint32_t scales_at = from.scales + kScaleBytes / kSuperGroupPacks * lane.pack;
       const std::uint32_t codes_at =
           from.codes + lane.pack * static_cast<unsigned>(pack_bytes(in_width));
-      auto sources = policy.sources(params, in_width);
+      auto sources = policy.sources(policy.in_grid(params, in_width));
 #pragma unroll 1
       for (std::uint32_t m = 0; m < in.count; ++m) {
         const SuperGroupMessage<const std::byte>& message = in.messages[m];
@@ -203,7 +205,7 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
       const bool is_written = has_pack && policy.is_sent(width);
       centre<kWhole>(out.contributions * params.mean, held, values);
       const auto scales = policy.encode(
-          params, lane, width, values, is_written,
+          policy.out_grid(params, width), params, lane, width, values, is_written,
           out.bytes + to.codes + lane.pack * static_cast<unsigned>(pack_bytes(width)));
       policy.store_scales(lane, scales, held, is_written,
                           out.bytes + to.scales + kScaleBytes / kSuperGroupPacks * lane.pack);

@@ -252,8 +252,6 @@ struct WaterfillPolicy {
     float grid_step = 0;
     std::uint32_t units = 0;
     std::uint32_t out_unit = 0;
-
-    __device__ float out_grid_step() const { return grid_step; }
   };
 
   struct alignas(16) FoldParams {
@@ -262,13 +260,11 @@ struct WaterfillPolicy {
 
     float mean = 0;
     float left_out_unit = 0;
-    float in_step = 0;
-    float out_step = 0;
+    float in_grid_step = 0;
+    float out_grid_step = 0;
 
     std::uint32_t out_start = 0;
     std::uint32_t out_twist = 0;
-
-    __device__ float out_grid_step() const { return out_step; }
   };
 
   // The grid and the draws of one message.
@@ -325,21 +321,29 @@ struct WaterfillPolicy {
                                              const SuperGroupMessage<std::byte>& out,
                                              FoldParams& params) const {
     params.left_out_unit = device::left_out_unit(segment.statistics(i) & 0xffff0000u);
-    params.in_step = grid_of_width<kWidth>(params.from.width).step;
-    params.out_step = grid_of_width<kWidth>(params.to.width).step;
+    params.in_grid_step = grid_of_width<kWidth>(params.from.width).step;
+    params.out_grid_step = grid_of_width<kWidth>(params.to.width).step;
     const DrawKey key = dither_key(job, segment, i, out.encoder);
     params.out_start = key.start;
     params.out_twist = key.twist;
   }
 
-  __device__ __forceinline__ Source source(const Params& params, unsigned width,
+  __device__ __forceinline__ WaterfillGrid grid(const Params& params, unsigned width) const {
+    return waterfill_grid<kWidth>(width, params.grid_step);
+  }
+  __device__ __forceinline__ WaterfillGrid in_grid(const FoldParams& params, unsigned width) const {
+    return waterfill_grid<kWidth>(width, params.in_grid_step);
+  }
+  __device__ __forceinline__ WaterfillGrid out_grid(const FoldParams& params,
+                                                    unsigned width) const {
+    return waterfill_grid<kWidth>(width, params.out_grid_step);
+  }
+
+  __device__ __forceinline__ Source source(const WaterfillGrid& grid, const Params& params,
                                            const Lane<kRun>& lane) const {
-    return {waterfill_grid<kWidth>(width, params.grid_step),
-            DrawWords(params.in_start, params.in_twist, lane)};
+    return {grid, DrawWords(params.in_start, params.in_twist, lane)};
   }
-  __device__ __forceinline__ Sources sources(const FoldParams& params, unsigned width) const {
-    return {waterfill_grid<kWidth>(width, params.in_step)};
-  }
+  __device__ __forceinline__ Sources sources(const WaterfillGrid& grid) const { return {grid}; }
   __device__ static float absent_unit(const FoldParams& params) { return params.left_out_unit; }
 
   __device__ __forceinline__ unsigned load_scales(const std::byte* scales,
@@ -362,12 +366,13 @@ struct WaterfillPolicy {
   }
 
   template <typename AnyParams>
-  __device__ __forceinline__ WaterfillScales encode(const AnyParams& params, const Lane<kRun>& lane,
+  __device__ __forceinline__ WaterfillScales encode(const WaterfillGrid& grid,
+                                                    const AnyParams& params, const Lane<kRun>& lane,
                                                     unsigned width, const Runs<kRun>& centred,
                                                     bool is_written, std::byte* codes) const {
-    return encode_runs<kRun, kWidth>(waterfill_grid<kWidth>(width, params.out_grid_step()), lane,
-                                     width, DrawWords(params.out_start, params.out_twist, lane),
-                                     centred, is_written, codes);
+    return encode_runs<kRun, kWidth>(grid, lane, width,
+                                     DrawWords(params.out_start, params.out_twist, lane), centred,
+                                     is_written, codes);
   }
 
  private:
