@@ -322,7 +322,7 @@ struct DynamiqPolicy {
     float mean = 0;
   };
 
-  // Nothing follows from the width alone, and decoding needs no draws.
+  // There are no constants of the width, and decoding needs no draws.
   struct Grid {};
   struct Source {};
   struct Sources {

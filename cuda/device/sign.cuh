@@ -87,7 +87,7 @@ __device__ constexpr std::uint32_t trit_reciprocal(unsigned i) {
                   : 17674763;
 }
 
-// Digit i of a byte below 243, byte / 3^i % 3: a third of what byte / 3^(i + 1) leaves.
+// Digit i of a byte below 243, byte / 3^i % 3: three times the fraction of byte / 3^(i + 1).
 __device__ inline std::uint32_t trit_of(std::uint32_t byte, std::uint32_t reciprocal) {
   return __umulhi(byte * reciprocal, 3);
 }

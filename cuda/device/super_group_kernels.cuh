@@ -7,7 +7,7 @@
 // - Params: inputs of one super-group for encoding and decoding, in shared memory. The kernel sets
 //   mean, scales, codes, width and units; set_params() sets unit and the fields of the codec.
 // - FoldParams: the same for folding. The kernel sets from, to and mean.
-// - grid(), in_grid(), out_grid(): what follows from the width alone.
+// - grid(), in_grid(), out_grid(): constants of the width.
 // - source(): the draws of the message to decode. sources(): the same for folded messages in turn.
 // - absent_unit(): the unit of a folded message without bytes for the super-group.
 // - load_scales(), store_scales(): access to the scales of a lane's pack.
