@@ -15,7 +15,7 @@
 namespace nf {
 namespace {
 
-// Random runs with troubles of every kind, usefulness that comes and goes, and two phases.
+// Random runs with breaches of every kind, changing usefulness, and two phases.
 
 StepStatistics random_step(std::uint64_t step, std::mt19937& generator) {
   std::uniform_real_distribution<double> uniform(0, 1);
@@ -95,8 +95,9 @@ TEST(Admission, StaysLockedOutAndReachesEveryReasonInRandomRuns) {
   EXPECT_EQ(seen.size(), 11u) << "all but forced";
 }
 
-// One instance goes straight through; the other is saved and loaded into a new one at every step.
-TEST(Admission, GoesOnWithTheSameDecisionsFromAnySavedState) {
+// One instance runs without interruption; the other is saved and loaded into a new one at every
+// step.
+TEST(Admission, ContinuesWithTheSameDecisionsFromAnySavedState) {
   const Binding binding = bind(phased_profile());
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
     std::mt19937 generator(100 + seed);
@@ -109,7 +110,7 @@ TEST(Admission, GoesOnWithTheSameDecisionsFromAnySavedState) {
         const StepStatistics statistics = random_step(step - 2, generator);
         straight.observe(statistics);
         resumed.observe(statistics);
-        // Between observing and deciding too.
+        // Also between observe() and decide().
         ASSERT_TRUE(resumed.load(straight.state()).ok());
       }
       if (generator() % 20 == 0) {

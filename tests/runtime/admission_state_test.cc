@@ -13,22 +13,22 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(AdmissionState, RefusesWhatIsNoState) {
+TEST(AdmissionState, RejectsAnInvalidState) {
   Training run(short_profile());
   make_non_finite(run.at(5));
   run.next(9);
   const std::string state = run.admission().state();
-  const auto refuses = [&](const std::string& text) {
+  const auto error_of = [&](const std::string& text) {
     const Status status = run.admission().load(text);
     EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << text;
-    EXPECT_EQ(run.admission().state(), state) << "and has changed";
+    EXPECT_EQ(run.admission().state(), state) << "the state has changed";
     return status.message();
   };
   for (const char* text : {"", "{", "[]", "null", "1", "{}", "\xff\xfe", "{\"version\":\"1\"}"}) {
-    refuses(text);
+    error_of(text);
   }
-  EXPECT_THAT(refuses("{\"version\":7}"), HasSubstr("version 7"));
-  for (std::size_t size = 0; size < state.size(); ++size) refuses(state.substr(0, size));
+  EXPECT_THAT(error_of("{\"version\":7}"), HasSubstr("version 7"));
+  for (std::size_t size = 0; size < state.size(); ++size) error_of(state.substr(0, size));
   const auto with = [&](std::string_view what, std::string_view instead) {
     std::string text = state;
     return text.replace(text.find(what), what.size(), instead);
@@ -37,17 +37,17 @@ TEST(AdmissionState, RefusesWhatIsNoState) {
        {"next_step", "epoch", "loss", "name", "stage", "is_useful", "cause", "is_fallback_new",
         "dense_until", "probation_left", "fallbacks", "is_low_bit", "reason", "route", "norm"}) {
     const std::string quoted = "\"" + std::string(key) + "\":";
-    refuses(with(quoted, "\"other\":"));
-    refuses(with(quoted, quoted + "null,\"other\":"));
+    error_of(with(quoted, "\"other\":"));
+    error_of(with(quoted, quoted + "null,\"other\":"));
   }
-  refuses(with("\"stage\":\"cool_down\"", "\"stage\":\"warm_up\""));
-  refuses(with("\"reason\":\"cool_down\"", "\"reason\":\"steady\""));
-  refuses(with("\"loss\":[7,2.0,0.0]", "\"loss\":[7,2.0,-1.0]"));
-  refuses(with("\"loss\":[7,2.0,0.0]", "\"loss\":[7,2.0]"));
-  refuses(with("\"fallbacks\":[7]", "\"fallbacks\":[-7]"));
+  error_of(with("\"stage\":\"cool_down\"", "\"stage\":\"warm_up\""));
+  error_of(with("\"reason\":\"cool_down\"", "\"reason\":\"steady\""));
+  error_of(with("\"loss\":[7,2.0,0.0]", "\"loss\":[7,2.0,-1.0]"));
+  error_of(with("\"loss\":[7,2.0,0.0]", "\"loss\":[7,2.0]"));
+  error_of(with("\"fallbacks\":[7]", "\"fallbacks\":[-7]"));
 }
 
-TEST(AdmissionState, NamesTheNumberThatIsNoCount) {
+TEST(AdmissionState, NamesAnInvalidCount) {
   Training run(short_profile());
   run.next(9);
   const std::string state = run.admission().state();
@@ -64,7 +64,7 @@ TEST(AdmissionState, NamesTheNumberThatIsNoCount) {
   }
 }
 
-TEST(AdmissionState, RefusesTheStateOfOtherRegions) {
+TEST(AdmissionState, RejectsTheStateOfOtherRegions) {
   Training run(short_profile());
   run.next(5);
   Profile renamed = short_profile();

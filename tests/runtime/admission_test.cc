@@ -21,14 +21,14 @@ TEST(Admission, AdmitsARegionAfterWarmUp) {
                                        dense(Reason::kWarmUp), kAdmitted, kAdmitted));
 }
 
-TEST(Admission, AdmitsFromTheFirstStepWhereNoWarmUpIsAskedFor) {
+TEST(Admission, AdmitsFromTheFirstStepWithoutWarmUp) {
   Profile profile = short_profile();
   profile.health.warm_up_steps = 0;
   Training run(profile);
   EXPECT_THAT(run.next(2), Each(kAdmitted));
 }
 
-TEST(Admission, HasNothingToAdmitWhereTheRouteIsDense) {
+TEST(Admission, HasNothingToAdmitIfTheRouteIsDense) {
   Training run(short_profile());
   for (int i = 0; i < 6; ++i) EXPECT_EQ(run.next()[2], dense(Reason::kAdmitted));
 }
@@ -71,7 +71,7 @@ TEST(Admission, NamesTheCauseOfEachFallback) {
   }
 }
 
-TEST(Admission, TakesEveryLowBitRegionBackWhenTheLossJumps) {
+TEST(Admission, FallsBackInAllLowBitRegionsWhenTheLossJumps) {
   Training run(short_profile());
   run.at(20).loss = std::numeric_limits<double>::infinity();
   while (run.step() < 22) run.next();
@@ -79,7 +79,7 @@ TEST(Admission, TakesEveryLowBitRegionBackWhenTheLossJumps) {
                                       dense(Reason::kAdmitted)));
 }
 
-TEST(Admission, LooksOnlyAtTheSumWhereNothingWasExchanged) {
+TEST(Admission, UsesOnlyTheSumIfNothingWasReduced) {
   Training run(short_profile());
   for (std::uint64_t step = 0; step < 40; ++step) {
     StepStatistics& statistics = run.at(step);
@@ -98,7 +98,7 @@ TEST(Admission, StartsACoolDownAgainWithoutCountingAnotherFallback) {
   Profile profile = short_profile();
   profile.health.most_fallbacks = 1;
   Training run(profile);
-  // Every step in trouble until 14: decided dense from 7, started again up to step 16.
+  // Every step has a breach until 14: dense from 7, restarted up to step 16.
   for (std::uint64_t step = 5; step <= 14; ++step) make_non_finite(run.at(step));
   run.next(7);
   EXPECT_EQ(run.next(1)[0], dense(Reason::kNonFinite));
@@ -114,7 +114,7 @@ TEST(Admission, FallsBackFromProbationAtOneBreach) {
   run.next(12);
   EXPECT_THAT(run.next(3), ElementsAre(kProbation, kProbation, dense(Reason::kErrorBudget)));
   EXPECT_THAT(run.next(4), Each(dense(Reason::kCoolDown)));
-  EXPECT_THAT(run.next(4), Each(kProbation)) << "probation starts anew";
+  EXPECT_THAT(run.next(4), Each(kProbation)) << "probation starts again";
   EXPECT_THAT(run.next(1), Each(kAdmitted));
 }
 
@@ -124,7 +124,7 @@ TEST(Admission, LocksOutAfterMoreFallbacksThanAllowed) {
   run.next(7);
   EXPECT_EQ(run.next(7).front(), dense(Reason::kNonFinite));
   EXPECT_EQ(run.next(7).front(), dense(Reason::kNonFinite));
-  EXPECT_EQ(run.next(1)[0], dense(Reason::kNonFinite)) << "the third shows its cause as well";
+  EXPECT_EQ(run.next(1)[0], dense(Reason::kNonFinite)) << "the third reports its cause, too";
   EXPECT_THAT(run.next(300), Each(dense(Reason::kLockedOut)));
 }
 
@@ -141,7 +141,7 @@ TEST(Admission, ForgetsFallbacksThatAreOlderThanTheWindow) {
   EXPECT_EQ(other.next(40).back(), dense(Reason::kLockedOut));
 }
 
-TEST(Admission, LocksOutAtTheFirstFallbackWhereNoneIsAllowed) {
+TEST(Admission, LocksOutAtTheFirstFallbackIfNoneIsAllowed) {
   Profile profile = short_profile();
   profile.health.most_fallbacks = 0;
   Training run(profile);
@@ -151,16 +151,16 @@ TEST(Admission, LocksOutAtTheFirstFallbackWhereNoneIsAllowed) {
                                        dense(Reason::kLockedOut)));
 }
 
-TEST(Admission, HoldsBackARegionThatWasInTroubleDuringWarmUp) {
+TEST(Admission, HoldsBackARegionWithABreachDuringWarmUp) {
   Training run(short_profile());
   make_non_finite(run.at(1));
   EXPECT_THAT(run.next(3), Each(dense(Reason::kWarmUp)));
-  // Seen before step 3: quiet for ten steps first.
+  // Observed before step 3: dense for ten steps first.
   EXPECT_THAT(run.next(10), Each(dense(Reason::kNonFinite)));
-  EXPECT_THAT(run.next(5), Each(kAdmitted)) << "and that was no fallback: no probation";
+  EXPECT_THAT(run.next(5), Each(kAdmitted)) << "not a fallback: no probation";
 }
 
-TEST(Admission, ForgivesTroubleEarlyInALongWarmUp) {
+TEST(Admission, IgnoresABreachEarlyInALongWarmUp) {
   Profile profile = short_profile();
   profile.health.warm_up_steps = 20;
   Training run(profile);
@@ -195,7 +195,7 @@ TEST(Admission, CountsNoFallbackOfARegionThatIsNotUseful) {
   make_non_finite(run.at(5));
   EXPECT_EQ(run.next(8).back(), dense(Reason::kNotUseful));
   run.admission().set_useful({true, true, true});
-  // Seen before step 7: quiet until 17.
+  // Observed before step 7: dense until 17.
   EXPECT_THAT(run.next(9), Each(dense(Reason::kNonFinite)));
   EXPECT_EQ(run.next(1)[0], kAdmitted);
 }
@@ -215,7 +215,7 @@ TEST(Admission, LetsProbationWaitUntilTheRegionIsUseful) {
   EXPECT_THAT(run.next(3), ElementsAre(kProbation, kProbation, kAdmitted));
 }
 
-TEST(Admission, NeverGoesLowWhereTheReducerHasTooFewCounters) {
+TEST(Admission, NeverUsesLowBitsIfTheReducerHasTooFewCounters) {
   Profile profile = short_profile();
   profile.reducer.most_workers = kRanks - 1;
   Training run(profile);
@@ -248,7 +248,7 @@ TEST(Admission, KeepsItsStateWhenThePhaseChangesTheCodec) {
   EXPECT_THAT(run.next(1), Each(kAdmitted));
 }
 
-TEST(Admission, CoolsDownWhileThePhaseHasItDenseAnyway) {
+TEST(Admission, CoolsDownWhileThePhaseIsDense) {
   Profile profile = phased_profile();
   std::swap(profile.phases[0].routes, profile.phases[1].routes);
   Training run(profile);
@@ -258,7 +258,7 @@ TEST(Admission, CoolsDownWhileThePhaseHasItDenseAnyway) {
   EXPECT_THAT(run.next(5), ElementsAre(kProbation, kProbation, kProbation, kProbation, kAdmitted));
 }
 
-TEST(Admission, ForcesEveryRegionOntoItsRouteWhateverHappens) {
+TEST(Admission, ForcesEveryRegionOntoItsRoute) {
   Profile profile = short_profile();
   profile.reducer.most_workers = 1;
   Training run(profile, kRanks, AdmissionMode::kForced);
@@ -272,7 +272,7 @@ TEST(Admission, ForcesEveryRegionOntoItsRouteWhateverHappens) {
   EXPECT_THAT(run.admission().routes(), ElementsAre("waterfill:4", "waterfill:5", "fp32"));
 }
 
-TEST(Admission, CountsAnEpochForEveryStepThatDiffersFromTheOneBefore) {
+TEST(Admission, IncrementsTheEpochForEveryChange) {
   Training run(short_profile());
   make_non_finite(run.at(5));
   std::vector<std::uint64_t> epochs;
@@ -283,7 +283,7 @@ TEST(Admission, CountsAnEpochForEveryStepThatDiffersFromTheOneBefore) {
   EXPECT_THAT(epochs, ElementsAre(0, 0, 0, 1, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5));
 }
 
-TEST(Admission, CountsAnEpochWhereOnlyTheRouteChanges) {
+TEST(Admission, IncrementsTheEpochIfOnlyTheRouteChanges) {
   Training run(phased_profile());
   run.next(20);
   const std::uint64_t before = run.admission().epoch();

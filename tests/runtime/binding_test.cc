@@ -39,12 +39,12 @@ std::string error_of(Profile profile, std::vector<ModelParameter> parameters = m
   return binding.status().message();
 }
 
-TEST(Binding, GivesEveryParameterTheFirstRegionThatTakesIt) {
+TEST(Binding, GivesEveryParameterTheFirstRegionThatMatches) {
   EXPECT_THAT(regions_of(bind(two_phases())),
               ElementsAre("rest", "rest", "norm", "norm", "rest", "rest", "head", "head"));
 }
 
-TEST(Binding, WantsBothANameAndAModuleTypeWhereARegionHasBoth) {
+TEST(Binding, RequiresNameAndModuleTypeIfARegionHasBoth) {
   Profile profile = two_phases();
   profile.regions[0] = {.name = "head", .names = {"layer1.*"}, .module_types = {"Conv?d", "No"}};
   EXPECT_THAT(regions_of(bind(profile)),
@@ -63,7 +63,7 @@ TEST(Binding, ChangesRoutesAtThePhasesOfTheProfile) {
   EXPECT_EQ(binding.route(2, 1000), "g_binary");
 }
 
-TEST(Binding, KnowsWhatIsTooSmallForLowBits) {
+TEST(Binding, KeepsSmallParametersDense) {
   Profile profile = two_phases();
   profile.smallest_parameter = 2048;
   const Binding binding = bind(profile);
@@ -72,7 +72,7 @@ TEST(Binding, KnowsWhatIsTooSmallForLowBits) {
   EXPECT_FALSE(binding.is_small(0));
 }
 
-TEST(Binding, RefusesAProfileForAnotherModel) {
+TEST(Binding, RejectsAProfileForAnotherModel) {
   Profile profile = two_phases();
   profile.regions[0].names = {"fcc.*"};
   EXPECT_EQ(error_of(profile),
@@ -86,7 +86,7 @@ TEST(Binding, RefusesAProfileForAnotherModel) {
   EXPECT_THAT(error_of(profile), HasSubstr("; they go from 'embed.weight' to 'fc.bias'"));
 }
 
-TEST(Binding, NamesTheModuleTypesWhereTheyAreAtFault) {
+TEST(Binding, NamesTheModuleTypesIfTheyDoNotMatch) {
   Profile profile = two_phases();
   profile.regions[1].module_types = {"GroupNorm"};
   EXPECT_EQ(error_of(profile),
@@ -95,7 +95,7 @@ TEST(Binding, NamesTheModuleTypesWhereTheyAreAtFault) {
             "Embedding, Linear");
 }
 
-TEST(Binding, RefusesARegionThatOthersLeaveNothing) {
+TEST(Binding, RejectsARegionWithoutParameters) {
   Profile profile = two_phases();
   std::swap(profile.regions[0], profile.regions[2]);
   EXPECT_EQ(error_of(profile),
@@ -103,13 +103,13 @@ TEST(Binding, RefusesARegionThatOthersLeaveNothing) {
             "before it take all 2 that it matches; move it up or remove it");
 }
 
-TEST(Binding, LetsTheRestBeEmpty) {
+TEST(Binding, AllowsAnEmptyLastRegion) {
   EXPECT_THAT(regions_of(bind(two_phases(), {{"fc.weight", "Linear", 10, 2},
                                              {"norm.weight", "LayerNorm", 10, 0}})),
               ElementsAre("head", "norm"));
 }
 
-TEST(Binding, RefusesAParameterThatNoRegionTakes) {
+TEST(Binding, RejectsAParameterWithoutRegion) {
   Profile profile = two_phases();
   profile.regions[2].names = {"layer?.*"};
   EXPECT_EQ(error_of(profile),
@@ -117,7 +117,7 @@ TEST(Binding, RefusesAParameterThatNoRegionTakes) {
             "add one, or a last region without patterns that takes the rest");
 }
 
-TEST(Binding, RefusesParametersThatCannotBe) {
+TEST(Binding, RejectsInvalidParameters) {
   std::vector<ModelParameter> parameters = model();
   parameters.push_back(parameters.front());
   EXPECT_EQ(error_of(two_phases(), parameters), "two parameters are named 'embed.weight'");
@@ -127,7 +127,7 @@ TEST(Binding, RefusesParametersThatCannotBe) {
             "parameter 'embed.weight': 51200 values do not make a matrix of 7 rows");
 }
 
-TEST(Binding, RefusesAProfileThatFailsItsCheck) {
+TEST(Binding, RejectsAProfileThatFailsItsCheck) {
   Profile profile = two_phases();
   profile.phases[1].routes.erase("norm");
   EXPECT_EQ(error_of(profile), "profile 'two': phases[1].routes has no route for region 'norm'");
@@ -148,7 +148,7 @@ TEST(Binding, DescribesEverySettingRegionAndParameter) {
   EXPECT_THAT(text, HasSubstr("parameter fc.bias: 100 values, 0 rows, region head, fp32: small\n"));
 }
 
-TEST(Binding, HashesWhatRanksMustShareAndNothingElse) {
+TEST(Binding, HashesOnlyWhatRanksMustShare) {
   const std::uint64_t hash = bind(two_phases()).hash();
   EXPECT_EQ(bind(two_phases()).hash(), hash);
   Profile profile = two_phases();

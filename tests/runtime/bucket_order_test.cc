@@ -1,4 +1,4 @@
-// Ranks need not finish their buckets in the same order, and hold the same statistics all the same.
+// Ranks may finish their buckets in different orders and still hold the same statistics.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace nf {
 namespace {
 
-// Energies of which the least two are lost beside the first, unless they come before it.
+// The two small energies are lost in rounding if they are added after the large one.
 constexpr std::uint32_t kBuckets = 3;
 const std::vector<std::vector<float>> kValues = {{1.0f, 0.0f},
                                                  {std::ldexp(1.0f, -27), std::ldexp(1.0f, -27)},
@@ -58,8 +58,8 @@ TEST(BucketOrder, DoesNotChangeTheStatistics) {
   EXPECT_EQ(statistics[0], statistics[1]);
 }
 
-// The backbone at low bits and the head dense, in one bucket whose parameters lie in this order.
-// Three ranks: the order of their addition depends on the place in what is summed together.
+// The backbone at low bits and the head dense, in one bucket with the parameters in this order.
+// With three ranks, the order of addition depends on the position in the gathered values.
 std::vector<std::vector<float>> mean_of(Transport& transport, const std::string& route,
                                         const std::vector<std::uint32_t>& order,
                                         std::string& statistics) {

@@ -19,7 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint32_t kRanks = 4;
 
-// 200 Mb/s for each rank, as measured with the headers of TCP taken off.
+// 200 Mb/s per rank, as measured without TCP headers.
 constexpr LinkFigures kSlowLink = {.latency = 2e-4,
                                    .bytes_per_second = 23.8e6,
                                    .dense_latency = 1e-3,
@@ -32,7 +32,7 @@ BucketLoad::LowBit part_of(std::uint32_t region, std::size_t values) {
   return {.region = region,
           .bytes = 4 * values,
           .values = values,
-          .wire_bytes = values * 3 / 4,  // half a byte a value, 2 (n - 1) / n times
+          .wire_bytes = values * 3 / 4,  // half a byte per value, 2 (n - 1) / n times
           .hops = 2,
           .codec = {.seconds_per_value = 4e-9}};
 }
@@ -54,7 +54,7 @@ TEST(CostModel, PricesLowBitsByHopsBytesAndValues) {
   EXPECT_THAT(model.low_bit_seconds(part), DoubleEq(2 * 0.25 + 0.5 + 0.1));
 }
 
-TEST(CostModel, TakesASpeedOfZeroForNoTime) {
+TEST(CostModel, TreatsASpeedOfZeroAsNoTime) {
   const CostModel model({}, kRanks);
   EXPECT_EQ(model.dense_seconds(1000), 0);
   EXPECT_THAT(model.low_bit_seconds(part_of(0, 1000)), DoubleEq(4e-6));
@@ -74,7 +74,7 @@ TEST(CostModel, SendsAllDenseValuesOfABucketInOneAllReduce) {
                        model.low_bit_seconds(bucket.low_bit[1])));
 }
 
-TEST(CostModel, CostsNothingAmongOneRank) {
+TEST(CostModel, CostsNothingWithOneRank) {
   const CostModel model(kSlowLink, 1);
   const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 20)})};
   EXPECT_EQ(model.exposed_seconds(step, {false}), 0);
@@ -82,21 +82,21 @@ TEST(CostModel, CostsNothingAmongOneRank) {
   EXPECT_THAT(model.useful(step, {true}, {false}), ElementsAre(false));
 }
 
-TEST(CostModel, ExposesWhatIsLeftAfterTheLastBucketIsReady) {
-  const CostModel model({.dense_bytes_per_second = 1.5}, kRanks);  // a byte a second
+TEST(CostModel, ExposesTheTimeAfterTheLastBucketIsReady) {
+  const CostModel model({.dense_bytes_per_second = 1.5}, kRanks);  // one byte per second
   const auto dense = [](double ready, std::size_t bytes) {
     return BucketLoad{.ready = ready, .dense_bytes = bytes, .low_bit = {}};
   };
   EXPECT_EQ(model.exposed_seconds({}, {}), 0);
   // The first is done at 3, before the second is ready.
   EXPECT_THAT(model.exposed_seconds(std::vector{dense(0, 3), dense(5, 2)}, {}), DoubleEq(2));
-  // The first holds the second up until 9.
+  // The first delays the second until 9.
   EXPECT_THAT(model.exposed_seconds(std::vector{dense(0, 9), dense(5, 2)}, {}), DoubleEq(6));
   EXPECT_THAT(model.exposed_seconds(std::vector{dense(0, 9), dense(5, 0)}, {}), DoubleEq(4));
 }
 
-// 64 MiB over a ring of four, as bench/README.md has it: the sum of wire and codec is near what was
-// measured on both links.
+// 64 MiB over a ring of four, as in bench/README.md: the sum of link and codec time is close to the
+// measurement on both links.
 TEST(CostModel, IsNearTheMeasuredTimesOfBothLinks) {
   constexpr std::size_t kValues = std::size_t{16} << 20;
   const BucketLoad::LowBit waterfill = {.bytes = 4 * kValues,
@@ -117,7 +117,7 @@ TEST(CostModel, FindsLowBitsUsefulOnASlowLinkAndNotOnLoopback) {
   EXPECT_THAT(CostModel(kLoopback, kRanks).useful(step, {true}, {false}), ElementsAre(false));
 }
 
-TEST(CostModel, FindsNothingUsefulInWhatHidesBehindBackward) {
+TEST(CostModel, FindsNothingUsefulIfBackwardHidesIt) {
   const CostModel model(kSlowLink, kRanks);
   // Region 0 is done long before the last bucket is ready, region 1 is that bucket.
   const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 1 << 20)}),
@@ -151,7 +151,7 @@ TEST(CostModel, DropsARegionThatOnlyCosts) {
   EXPECT_THAT(model.useful(step, {true, true}, {false, true}), ElementsAre(true, false));
 }
 
-// Dense it takes 1 s; at low bits 1 s less `gain`.
+// 1 s if dense, 1 s minus `gain` at low bits.
 std::vector<BucketLoad> step_that_gains(double gain) {
   return {bucket_of(0, {{.bytes = 1000,
                          .values = 1000,
@@ -160,7 +160,7 @@ std::vector<BucketLoad> step_that_gains(double gain) {
                          .codec = {.seconds_per_value = (1 - gain) / 1000}}})};
 }
 
-TEST(CostModel, AsksForTheMarginOnlyOfWhatIsNotInUse) {
+TEST(CostModel, RequiresTheMarginOnlyOfRegionsNotInUse) {
   const CostModel model({.dense_bytes_per_second = 1500}, kRanks);
   EXPECT_THAT(model.useful(step_that_gains(0.06), {true}, {false}), ElementsAre(true));
   EXPECT_THAT(model.useful(step_that_gains(0.04), {true}, {false}), ElementsAre(false));
@@ -169,9 +169,9 @@ TEST(CostModel, AsksForTheMarginOnlyOfWhatIsNotInUse) {
   EXPECT_THAT(model.useful(step_that_gains(0.04), {true}, {false}, 0.03), ElementsAre(true));
 }
 
-// Whatever the step, what it finds useful exposes no more than sending all dense, and asking again
-// with that in use changes nothing.
-TEST(CostModel, NeverLengthensAStepAndStaysWithItsChoice) {
+// For any step, the useful regions expose no more time than all dense ones, and another call with
+// these in use returns the same.
+TEST(CostModel, NeverLengthensAStepAndKeepsItsChoice) {
   std::mt19937 generator(6);
   std::uniform_real_distribution<double> uniform(0, 1);
   constexpr std::uint32_t kRegions = 5;
@@ -198,7 +198,7 @@ TEST(CostModel, NeverLengthensAStepAndStaysWithItsChoice) {
   }
 }
 
-TEST(CostModel, ComesNearAMachineThatIsThreeTimesSlowerThanItsFigures) {
+TEST(CostModel, AdaptsToAHostThatIsThreeTimesSlowerThanMeasured) {
   CostModel model(kSlowLink, kRanks);
   const BucketLoad::LowBit part = part_of(0, 1 << 20);
   const double first = model.low_bit_seconds(part);
@@ -206,7 +206,7 @@ TEST(CostModel, ComesNearAMachineThatIsThreeTimesSlowerThanItsFigures) {
   EXPECT_THAT(model.low_bit_correction(), DoubleEq(1.2));
   for (int i = 0; i < 60; ++i) model.correct_low_bit(model.low_bit_seconds(part), 3 * first);
   EXPECT_THAT(model.low_bit_seconds(part), DoubleNear(3 * first, 0.01 * first));
-  EXPECT_EQ(model.dense_correction(), 1) << "one says nothing of the other";
+  EXPECT_EQ(model.dense_correction(), 1) << "the corrections are independent";
 }
 
 TEST(CostModel, CorrectsDenseTimesByTheirOwnFactor) {
@@ -218,10 +218,10 @@ TEST(CostModel, CorrectsDenseTimesByTheirOwnFactor) {
   EXPECT_EQ(model.low_bit_correction(), 1);
 }
 
-TEST(CostModel, KeepsItsCorrectionsWithinATenthAndTenTimes) {
+TEST(CostModel, LimitsCorrectionsToATenthAndTenTimes) {
   CostModel model(kSlowLink, kRanks);
   model.correct_low_bit(1, 1e9);
-  EXPECT_THAT(model.low_bit_correction(), DoubleEq(1.9)) << "one hang is not believed at once";
+  EXPECT_THAT(model.low_bit_correction(), DoubleEq(1.9)) << "a single hang has limited weight";
   for (int i = 0; i < 1000; ++i) {
     model.correct_low_bit(1, 1e9);
     model.correct_dense(1, 1e-9);
@@ -231,7 +231,7 @@ TEST(CostModel, KeepsItsCorrectionsWithinATenthAndTenTimes) {
   EXPECT_LE(model.low_bit_correction(), 10);
 }
 
-TEST(CostModel, GoesOnWithCorrectionsOfBefore) {
+TEST(CostModel, RestoresCorrections) {
   CostModel learnt(kSlowLink, kRanks);
   learnt.correct_dense(1, 2);
   learnt.correct_low_bit(2, 1);
@@ -245,7 +245,7 @@ TEST(CostModel, GoesOnWithCorrectionsOfBefore) {
   EXPECT_EQ(model.low_bit_correction(), 10);
 }
 
-TEST(CostModel, LearnsNothingFromTimesThatAreNone) {
+TEST(CostModel, IgnoresInvalidTimes) {
   CostModel model(kSlowLink, kRanks);
   for (const double time : {0.0, -1.0, kNaN, kInfinity}) {
     model.correct_dense(time, 1);

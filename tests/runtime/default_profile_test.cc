@@ -27,12 +27,12 @@ TEST(DefaultProfile, KeepsHeadsNormsBiasesAndEmbeddingsDense) {
   }
 }
 
-TEST(DefaultProfile, SendsTheRestAlongTheGivenRoute) {
+TEST(DefaultProfile, UsesTheGivenRouteForTheRest) {
   const Binding binding = bind(default_profile(model(), "g_ternary"));
   EXPECT_EQ(binding.route(binding.region_of(1), 0), "g_ternary");
 }
 
-TEST(DefaultProfile, KnowsTheBiasesOfAttentionAndRecurrentLayers) {
+TEST(DefaultProfile, MatchesTheBiasesOfAttentionAndRecurrentLayers) {
   const std::vector<ModelParameter> parameters = {{"attention.in_proj_weight", "M", 768, 3},
                                                   {"attention.in_proj_bias", "M", 768, 0},
                                                   {"rnn.weight_ih_l0", "LSTM", 768, 3},
@@ -56,7 +56,7 @@ TEST(DefaultProfile, HasNoHeadInAModelOfOneModule) {
   }
 }
 
-TEST(DefaultProfile, HasNoHeadWhereTheLastMatrixIsAnEmbedding) {
+TEST(DefaultProfile, HasNoHeadIfTheLastMatrixIsAnEmbedding) {
   const std::vector<ModelParameter> parameters = {{"h.0.weight", "Linear", 10, 2},
                                                   {"wte.weight", "Embedding", 10, 2}};
   EXPECT_THAT(regions_of(bind(default_profile(parameters), parameters)),
@@ -204,7 +204,7 @@ std::vector<Architecture> architectures() {
   };
 }
 
-TEST(DefaultProfile, FindsTheHeadByWhatItIs) {
+TEST(DefaultProfile, FindsTheHeadOfKnownModels) {
   for (const Architecture& architecture : architectures()) {
     const std::vector<ModelParameter> parameters = parameters_of(architecture);
     const std::vector<std::string> regions =
@@ -217,7 +217,7 @@ TEST(DefaultProfile, FindsTheHeadByWhatItIs) {
   }
 }
 
-TEST(DefaultProfile, BindsToModelsWithoutMatricesAndWithoutAnything) {
+TEST(DefaultProfile, BindsToModelsWithoutMatricesAndWithoutParameters) {
   const std::vector<ModelParameter> vectors = {{"a.weight", "LayerNorm", 10, 0},
                                                {"b.bias", "Mine", 10, 0}};
   EXPECT_THAT(regions_of(bind(default_profile(vectors), vectors)), ElementsAre("norm", "bias"));

@@ -1,4 +1,4 @@
-// What a Fabric refuses, and that it fails alike from then on.
+// Errors of a Fabric, and that all later calls fail with the first one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using test::FabricRank;
 using test::on_all_ranks;
 
-// Calls work(fabric, values) on a rank that is alone: a bucket's room of 10 values, all 1.
+// Calls work(fabric, values) on a single rank, with a bucket buffer of 10 values, all 1.
 void alone(const std::function<void(Fabric&, std::vector<float>&)>& work) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricRank rank(transport, test::short_options("waterfill:4", Admit::kForced));
@@ -26,7 +26,7 @@ void alone(const std::function<void(Fabric&, std::vector<float>&)>& work) {
 // The head's bias, which has 10 values.
 constexpr std::uint32_t kBias = 4;
 
-TEST(FabricFailure, RefusesABucketThatSkipsOthers) {
+TEST(FabricFailure, RejectsABucketThatSkipsOthers) {
   alone([](Fabric& fabric, std::vector<float>& values) {
     const std::vector<BucketSlot> slots = {{.parameter = kBias, .offset = 0, .count = 10}};
     ASSERT_TRUE(fabric.all_reduce({.index = 0, .values = Values(values), .slots = slots}).ok());
@@ -39,7 +39,7 @@ TEST(FabricFailure, RefusesABucketThatSkipsOthers) {
   });
 }
 
-TEST(FabricFailure, RefusesABucketThatComesTwice) {
+TEST(FabricFailure, RejectsADuplicateBucket) {
   alone([](Fabric& fabric, std::vector<float>& values) {
     const Bucket bucket{.index = 0, .values = Values(values), .slots = {}};
     ASSERT_TRUE(fabric.all_reduce(bucket).ok());
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadSlot{{.parameter = kBias, .offset = 5, .count = kLargest - 2},
                             "from value 5 on, but the bucket has 10"}));
 
-TEST_P(EveryBadSlot, IsRefusedBeforeAnythingIsChanged) {
+TEST_P(EveryBadSlot, IsRejectedBeforeAnythingChanges) {
   alone([](Fabric& fabric, std::vector<float>& values) {
     const std::vector<BucketSlot> slots = {{.parameter = kBias, .offset = 0, .count = 10},
                                            GetParam().slot};
@@ -85,7 +85,7 @@ TEST_P(EveryBadSlot, IsRefusedBeforeAnythingIsChanged) {
   });
 }
 
-TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
+TEST(FabricFailure, RejectsMoreValuesThanTheParameterHas) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricRank rank(transport, test::short_options("waterfill:4", Admit::kForced));
     std::vector<float> values(11, 1.0f);
@@ -100,7 +100,7 @@ TEST(FabricFailure, RefusesMoreValuesThanTheParameterHas) {
   });
 }
 
-// Fails while it is told to.
+// Fails on request.
 class FailingSum final : public DenseEngine {
  public:
   Status sum(Values) override {
@@ -109,7 +109,7 @@ class FailingSum final : public DenseEngine {
   bool is_failing = false;
 };
 
-TEST(FabricFailure, RemembersThatTheEngineFailed) {
+TEST(FabricFailure, FailsAfterTheEngineFailed) {
   on_all_ranks(1, [&](Transport& transport) {
     FailingSum engine;
     FabricOptions own = test::short_options("waterfill:4", Admit::kForced);

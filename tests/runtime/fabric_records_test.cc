@@ -1,4 +1,4 @@
-// What a Fabric tells of its steps.
+// The telemetry records of a Fabric.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ std::vector<json> records(FabricRank& rank, const std::string& event) {
   return found;
 }
 
-TEST(FabricRecords, TellOnceThatItIsDetached) {
+TEST(FabricRecords, ReportDetachOnce) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, short_options("waterfill:4"));
     run_steps(rank, 2);
@@ -44,7 +44,7 @@ TEST(FabricRecords, TellOnceThatItIsDetached) {
   });
 }
 
-TEST(FabricRecords, DoNotCallSoundWhatWasNotLookedAt) {
+TEST(FabricRecords, HaveNoShouldStepIfNotMonitored) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, short_options("fp32", Admit::kForced));
     run_steps(rank, 18);
@@ -81,7 +81,7 @@ TEST(FabricRecords, HaveTheLossOfThisRankInEveryStep) {
   });
 }
 
-TEST(FabricRecords, HaveNoNumberForALossThatIsNotFinite) {
+TEST(FabricRecords, HaveNullForANonFiniteLoss) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, short_options("fp32", Admit::kForced));
     rank.fabric().observe_loss(std::numeric_limits<double>::quiet_NaN());
@@ -90,7 +90,7 @@ TEST(FabricRecords, HaveNoNumberForALossThatIsNotFinite) {
   });
 }
 
-TEST(FabricRecords, TellOfBucketsAgainWhereAPhaseHasOtherRoutes) {
+TEST(FabricRecords, ReportBucketsAgainIfAPhaseHasOtherRoutes) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricOptions own = short_options("waterfill:4");
     own.profile.phases.push_back(
@@ -107,7 +107,7 @@ TEST(FabricRecords, TellOfBucketsAgainWhereAPhaseHasOtherRoutes) {
   });
 }
 
-TEST(FabricRecords, SayWhetherARegionTravelsAtLowBits) {
+TEST(FabricRecords, ReportWhetherARegionUsesLowBits) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, short_options("waterfill:4"));
     run_steps(rank, 6);
@@ -121,7 +121,7 @@ TEST(FabricRecords, SayWhetherARegionTravelsAtLowBits) {
   });
 }
 
-TEST(FabricRecords, TakeNamesThatAreNotUtf8) {
+TEST(FabricRecords, AcceptNamesThatAreNotUtf8) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricOptions own = short_options("waterfill:4");
     own.profile.name = "caf\xe9";

@@ -1,5 +1,4 @@
-// A job that goes on from what another has saved, wherever that one stood, makes its bits: with the
-// same buckets, as here.
+// A job that resumes from a checkpoint at any step produces the same bits, given the same buckets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +19,7 @@ constexpr std::uint64_t kProbation = kFallback + 3;
 constexpr std::uint64_t kPhase = 22;
 constexpr std::uint64_t kEnd = 28;
 
-// What one rank holds after its last step before a save, and what it says of the step.
+// The checkpoint of one rank, and the decision of its last step.
 struct Saved {
   std::string state;
   std::vector<Fabric::Memory> memory;
@@ -29,7 +28,7 @@ struct Saved {
 
 FabricOptions options(const std::string& route) {
   FabricOptions own = test::short_options(route);
-  own.profile.health.error_budget = 10;  // error feedback makes up for what a step leaves out
+  own.profile.health.error_budget = 10;  // error feedback compensates
   own.profile.phases.push_back(
       {.from_step = kPhase, .routes = {{"head", "fp32"}, {"backbone", "waterfill:4+ef"}}});
   return own;
@@ -66,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Stops, EveryStop,
                                                           Stop{kProbation + 1, "probation", true},
                                                           Stop{kPhase, "admitted", true})));
 
-TEST_P(EveryStop, IsGoneOnFromWithTheSameBits) {
+TEST_P(EveryStop, IsResumedWithTheSameBits) {
   const std::string& route = std::get<0>(GetParam());
   const Stop& stop = std::get<1>(GetParam());
   std::vector<Saved> saved(kRanks);

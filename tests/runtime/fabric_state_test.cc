@@ -1,4 +1,4 @@
-// What a Fabric saves and loads to go on elsewhere, beyond the bits of its sums.
+// The checkpoint of a Fabric, apart from the bits of its sums.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ FabricOptions options(Admit admit = Admit::kSafe) {
   return test::short_options("waterfill:4", admit);
 }
 
-// With a loss that is observed after the step, as training does it.
+// With a loss that is observed after the step, as in training.
 void run_and_observe(FabricRank& rank, int steps) {
   for (int i = 0; i < steps; ++i) {
     test::run_steps(rank, 1);
@@ -28,7 +28,7 @@ void run_and_observe(FabricRank& rank, int steps) {
   }
 }
 
-TEST(FabricState, IsWholeAfterAMemoryOfARouteThatIsNone) {
+TEST(FabricState, IsUnchangedAfterMemoryOfAnInvalidRoute) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options());
     const std::vector<Fabric::Memory> memory = {{.route = "waterfill:99+ef", .entry = {}}};
@@ -40,7 +40,7 @@ TEST(FabricState, IsWholeAfterAMemoryOfARouteThatIsNone) {
   });
 }
 
-// The state of a job in which no region was useful, whatever this one measured.
+// The state of a job in which no region was useful.
 std::string with_nothing_useful(const std::string& text) {
   auto state = nlohmann::json::parse(text);
   auto admission = nlohmann::json::parse(state["admission"].get<std::string>());
@@ -49,7 +49,7 @@ std::string with_nothing_useful(const std::string& text) {
   return state.dump();
 }
 
-TEST(FabricState, KeepsWhatWasNotUseful) {
+TEST(FabricState, KeepsUselessRegions) {
   on_all_ranks(2, [&](Transport& transport) {
     std::string text;
     {
@@ -59,7 +59,7 @@ TEST(FabricState, KeepsWhatWasNotUseful) {
     }
     FabricRank rank(transport, options(Admit::kUseful));
     ASSERT_TRUE(rank.fabric().load_state(text).ok());
-    // Before its own steps have shown anything.
+    // Before its own steps have been observed.
     for (int i = 0; i < 2; ++i) {
       run_and_observe(rank, 1);
       EXPECT_EQ(rank.decision("backbone"), "fp32 not_useful") << "step " << rank.fabric().step();
@@ -67,7 +67,7 @@ TEST(FabricState, KeepsWhatWasNotUseful) {
   });
 }
 
-TEST(FabricState, AdmitsWhatIsSafeWhateverWasNotUseful) {
+TEST(FabricState, AdmitsSafeRegionsEvenIfNotUseful) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options(Admit::kSafe));
     ASSERT_TRUE(rank.fabric().load_state(with_nothing_useful(rank.fabric().state())).ok());
@@ -76,7 +76,7 @@ TEST(FabricState, AdmitsWhatIsSafeWhateverWasNotUseful) {
   });
 }
 
-// What one rank observes after its last step before the save.
+// An observation of one rank after its last step before the save.
 struct Pending {
   std::string reason;
   std::function<void(Fabric&)> observe;
@@ -120,7 +120,7 @@ TEST_P(EveryPending, CountsInTheStepAfterALoad) {
   });
 }
 
-TEST(FabricState, LoadsWithoutWhatIsPending) {
+TEST(FabricState, LoadsWithoutPending) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, options());
     rank.fabric().observe_loss(std::numeric_limits<double>::quiet_NaN());
@@ -162,7 +162,7 @@ TEST(FabricState, ReadsBackFromItsText) {
 }
 
 // nlohmann-json converts -1 to 2^64 - 1, and 0.5 to 0.
-TEST(FabricState, RejectsNumbersThatAreNoCounts) {
+TEST(FabricState, RejectsInvalidCounts) {
   const std::vector<std::pair<std::string, std::string>> counts = {
       {"/step", "step"},
       {"/to_observe/0/step", "to_observe[0].step"},
@@ -183,7 +183,7 @@ TEST(FabricState, RejectsNumbersThatAreNoCounts) {
   }
 }
 
-TEST(FabricState, RejectsWhatIsMissingUnknownOrOfAnotherKind) {
+TEST(FabricState, RejectsMissingUnknownAndMistypedFields) {
   const nlohmann::json whole = small_state();
   for (const auto& [key, value] : whole.items()) {
     nlohmann::json state = whole;
@@ -201,7 +201,7 @@ TEST(FabricState, RejectsWhatIsMissingUnknownOrOfAnotherKind) {
   EXPECT_THAT(parse_error(state), testing::HasSubstr("pending.capacity_breach is not true or"));
 }
 
-TEST(FabricState, RejectsStepsThatCannotHaveBeenSummed) {
+TEST(FabricState, RejectsImpossibleSteps) {
   nlohmann::json state = small_state();
   state["to_observe"][0]["step"] = 8;
   EXPECT_THAT(parse_error(state),

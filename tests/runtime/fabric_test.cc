@@ -57,7 +57,7 @@ TEST_P(EveryRankCount, HoldsTheSameBitsAfterEveryStep) {
   results.expect_all_equal();
 }
 
-TEST(Fabric, GivesTheMeanWhereEverythingIsDense) {
+TEST(Fabric, ComputesTheMeanIfEverythingIsDense) {
   std::vector<Gradients> before(2);
   ByRank<Gradients> after(2);
   on_all_ranks(2, [&](Transport& transport) {
@@ -101,7 +101,7 @@ TEST(Fabric, WarmsUpThenAdmits) {
   });
 }
 
-// One way for one rank to get everybody into trouble.
+// A breach on one rank that makes all ranks fall back.
 struct Trouble {
   std::string reason;
   std::function<void(Fabric&, Gradients&)> make;
@@ -153,7 +153,7 @@ TEST_P(EveryTrouble, MakesAllRanksFallBackAtTheSameStepAndRecover) {
   EXPECT_EQ(all[fallback + 6], "waterfill:4 admitted");
 }
 
-TEST(Fabric, TellsEveryRankWhetherToStep) {
+TEST(Fabric, ReturnsTheSameShouldStepOnEveryRank) {
   on_all_ranks(3, [&](Transport& transport) {
     FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
     run_steps(rank, 2);
@@ -168,7 +168,7 @@ TEST(Fabric, TellsEveryRankWhetherToStep) {
   });
 }
 
-TEST(Fabric, DoesNotLookAtGradientsWhereNothingTravelsAtLowBits) {
+TEST(Fabric, DoesNotCheckGradientsWithoutLowBits) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, short_options("fp32", Admit::kForced));
     run_steps(rank, 2);
@@ -176,7 +176,7 @@ TEST(Fabric, DoesNotLookAtGradientsWhereNothingTravelsAtLowBits) {
   });
 }
 
-TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
+TEST(Fabric, FallsBackIfTheErrorOfARouteIsTooLarge) {
   ByRank<std::vector<std::string>> decisions(2);
   on_all_ranks(2, [&](Transport& transport) {
     FabricOptions own = short_options("g_binary");
@@ -186,7 +186,7 @@ TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
     for (int step = 0; step < 12; ++step) {
       const Status status = rank.run_step([&](Gradients& gradients) {
         if (step < 6 || transport.rank() != 1) return;
-        // Few large values among many small ones: signs and a scale say nothing of them.
+        // Few large values among many small ones: signs and a scale do not represent them.
         for (std::size_t i = 0; i < gradients[0].size(); ++i) {
           gradients[0][i] *= i % 100 == 0 ? 9.0f : 0.01f;
         }
@@ -201,7 +201,7 @@ TEST(Fabric, FallsBackWhereARouteMakesTooMuchError) {
   EXPECT_THAT(decisions.first(), testing::Contains("fp32 error_budget"));
 }
 
-TEST(Fabric, FallsBackWhereABucketHasMoreLinesThanAReducerHolds) {
+TEST(Fabric, FallsBackIfABucketExceedsTheQueueOfAReducer) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricOptions own = short_options("waterfill:4");
     own.profile.reducer.queue_lines = 1;
@@ -246,7 +246,7 @@ TEST(Fabric, ChangesRoutesAtTheStepOfAPhase) {
   });
 }
 
-TEST(Fabric, OnlyWatchesInShadowMode) {
+TEST(Fabric, OnlyMonitorsInShadowMode) {
   ByRank<Gradients> shadow(2);
   ByRank<Gradients> dense(2);
   on_all_ranks(2, [&](Transport& transport) {
@@ -269,7 +269,7 @@ TEST(Fabric, OnlyWatchesInShadowMode) {
   EXPECT_EQ(shadow.first(), dense.first());
 }
 
-TEST(Fabric, IsDenseForGoodOnceDetached) {
+TEST(Fabric, IsPermanentlyDenseAfterDetach) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
     run_steps(rank, 2);
@@ -280,7 +280,7 @@ TEST(Fabric, IsDenseForGoodOnceDetached) {
   });
 }
 
-TEST(Fabric, UsesLowBitsWhereTheLinkIsSlow) {
+TEST(Fabric, UsesLowBitsIfTheLinkIsSlow) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricOptions own = short_options("waterfill:4", Admit::kUseful);
     own.link_gbps = 1e-4;
@@ -290,7 +290,7 @@ TEST(Fabric, UsesLowBitsWhereTheLinkIsSlow) {
   });
 }
 
-TEST(Fabric, RefusesBucketsOutOfTurn) {
+TEST(Fabric, RejectsBucketsOutOfOrder) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricRank rank(transport, short_options("waterfill:4"));
     std::vector<float> values(10);
@@ -301,7 +301,7 @@ TEST(Fabric, RefusesBucketsOutOfTurn) {
   });
 }
 
-TEST(Fabric, RefusesAStateOfAnotherJob) {
+TEST(Fabric, RejectsAStateOfAnotherJob) {
   on_all_ranks(1, [&](Transport& transport) {
     FabricRank rank(transport, short_options("waterfill:4"));
     EXPECT_EQ(rank.fabric().load_state("{}").code(), ErrorCode::kInvalidArgument);

@@ -1,5 +1,5 @@
-// What a probe sums has the shape that it says: the cost model takes the link's time for that shape
-// off what the sum took.
+// The traffic of a probe matches its shape, because the cost model subtracts the link time for that
+// shape.
 #include "runtime/host_probe.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace nf {
 namespace {
 
-TEST(HostProbe, SendsWhatItsShapeSays) {
+TEST(HostProbe, SendsTheTrafficOfItsShape) {
   const Binding binding = test::bind(static_profile("powersgd:2"));
   for (const char* route : {"waterfill:4", "g_binary", "powersgd:2"}) {
     test::on_all_ranks(3, [&](Transport& transport) {

@@ -20,13 +20,13 @@ std::string error_of(std::string_view text) {
   return json.status().message();
 }
 
-TEST(ParseJson, GivesTheValues) {
+TEST(ParseJson, ReturnsTheValues) {
   const Expected<Json> json = parse_json(R"({"a": [1, -2, 2.5, "x", null, true, {}]})");
   ASSERT_TRUE(json);
   EXPECT_EQ(json->dump(), R"({"a":[1,-2,2.5,"x",null,true,{}]})");
 }
 
-TEST(ParseJson, SaysWhereTheTextIsNoJson) {
+TEST(ParseJson, ReportsThePositionOfASyntaxError) {
   EXPECT_THAT(error_of("{\"a\":\n 1,}"), StartsWith("parse error at line 2, column 4"));
   EXPECT_THAT(error_of(""), HasSubstr("unexpected end of input"));
   EXPECT_THAT(error_of("{} {}"), HasSubstr("line 1, column 4"));
@@ -35,14 +35,14 @@ TEST(ParseJson, SaysWhereTheTextIsNoJson) {
   EXPECT_FALSE(parse_json("// remark\n{}"));
 }
 
-TEST(ParseJson, RefusesAKeyGivenTwice) {
+TEST(ParseJson, RejectsADuplicateKey) {
   EXPECT_EQ(error_of(R"({"a": 1, "a": 1})"), "key 'a' is given twice");
   EXPECT_EQ(error_of(R"({"a": [{}, {"b": {"c": 1, "d": 2, "c": 3}}]})"),
             "a[1].b: key 'c' is given twice");
   EXPECT_TRUE(parse_json(R"({"a": {"a": 1}, "b": {"a": 1}})"));
 }
 
-TEST(ParseJson, RefusesWhatIsNestedTooDeeply) {
+TEST(ParseJson, RejectsDeepNesting) {
   const auto nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
@@ -51,7 +51,7 @@ TEST(ParseJson, RefusesWhatIsNestedTooDeeply) {
   EXPECT_THAT(error_of(std::string(1'000'000, '[')), HasSubstr("nested more than 32 deep"));
 }
 
-TEST(ParseJson, HasMessagesThatAreShortAndLegible) {
+TEST(ParseJson, HasShortPrintableMessages) {
   for (const std::string& text :
        {"\"" + std::string(100'000, 'x'), std::string("\"\xff\xfe\""), std::string("[\x01\x02]"),
         "{\"" + std::string(5000, 'k') + "\": 1, \"" + std::string(5000, 'k') + "\": 1}"}) {
@@ -61,7 +61,7 @@ TEST(ParseJson, HasMessagesThatAreShortAndLegible) {
   }
 }
 
-TEST(InQuotes, CutsBetweenCharacters) {
+TEST(InQuotes, TruncatesBetweenCharacters) {
   EXPECT_EQ(in_quotes("a\nb\x7f"), "'a?b?'");
   std::string umlauts;
   for (int i = 0; i < 100; ++i) umlauts += "\xc3\xa4";
@@ -71,7 +71,7 @@ TEST(InQuotes, CutsBetweenCharacters) {
 
 class JsonObjectTest : public testing::Test {
  protected:
-  // The object of `text`, which knows the keys "text", "texts", "number" and "whole".
+  // The object of `text` with the known keys "text", "texts", "number" and "whole".
   JsonObject open(std::string_view text) {
     json_ = *parse_json(text);
     return *JsonObject::open(json_, "here", kKeys);
@@ -83,7 +83,7 @@ class JsonObjectTest : public testing::Test {
   Json json_;
 };
 
-TEST_F(JsonObjectTest, ReadsWhatIsThereAndLeavesTheRest) {
+TEST_F(JsonObjectTest, ReadsPresentKeysOnly) {
   const JsonObject object =
       open(R"({"text": "a", "texts": ["b", "c"], "number": 2, "whole": 3.0})");
   std::string text;
@@ -103,7 +103,7 @@ TEST_F(JsonObjectTest, ReadsWhatIsThereAndLeavesTheRest) {
   EXPECT_EQ(absent, 7u);
 }
 
-TEST_F(JsonObjectTest, RefusesOtherTypes) {
+TEST_F(JsonObjectTest, RejectsOtherTypes) {
   const JsonObject object = open(R"({"text": 1, "texts": ["b", 1], "number": "2"})");
   std::string text;
   std::vector<std::string> texts;
@@ -113,7 +113,7 @@ TEST_F(JsonObjectTest, RefusesOtherTypes) {
   EXPECT_EQ(object.read("number", number).message(), "here.number is not a number");
 }
 
-TEST_F(JsonObjectTest, RefusesWhatIsNoWholeNumber) {
+TEST_F(JsonObjectTest, RejectsNumbersThatAreNotWhole) {
   for (const char* text : {"-1", "0.5", "1e300", "9007199254740993", "true", "\"1\"", "null"}) {
     const JsonObject object = open(whole_json(text));
     std::uint64_t whole = 5;
@@ -127,7 +127,7 @@ TEST_F(JsonObjectTest, RefusesWhatIsNoWholeNumber) {
   EXPECT_EQ(narrow, 4294967295u);
 }
 
-TEST_F(JsonObjectTest, ReadsTrueAndFalseAndNothingLikeThem) {
+TEST_F(JsonObjectTest, ReadsOnlyTrueAndFalseAsBool) {
   bool flag = false;
   EXPECT_TRUE(open(whole_json("true")).read("whole", flag).ok());
   EXPECT_TRUE(flag);

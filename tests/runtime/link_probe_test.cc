@@ -1,5 +1,4 @@
-// A rank that is kept from its work for a moment, while the others measure, must not be taken for a
-// slow link or a slow codec.
+// A rank that stalls for a moment during the measurement must not look like a slow link or codec.
 #include "runtime/link_probe.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kRanks = 2;
 
-// A rank's end with a clock that only work moves.
+// A transport whose clock advances only with work.
 class StoppedClock final : public Transport {
  public:
   explicit StoppedClock(Transport& transport) : transport_(transport) {}
@@ -35,7 +34,7 @@ class StoppedClock final : public Transport {
   Duration now_{};
 };
 
-// Everything takes its known time, and on one rank every third call half a second more.
+// Every call takes a known time, and on one rank every third call stalls for half a second.
 class StalledProbe final : public Probe {
  public:
   static constexpr double kLatency = 1e-4;
@@ -66,10 +65,10 @@ class StalledProbe final : public Probe {
   StoppedClock& clock_;
   const bool is_stalled_;
   int calls_ = 0;
-  double seconds_ = 0;  // without what it was kept from its work
+  double seconds_ = 0;  // without stalls
 };
 
-TEST(LinkProbe, TakesNoStallForTheLinkOrTheCodec) {
+TEST(LinkProbe, IgnoresStalls) {
   std::vector<CodecFigures> codecs(kRanks);
   std::vector<LinkFigures> links(kRanks);
   test::on_all_ranks(kRanks, [&](Transport& transport) {

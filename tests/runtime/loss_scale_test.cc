@@ -1,6 +1,5 @@
-// A rank that does not set the loss scale, as one without data under DDP's join(), takes that of
-// the others: its sums, what it remembers, its statistics and its decisions are the same as if it
-// had.
+// A rank that does not set the loss scale, such as one without data under DDP's join(), uses that
+// of the others: its sums, route memory, statistics and decisions are the same as if it had set it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +20,7 @@ constexpr std::uint32_t kRanks = 3;
 constexpr int kSteps = 24;
 constexpr int kStops = 6;  // setting it on rank 1
 
-// What a rank holds in the end, and on the way there.
+// The results of one rank.
 struct Seen {
   std::vector<FabricRank::Gradients> gradients;
   std::vector<std::string> decisions;
@@ -61,7 +60,7 @@ std::vector<Seen> run(const FabricOptions& options, bool stops) {
   return seen;
 }
 
-// Norms are free of the scale, so a wrong one would be a spike.
+// Norms are stored without the scale, so a wrong scale would be a spike.
 void expect_same(const FabricOptions& options) {
   const std::vector<Seen> all_set = run(options, false);
   const std::vector<Seen> one_stops = run(options, true);
@@ -76,7 +75,7 @@ void expect_same(const FabricOptions& options) {
   }
 }
 
-TEST(StaleLossScale, IsThatOfTheOtherRanksInLowBitSteps) {
+TEST(StaleLossScale, IsReplacedInLowBitSteps) {
   for (const char* route : {"waterfill:4", "g_binary+ef", "powersgd:2"}) {
     SCOPED_TRACE(route);
     expect_same(test::short_options(route));
@@ -84,14 +83,14 @@ TEST(StaleLossScale, IsThatOfTheOtherRanksInLowBitSteps) {
   }
 }
 
-// Every step of a run in shadow mode is watched, and none has a low-bit sum.
-TEST(StaleLossScale, IsThatOfTheOtherRanksInDenseSteps) {
+// Every step in shadow mode is monitored, and none has a low-bit sum.
+TEST(StaleLossScale, IsReplacedInDenseSteps) {
   FabricOptions options = test::short_options("waterfill:4");
   options.mode = Mode::kShadow;
   expect_same(options);
 }
 
-TEST(LossScale, MustBeTheSameOnRanksThatSetIt) {
+TEST(LossScale, MustBeEqualOnRanksThatSetIt) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, test::short_options("g_binary+ef"));
     rank.fabric().set_loss_scale(transport.rank() == 0 ? 2048 : 4096);
@@ -101,7 +100,7 @@ TEST(LossScale, MustBeTheSameOnRanksThatSetIt) {
   });
 }
 
-// Once is enough, and it need not be for the first step.
+// Setting it once is enough, and not necessarily for the first step.
 TEST(LossScale, StaysUntilItIsSetAgain) {
   on_all_ranks(2, [&](Transport& transport) {
     FabricRank rank(transport, test::short_options("g_binary+ef"));

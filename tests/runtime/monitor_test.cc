@@ -25,7 +25,7 @@ Profile two_regions() {
   return profile;
 }
 
-// A healthy step: both norms are `norm`, nothing exchanged.
+// A healthy step: both norms are `norm`, nothing else was reduced.
 StepStatistics step_of(double norm) {
   StepStatistics statistics;
   statistics.regions.resize(2);
@@ -53,21 +53,21 @@ TEST(RunningMean, IsThePlainMeanAndVarianceOfTheFirstValues) {
   EXPECT_NEAR(mean.variance, (50.0 * 50 - 1) / 12, 1e-10);
 }
 
-TEST(RunningMean, ForgetsAFiftiethAStepFromThenOn) {
+TEST(RunningMean, DecaysByAFiftiethPerStepAfterwards) {
   RunningMean mean;
   for (int i = 0; i < 50; ++i) mean.add(1);
   for (int i = 0; i < 100; ++i) mean.add(0);
   EXPECT_NEAR(mean.mean, std::pow(0.98, 100), 1e-12);
 }
 
-TEST(Monitor, SeesOneValueThatIsNotFinite) {
+TEST(Monitor, DetectsOneNonFiniteValue) {
   Monitor monitor(two_regions());
   StepStatistics statistics = step_of(1);
   statistics.regions[1].non_finite = 1;
   EXPECT_THAT(monitor.observe(statistics), ElementsAre(std::nullopt, Reason::kNonFinite));
 }
 
-TEST(Monitor, TakesAnEnergyThatIsNoNumberForNonFinite) {
+TEST(Monitor, TreatsANanEnergyAsNonFinite) {
   for (const double energy : {kNaN, kInfinity}) {
     Monitor monitor(two_regions());
     StepStatistics statistics = step_of(1);
@@ -76,7 +76,7 @@ TEST(Monitor, TakesAnEnergyThatIsNoNumberForNonFinite) {
   }
 }
 
-TEST(Monitor, LearnsNothingFromTheNormOfANonFiniteStep) {
+TEST(Monitor, IgnoresTheNormOfANonFiniteStep) {
   Monitor monitor(two_regions());
   settle(monitor, step_of(1));
   StepStatistics statistics = step_of(1e6);
@@ -86,7 +86,7 @@ TEST(Monitor, LearnsNothingFromTheNormOfANonFiniteStep) {
   EXPECT_EQ(monitor.means().norms[0].mean, 1);
 }
 
-TEST(Monitor, SeesANormBeyondItsMultipleOfTheMean) {
+TEST(Monitor, DetectsANormAboveItsMultipleOfTheMean) {
   Monitor monitor(two_regions());
   settle(monitor, step_of(2));
   EXPECT_THAT(monitor.observe(step_of(20)), Each(std::nullopt));
@@ -95,13 +95,13 @@ TEST(Monitor, SeesANormBeyondItsMultipleOfTheMean) {
   EXPECT_THAT(other.observe(step_of(20.001)), Each(Reason::kNormSpike));
 }
 
-TEST(Monitor, JudgesNoNormByFewerThanTenOthers) {
+TEST(Monitor, NeedsTenNormsBeforeItsLimitApplies) {
   Monitor monitor(two_regions());
   settle(monitor, step_of(1), 9);
   EXPECT_THAT(monitor.observe(step_of(1000)), Each(std::nullopt));
 }
 
-TEST(Monitor, LearnsANewLevelOfTheNormThatLasts) {
+TEST(Monitor, AcceptsANewLevelOfTheNorm) {
   Monitor monitor(two_regions());
   settle(monitor, step_of(1), 100);
   int spikes = 0;
@@ -113,14 +113,14 @@ TEST(Monitor, LearnsANewLevelOfTheNormThatLasts) {
   EXPECT_THAT(monitor.observe(step_of(500)), Each(std::nullopt));
 }
 
-TEST(Monitor, IsNotMovedByOneSpikeOfTheNorm) {
+TEST(Monitor, IsNotAffectedByOneSpikeOfTheNorm) {
   Monitor monitor(two_regions());
   settle(monitor, step_of(1), 100);
   monitor.observe(step_of(1e30));
   EXPECT_NEAR(monitor.means().norms[0].mean, 1.18, 1e-9);
 }
 
-TEST(Monitor, LearnsNothingFromARegionThatTookNoPart) {
+TEST(Monitor, IgnoresARegionWithoutGradients) {
   Monitor monitor(two_regions());
   for (int i = 0; i < 400; ++i) {
     // Used every twentieth step.
@@ -129,7 +129,7 @@ TEST(Monitor, LearnsNothingFromARegionThatTookNoPart) {
   EXPECT_EQ(monitor.means().norms[0].count, 20u);
 }
 
-TEST(Monitor, SeesALossThatJumps) {
+TEST(Monitor, DetectsALossSpike) {
   Monitor monitor(two_regions());
   settle(monitor, step_with_loss(2));
   // The deviation is at least a twentieth of the mean: the limit is 2 + 6 * 0.1.
@@ -139,7 +139,7 @@ TEST(Monitor, SeesALossThatJumps) {
   EXPECT_THAT(other.observe(step_with_loss(2.61)), Each(Reason::kLossSpike));
 }
 
-TEST(Monitor, MeasuresAJumpOfTheLossInItsOwnDeviations) {
+TEST(Monitor, MeasuresALossSpikeInDeviations) {
   Monitor monitor(two_regions());
   for (int i = 0; i < 50; ++i) monitor.observe(step_with_loss(i % 2 == 0 ? 1 : 3));
   // Mean 2, deviation 1.
@@ -147,13 +147,13 @@ TEST(Monitor, MeasuresAJumpOfTheLossInItsOwnDeviations) {
   EXPECT_THAT(monitor.observe(step_with_loss(20)), Each(Reason::kLossSpike));
 }
 
-TEST(Monitor, TakesALossThatFallsForNoTrouble) {
+TEST(Monitor, AcceptsAFallingLoss) {
   Monitor monitor(two_regions());
   settle(monitor, step_with_loss(5), 50);
   EXPECT_THAT(monitor.observe(step_with_loss(-100)), Each(std::nullopt));
 }
 
-TEST(Monitor, SeesALossThatIsNoNumberFromTheFirstStep) {
+TEST(Monitor, DetectsANanLossFromTheFirstStep) {
   for (const double loss : {kNaN, kInfinity, -kInfinity, 1e200}) {
     Monitor monitor(two_regions());
     EXPECT_THAT(monitor.observe(step_with_loss(loss)), Each(Reason::kLossSpike));
@@ -161,7 +161,7 @@ TEST(Monitor, SeesALossThatIsNoNumberFromTheFirstStep) {
   }
 }
 
-TEST(Monitor, LearnsANewLevelOfTheLossThatLasts) {
+TEST(Monitor, AcceptsANewLevelOfTheLoss) {
   Monitor monitor(two_regions());
   settle(monitor, step_with_loss(1), 100);
   int spikes = 0;
@@ -172,13 +172,13 @@ TEST(Monitor, LearnsANewLevelOfTheLossThatLasts) {
   EXPECT_GT(spikes, 2);
 }
 
-TEST(Monitor, JudgesNoLossByOnesThatWereZero) {
+TEST(Monitor, HasNoLimitAfterLossesOfZero) {
   Monitor monitor(two_regions());
   settle(monitor, step_with_loss(0), 20);
   EXPECT_THAT(monitor.observe(step_with_loss(3)), Each(std::nullopt));
 }
 
-TEST(Monitor, LooksAtNoLossWhereNobodyObservedOne) {
+TEST(Monitor, IgnoresTheLossIfNoRankObservedOne) {
   Monitor monitor(two_regions());
   StepStatistics statistics = step_of(1);
   statistics.loss = kNaN;
@@ -186,7 +186,7 @@ TEST(Monitor, LooksAtNoLossWhereNobodyObservedOne) {
   EXPECT_EQ(monitor.means().loss.count, 0u);
 }
 
-TEST(Monitor, HoldsEachRegionToItsOwnErrorBudget) {
+TEST(Monitor, AppliesTheErrorBudgetOfEachRegion) {
   Profile profile = two_regions();
   profile.health.error_budget = 0.25;
   profile.regions[1].error_budget = 0.5;
@@ -203,21 +203,21 @@ TEST(Monitor, HoldsEachRegionToItsOwnErrorBudget) {
   EXPECT_THAT(with_error(kNaN), ElementsAre(Reason::kErrorBudget, Reason::kErrorBudget));
 }
 
-TEST(Monitor, KnowsOfNoErrorWhereNothingWasSampled) {
+TEST(Monitor, HasNoErrorWithoutASample) {
   Monitor monitor(two_regions());
   StepStatistics statistics = step_of(1);
   statistics.regions[0].error_energy = 1;
   EXPECT_THAT(monitor.observe(statistics), Each(std::nullopt));
 }
 
-TEST(Monitor, SeesAReducerThatRefusedWork) {
+TEST(Monitor, DetectsAReducerThatRejectedData) {
   Monitor monitor(two_regions());
   StepStatistics statistics = step_of(1);
   statistics.capacity_breaches = 1;
   EXPECT_THAT(monitor.observe(statistics), Each(Reason::kCapacity));
 }
 
-TEST(Monitor, HoldsTheLinesOfAStepAgainstTheReducersSpeed) {
+TEST(Monitor, ComparesTheLinesOfAStepWithTheReducersRate) {
   Profile profile = two_regions();
   profile.reducer.lines_per_second = 1000;
   Monitor monitor(profile);
@@ -228,10 +228,10 @@ TEST(Monitor, HoldsTheLinesOfAStepAgainstTheReducersSpeed) {
   statistics.lines = 501;
   EXPECT_THAT(monitor.observe(statistics), Each(Reason::kCapacity));
   statistics.seconds = 0;
-  EXPECT_THAT(monitor.observe(statistics), Each(std::nullopt)) << "nobody knows how long it took";
+  EXPECT_THAT(monitor.observe(statistics), Each(std::nullopt)) << "the time is unknown";
 }
 
-TEST(Monitor, SetsNoLimitOfLinesWhereTheReducerHasNone) {
+TEST(Monitor, HasNoLineLimitIfTheReducerHasNone) {
   Monitor monitor(two_regions());
   StepStatistics statistics = step_of(1);
   statistics.seconds = 1e-9;
@@ -239,8 +239,8 @@ TEST(Monitor, SetsNoLimitOfLinesWhereTheReducerHasNone) {
   EXPECT_THAT(monitor.observe(statistics), Each(std::nullopt));
 }
 
-// All troubles at once, then without the worst, and so on.
-TEST(Monitor, NamesTheWorstOfSeveralBreaches) {
+// All breaches at once, then without the worst, and so on.
+TEST(Monitor, ReportsTheWorstOfSeveralBreaches) {
   Monitor monitor(two_regions());
   settle(monitor, step_with_loss(1), 50);
   StepStatistics statistics = step_with_loss(kNaN);
@@ -261,7 +261,7 @@ TEST(Monitor, NamesTheWorstOfSeveralBreaches) {
   EXPECT_THAT(monitor.observe(statistics), Each(std::nullopt));
 }
 
-TEST(Monitor, FindsNoTroubleInANoisyHealthyRun) {
+TEST(Monitor, ReportsNoBreachInANoisyHealthyRun) {
   std::mt19937 generator(4);
   std::normal_distribution<double> noise;
   Monitor monitor(two_regions());
@@ -277,7 +277,7 @@ TEST(Monitor, FindsNoTroubleInANoisyHealthyRun) {
   }
 }
 
-TEST(Monitor, KeepsItsMeansFiniteWhateverItSees) {
+TEST(Monitor, KeepsItsMeansFiniteForAnyInput) {
   std::mt19937 generator(5);
   const double values[] = {0, 1, 1e-300, 1e300, 1e149, -1e149, kNaN, kInfinity, -kInfinity, -1};
   std::uniform_int_distribution<std::size_t> pick(0, std::size(values) - 1);

@@ -29,7 +29,7 @@ std::vector<BucketSlot> slots_of(const Binding& binding) {
   return slots;
 }
 
-TEST(Plan, CutsABucketAtParameterBordersByRoute) {
+TEST(Plan, SplitsABucketAtParameterBoundariesByRoute) {
   const Binding binding = small_binding();
   const Plan plan =
       make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "waterfill:4"});
@@ -40,7 +40,7 @@ TEST(Plan, CutsABucketAtParameterBordersByRoute) {
   EXPECT_EQ(plan.dense.size(), 3u);  // the head, and the norm, which is small
 }
 
-TEST(Plan, LetsSegmentsOfOneRouteTravelTogetherWhateverTheirRegion) {
+TEST(Plan, CombinesSegmentsOfOneRouteAcrossRegions) {
   const Binding binding = small_binding();
   const Plan plan =
       make_plan(binding, slots_of(binding), std::vector<std::string>{"waterfill:4", "waterfill:4"});
@@ -48,7 +48,7 @@ TEST(Plan, LetsSegmentsOfOneRouteTravelTogetherWhateverTheirRegion) {
   EXPECT_EQ(plan.low_bit[0].segments.size(), 3u);
 }
 
-// As DDP does between its first buckets and those it rebuilds.
+// DDP changes the order when it rebuilds its first buckets.
 TEST(Plan, DoesNotDependOnTheOrderInABucket) {
   const Binding binding = small_binding();
   const auto parameters_of = [&](std::span<const BucketSlot> slots) {
@@ -70,14 +70,14 @@ TEST(Plan, DoesNotDependOnTheOrderInABucket) {
   }
 }
 
-TEST(Plan, IsDenseWhereEveryRouteIs) {
+TEST(Plan, IsDenseIfEveryRouteIs) {
   const Binding binding = small_binding();
   const Plan plan = make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "fp32"});
   EXPECT_TRUE(plan.is_dense());
   EXPECT_EQ(plan.dense.size(), 5u);
 }
 
-TEST(Plan, LeavesOutEmptyParameters) {
+TEST(Plan, OmitsEmptyParameters) {
   const Binding binding = small_binding();
   const std::vector<BucketSlot> slots = {{.parameter = 0, .offset = 0, .count = 0}};
   const Plan plan = make_plan(binding, slots, std::vector<std::string>{"fp32", "waterfill:4"});
@@ -85,7 +85,7 @@ TEST(Plan, LeavesOutEmptyParameters) {
   EXPECT_TRUE(plan.dense.empty());
 }
 
-TEST(Runs, JoinSegmentsThatTouch) {
+TEST(Runs, JoinAdjacentSegments) {
   const std::vector<Segment> segments = {{.slot = {.offset = 0, .count = 10}},
                                          {.slot = {.offset = 10, .count = 5}},
                                          {.slot = {.offset = 20, .count = 1}}};

@@ -1,4 +1,4 @@
-// What is wrong with a profile, and what is said of it.
+// Errors of profiles and their messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string error_of(const std::string& text) {
   return profile.status().message().substr(8);
 }
 
-TEST(ProfileErrors, RefusesWhatIsNoProfile) {
+TEST(ProfileErrors, RejectsOtherFormats) {
   EXPECT_THAT(error_of(""), HasSubstr("unexpected end of input"));
   EXPECT_EQ(error_of("[]"), "expected an object, {...}");
   EXPECT_THAT(error_of("{}"), StartsWith("not a profile"));
@@ -36,7 +36,7 @@ TEST(ProfileErrors, RefusesWhatIsNoProfile) {
   EXPECT_EQ(error_of(std::string((1 << 20) + 1, ' ')), "larger than 1 MiB");
 }
 
-TEST(ProfileErrors, SaysThatAVersionIsNewerBeforeItLooksAtItsKeys) {
+TEST(ProfileErrors, ReportsANewerVersionBeforeUnknownKeys) {
   Json json = full();
   json["version"] = 2;
   json["novelty"] = true;
@@ -48,7 +48,7 @@ TEST(ProfileErrors, SaysThatAVersionIsNewerBeforeItLooksAtItsKeys) {
   EXPECT_EQ(error_of(json.dump()), "version is missing");
 }
 
-TEST(ProfileErrors, NamesTheNearestKeyAndItsPlace) {
+TEST(ProfileErrors, NamesTheNearestKeyAndItsPath) {
   const auto with_key = [](const std::string& pointer) {
     return error_of(full_with(pointer, "1"));
   };
@@ -62,7 +62,7 @@ TEST(ProfileErrors, NamesTheNearestKeyAndItsPlace) {
             "reducer: unknown key 'most_worker'; did you mean 'most_workers'?");
 }
 
-TEST(ProfileErrors, SaysWhatIsMissing) {
+TEST(ProfileErrors, NamesMissingKeys) {
   for (const char* key : {"name", "regions", "phases"}) {
     Json json = full();
     json.erase(key);
@@ -74,7 +74,7 @@ TEST(ProfileErrors, SaysWhatIsMissing) {
   EXPECT_EQ(error_of(full_with("/phases/1", R"({"from_step": 9})")), "phases[1].routes is missing");
 }
 
-TEST(ProfileErrors, RefusesOtherTypes) {
+TEST(ProfileErrors, RejectsOtherTypes) {
   EXPECT_EQ(error_of(full_with("/name", "3")), "name is not a string in quotes");
   EXPECT_EQ(error_of(full_with("/regions", "{}")), "regions is not a list, [...]");
   EXPECT_EQ(error_of(full_with("/regions/2", "\"norm\"")), "regions[2]: expected an object, {...}");
@@ -96,7 +96,7 @@ TEST(ProfileErrors, RefusesOtherTypes) {
   EXPECT_EQ(error_of(full_with("/provenance", "\"me\"")), "provenance: expected an object, {...}");
 }
 
-TEST(ProfileErrors, RefusesNumbersOutsideTheirRanges) {
+TEST(ProfileErrors, RejectsNumbersOutsideTheirRanges) {
   EXPECT_EQ(error_of(full_with("/health/norm_spike", "1")),
             "health.norm_spike is 1; it must be more than 1 and at most 1000000");
   EXPECT_EQ(error_of(full_with("/health/cool_down_steps", "0")),
@@ -121,7 +121,7 @@ TEST(ProfileErrors, RefusesNumbersOutsideTheirRanges) {
               HasSubstr("number overflow"));
 }
 
-TEST(ProfileErrors, RefusesNumbersThatAreNotFinite) {
+TEST(ProfileErrors, RejectsNonFiniteNumbers) {
   Profile profile = *Profile::parse(full().dump());
   profile.health.norm_spike = std::numeric_limits<double>::infinity();
   EXPECT_THAT(profile.check().message(), StartsWith("health.norm_spike is inf"));
@@ -129,7 +129,7 @@ TEST(ProfileErrors, RefusesNumbersThatAreNotFinite) {
   EXPECT_THAT(profile.check().message(), StartsWith("health.norm_spike is nan"));
 }
 
-TEST(ProfileErrors, HasRegionsWithNamesOfTheirOwn) {
+TEST(ProfileErrors, RequiresUniqueRegionNames) {
   EXPECT_EQ(error_of(full_with("/regions/1/name", "\"head\"")),
             "regions[1].name: there are two regions 'head'");
   for (const char* name : {"\"\"", "\"a b\"", "\"a\\nb\"", "\"\\u00e4\"", "\"a/b\""}) {
@@ -139,7 +139,7 @@ TEST(ProfileErrors, HasRegionsWithNamesOfTheirOwn) {
               HasSubstr("1 to 64 letters, digits"));
 }
 
-TEST(ProfileErrors, RefusesTextsThatCannotBeMeant) {
+TEST(ProfileErrors, RejectsInvalidStrings) {
   EXPECT_EQ(error_of(full_with("/name", "\"\"")), "name is empty");
   EXPECT_EQ(error_of(full_with("/regions/0/names/1", "\"\"")), "regions[0].names[1] is empty");
   EXPECT_EQ(error_of(full_with("/regions/0/names/1", "\"a\\u0001\"")),
@@ -159,21 +159,21 @@ TEST(ProfileErrors, LimitsItsLists) {
   EXPECT_THAT(error_of(full_with("/regions", regions.dump())), StartsWith("regions has 65"));
 }
 
-TEST(ProfileErrors, RefusesWhatWouldNotReadBack) {
+TEST(ProfileErrors, RejectsAProfileWhosePrintedFormIsTooLarge) {
   std::string zeros = "0";
   for (int i = 1; i < 200'000; ++i) zeros += ",0";
   EXPECT_EQ(error_of(full_with("/provenance", "{\"evidence\": [" + zeros + "]}")),
             "larger than 1 MiB when printed");
 }
 
-TEST(ProfileErrors, HasPhasesThatAscendFromStep0) {
+TEST(ProfileErrors, RequiresPhasesThatAscendFromStep0) {
   EXPECT_EQ(error_of(full_with("/phases/0/from_step", "1")),
             "phases[0].from_step is 1; the first phase must start at step 0");
   EXPECT_EQ(error_of(full_with("/phases/1/from_step", "0")),
             "phases[1].from_step is 0; it must be more than 0, that of the previous phase");
 }
 
-TEST(ProfileErrors, HasARouteForEveryRegionAndNoOther) {
+TEST(ProfileErrors, RequiresOneRoutePerRegion) {
   Json json = full();
   json["phases"][1]["routes"].erase("norm");
   EXPECT_EQ(error_of(json.dump()), "phases[1].routes has no route for region 'norm'");
@@ -181,7 +181,7 @@ TEST(ProfileErrors, HasARouteForEveryRegionAndNoOther) {
             "phases[1].routes: there is no region 'haed'; did you mean 'head'?");
 }
 
-TEST(ProfileErrors, HasRoutesThatCanTravel) {
+TEST(ProfileErrors, RejectsInvalidRoutes) {
   EXPECT_EQ(error_of(full_with("/phases/0/routes/backbone", "\"waterfil:4\"")),
             "phases[0].routes.backbone: codec 'waterfil' is unknown; did you mean 'waterfill'?");
   for (const char* route :
@@ -196,7 +196,7 @@ TEST(ProfileErrors, HasRoutesThatCanTravel) {
   }
 }
 
-TEST(ProfileErrors, ChecksWhatWasPutTogetherWithoutJson) {
+TEST(ProfileErrors, ChecksProfilesBuiltInCode) {
   EXPECT_EQ(Profile().check().message(), "name is empty");
   Profile profile = *Profile::parse(full().dump());
   EXPECT_TRUE(profile.check().ok());

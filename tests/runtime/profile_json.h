@@ -1,4 +1,4 @@
-// Profiles as JSON, for tests to change and to print.
+// Profiles as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@ namespace nf::test {
 
 using Json = nlohmann::ordered_json;
 
-// Everything that a profile can have.
+// A profile with all keys.
 inline Json full() {
   return Json::parse(R"({
     "format": "neuron_fabric.profile", "version": 1, "name": "full",
@@ -27,7 +27,7 @@ inline Json full() {
     "provenance": {"tool": "a test", "evidence": [1, 2.5, {"deep": null}]}})");
 }
 
-// The least there can be.
+// A minimal profile.
 inline Json least() {
   return Json::parse(R"({"format": "neuron_fabric.profile", "version": 1, "name": "least",
                          "regions": [{"name": "all"}],

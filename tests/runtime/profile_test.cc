@@ -24,7 +24,7 @@ using test::full_with;
 using test::Json;
 using test::least;
 
-TEST(Profile, ReadsEverythingItCanHave) {
+TEST(Profile, ReadsAllKeys) {
   const Expected<Profile> profile = Profile::parse(full().dump());
   ASSERT_TRUE(profile) << profile.status().message();
   EXPECT_EQ(profile->name, "full");
@@ -51,7 +51,7 @@ TEST(Profile, ReadsEverythingItCanHave) {
   EXPECT_EQ(profile->provenance, R"({"evidence":[1,2.5,{"deep":null}],"tool":"a test"})");
 }
 
-TEST(Profile, HasDefaultsForWhatIsMissing) {
+TEST(Profile, HasDefaultsForMissingKeys) {
   const Expected<Profile> profile = Profile::parse(least().dump());
   ASSERT_TRUE(profile) << profile.status().message();
   EXPECT_EQ(profile->health, HealthLimits());
@@ -71,8 +71,8 @@ TEST(Profile, ReadsBackWhatItPrints) {
   }
 }
 
-// The same files are held against docs/profile.schema.json by python/tests/profile_schema_test.py.
-TEST(Profile, PrintsWhatItPrintedBefore) {
+// python/tests/profile_schema_test.py checks the same files against docs/profile.schema.json.
+TEST(Profile, PrintsTheGoldenFiles) {
   const std::pair<std::string, Json> cases[] = {{"full", full()}, {"least", least()}};
   for (const auto& [name, json] : cases) {
     const auto path = std::filesystem::path(NF_PRINTED_DIR) / ("printed_" + name + ".json");
@@ -83,7 +83,7 @@ TEST(Profile, PrintsWhatItPrintedBefore) {
   }
 }
 
-TEST(Profile, PrintsWhatNobodyHasChecked) {
+TEST(Profile, PrintsAnInvalidProfile) {
   Profile profile;
   profile.name = "\xff";
   profile.provenance = "[no object";

@@ -1,4 +1,4 @@
-// A run that is given recorded decisions obeys them, whatever it measures.
+// A run with recorded decisions follows them, independent of its measurements.
 #include "runtime/recorded_decisions.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ constexpr double kNoLines = 1e-9;
 
 struct Outcome {
   std::vector<std::string> backbone;  // its decision, by step
-  std::vector<std::string> changes;   // records of decisions and of what measured times decide
+  std::vector<std::string> changes;   // records of decisions and measured inputs
   std::vector<Gradients> sums;
   Decisions measured;
 
@@ -60,7 +60,7 @@ Outcome run(FabricRank& rank, int steps) {
   return result;
 }
 
-// Of rank 0; the others must have the same.
+// The result of rank 0; the others must be equal.
 Outcome run(const FabricOptions& options, int steps) {
   std::vector<Outcome> runs(kRanks);
   on_all_ranks(kRanks, [&](Transport& transport) {
@@ -82,7 +82,7 @@ const Decisions kChanging = {{.from_step = 2, .useful = {"head"}},
                              {.from_step = 6, .useful = {"head", "backbone"}},
                              {.from_step = 9}};
 
-TEST(RecordedDecisions, AreObeyedWhateverTheLink) {
+TEST(RecordedDecisions, ApplyOnAnyLink) {
   const Outcome slow = run(with(kSlow, kChanging), 11);
   const Outcome fast = run(with(kFast, kChanging), 11);
   EXPECT_TRUE(slow == fast);
@@ -94,14 +94,14 @@ TEST(RecordedDecisions, AreObeyedWhateverTheLink) {
                                    low_bit, low_bit, low_bit, not_useful, not_useful));
 }
 
-TEST(RecordedDecisions, HoldEveryRegionUsefulWhereThereAreNone) {
+TEST(RecordedDecisions, MakeEveryRegionUsefulIfEmpty) {
   const Outcome fast = run(with(kFast, Decisions{}), 8);
   EXPECT_EQ(fast.backbone.back(), "waterfill:4 admitted");
   EXPECT_TRUE(fast.measured.empty());
   EXPECT_TRUE(fast == run(with(kSlow, Decisions{}), 8));
 }
 
-TEST(RecordedDecisions, DoNotMakeUsefulWhatIsNotSafe) {
+TEST(RecordedDecisions, DoNotOverrideSafety) {
   FabricOptions options = with(kSlow, Decisions{});
   options.profile.health.error_budget = 1e-9;
   EXPECT_EQ(run(options, 8).backbone.back(), "fp32 error_budget");
@@ -109,7 +109,7 @@ TEST(RecordedDecisions, DoNotMakeUsefulWhatIsNotSafe) {
 
 TEST(RecordedDecisions, OfARunAreInItsRecordsAndRepeatIt) {
   FabricOptions options = with(kSlow);
-  // What the profile leaves dense is no candidate, and so not useful.
+  // Regions that are dense in the profile are not candidates, and so not useful.
   options.profile.phases.push_back(
       {.from_step = 8, .routes = {{"head", "waterfill:5"}, {"backbone", "fp32"}}});
   const Outcome recorded = run(options, 12);
@@ -140,7 +140,7 @@ TEST(RecordedDecisions, ReplaceTheMeasuredRateOfAReducer) {
   EXPECT_EQ(run(options, 14).backbone.back(), "waterfill:4 admitted");
 }
 
-TEST(RecordedDecisions, AreThoseOfTheStepThatAResumedRunIsAt) {
+TEST(RecordedDecisions, ContinueAtTheStepOfAResumedRun) {
   const Outcome whole = run(with(kSlow, kChanging), 11);
   for (const int stop : {3, 5, 7, 9, 10}) {
     on_all_ranks(kRanks, [&](Transport& transport) {
@@ -156,8 +156,8 @@ TEST(RecordedDecisions, AreThoseOfTheStepThatAResumedRunIsAt) {
   }
 }
 
-// A job that resumes without a record of its beginning records what it goes on with.
-TEST(RecordedDecisions, OfAResumedRunBeginWithWhatWasLoaded) {
+// A job that resumes records the loaded inputs.
+TEST(RecordedDecisions, OfAResumedRunBeginWithTheLoadedState) {
   on_all_ranks(kRanks, [&](Transport& transport) {
     FabricRank first(transport, with(kSlow, kChanging));
     run_steps(first, 5);
@@ -170,7 +170,7 @@ TEST(RecordedDecisions, OfAResumedRunBeginWithWhatWasLoaded) {
   });
 }
 
-TEST(RecordedDecisions, AreRejectedIfTheyDoNotFit) {
+TEST(RecordedDecisions, AreRejectedIfInvalid) {
   const Profile profile = test::short_profile("waterfill:4");
   const auto why = [&](const Decisions& decisions) {
     const auto made = RecordedDecisions::make(decisions, profile);

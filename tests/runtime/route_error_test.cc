@@ -26,7 +26,7 @@ RouteSample measure(const std::string& route, ConstValues values) {
   return sample ? *sample : RouteSample{};
 }
 
-TEST(RouteError, IsThereForEveryCodecAndType) {
+TEST(RouteError, ExistsForEveryCodecAndType) {
   test::Generator random(1);
   for (const std::string& spelling : test::codec_spellings()) {
     for (const DataType type : test::kAllTypes) {
@@ -41,7 +41,7 @@ TEST(RouteError, IsThereForEveryCodecAndType) {
   }
 }
 
-TEST(RouteError, IsThatOfTheCodec) {
+TEST(RouteError, MatchesTheCodec) {
   test::Generator random(2);
   const std::vector<float> values = random.normal(40'960);
   EXPECT_EQ(relative(measure("fp32", values)), 0);
@@ -51,11 +51,11 @@ TEST(RouteError, IsThatOfTheCodec) {
   const double five = relative(measure("waterfill:5", values));
   EXPECT_LT(four, 0.05);
   EXPECT_NEAR(four / five, 4, 1);
-  // A sign and a mean magnitude: 1 - 2 / pi of a normal distribution is lost.
+  // A sign and a mean magnitude lose 1 - 2 / pi of a normal distribution.
   EXPECT_NEAR(relative(measure("g_binary", values)), 0.363, 0.01);
 }
 
-TEST(RouteError, IsTheSameAgainAndDrawsByItsKey) {
+TEST(RouteError, IsDeterministicAndDrawsByItsKey) {
   test::Generator random(3);
   const std::vector<float> values = random.normal(5000);
   Expected<RouteError> error = RouteError::create("waterfill:3");
@@ -68,7 +68,7 @@ TEST(RouteError, IsTheSameAgainAndDrawsByItsKey) {
   }
 }
 
-TEST(RouteError, SaysNothingOfWhatItCannotJudge) {
+TEST(RouteError, MeasuresNothingForUnsuitableSamples) {
   std::vector<float> values(600, 1.0f);
   EXPECT_EQ(measure("powersgd:2", values).energy, 0);
   EXPECT_EQ(measure("waterfill:4", std::vector<float>()).energy, 0);
@@ -81,12 +81,12 @@ TEST(RouteError, SaysNothingOfWhatItCannotJudge) {
   }
 }
 
-TEST(RouteError, IsWholeWhereTheRouteCannotHoldTheValues) {
+TEST(RouteError, IsTotalIfTheRouteOverflows) {
   const std::vector<float> values(600, 1e6f);
   EXPECT_EQ(relative(measure("fp16", values)), 1);
 }
 
-TEST(RouteError, AllocatesNothingTheSecondTime) {
+TEST(RouteError, AllocatesOnlyOnFirstUse) {
   test::Generator random(5);
   for (const char* route : {"fp32", "bf16", "waterfill:4", "dynamiq:5", "mxfp6", "g_binary"}) {
     for (const DataType type : test::kAllTypes) {
@@ -103,7 +103,7 @@ TEST(RouteError, AllocatesNothingTheSecondTime) {
   }
 }
 
-TEST(RouteError, RefusesWhatIsNoRoute) {
+TEST(RouteError, RejectsAnInvalidRoute) {
   EXPECT_THAT(RouteError::create("waterfil:4").status().message(), HasSubstr("did you mean"));
   EXPECT_THAT(RouteError::create("powersgd").status().message(), HasSubstr("number of terms"));
 }
@@ -120,7 +120,7 @@ Binding make_binding() {
   return std::move(*binding);
 }
 
-TEST(RouteErrors, MeasureOnePieceOfARegionAStep) {
+TEST(RouteErrors, MeasureOnePiecePerRegionAndStep) {
   test::Generator random(4);
   const Binding binding = make_binding();
   const Sampler sampler(std::vector<std::size_t>{100'000, 100'000});
@@ -148,7 +148,7 @@ TEST(RouteErrors, MeasureOnePieceOfARegionAStep) {
   }
 }
 
-TEST(RouteErrors, MeasureNothingOfARouteThatIsNone) {
+TEST(RouteErrors, MeasureNothingForAnInvalidRoute) {
   const Binding binding = make_binding();
   RouteErrors errors(binding, 1, 0);
   const std::vector<float> values(10, 1.0f);

@@ -16,7 +16,7 @@ using Counts = std::vector<std::size_t>;
 constexpr std::size_t kStride = Sampler::kStride;
 constexpr std::size_t kMost = Sampler::kMaxValues;
 
-// Every piece that some step takes, by parameter and first value.
+// All sampled pieces, by parameter and first value.
 std::map<std::pair<std::size_t, std::size_t>, std::size_t> pieces_of(const Sampler& sampler,
                                                                      std::uint64_t every = 1) {
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> pieces;
@@ -36,7 +36,7 @@ TEST(Sampler, CoversEveryValueOnce) {
   Counts covered(counts.size(), 0);
   for (const auto& [place, count] : pieces) {
     const auto& [parameter, first] = place;
-    EXPECT_EQ(first, covered[parameter]) << "pieces follow each other";
+    EXPECT_EQ(first, covered[parameter]) << "pieces must be contiguous";
     EXPECT_EQ(first % kStride, 0u);
     EXPECT_LE(count, kMost);
     EXPECT_GT(count, 0u);
@@ -45,7 +45,7 @@ TEST(Sampler, CoversEveryValueOnce) {
   EXPECT_EQ(covered, counts);
 }
 
-TEST(Sampler, MakesNoSmallPiecesOfLargeParameters) {
+TEST(Sampler, HasNoSmallPiecesOfLargeParameters) {
   for (const std::size_t count : {kMost + 1, 2 * kStride + 1, 3 * kStride - 1, 5 * kMost}) {
     for (const auto& [place, values] : pieces_of(Sampler(Counts{count}))) {
       EXPECT_GT(values, kMost - kStride);
@@ -53,8 +53,8 @@ TEST(Sampler, MakesNoSmallPiecesOfLargeParameters) {
   }
 }
 
-// As where statistics are exchanged at every sixteenth step only.
-TEST(Sampler, ReachesEveryPieceWhateverStepsLook) {
+// For example, if only every 16th step is monitored.
+TEST(Sampler, ReachesEveryPieceForAnyInterval) {
   for (const std::size_t pieces : {1u, 2u, 16u, 32u, 37u, 100u, 960u}) {
     const Sampler sampler(Counts(pieces, 5000));
     for (const std::uint64_t every : {1u, 2u, 16u, 50u}) {
@@ -63,7 +63,7 @@ TEST(Sampler, ReachesEveryPieceWhateverStepsLook) {
   }
 }
 
-TEST(Sampler, LooksAtPlacesFarApart) {
+TEST(Sampler, SamplesDistantPieces) {
   const Sampler sampler(Counts(100, 5000));
   for (std::uint64_t step = 0; step < 1000; ++step) {
     std::set<std::size_t> tenths;
@@ -74,7 +74,7 @@ TEST(Sampler, LooksAtPlacesFarApart) {
   }
 }
 
-TEST(Sampler, FindsNothingInNothing) {
+TEST(Sampler, IsEmptyWithoutValues) {
   EXPECT_EQ(Sampler(Counts{}).at(5), Piece{});
   EXPECT_EQ(Sampler(Counts{0, 0}).at(5), Piece{});
 }

@@ -1,4 +1,4 @@
-// A step with values that are not finite is not taken, and nothing may remember it.
+// A step with NaN or Inf is skipped and must not affect route memory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,8 +43,8 @@ class SkippedStep : public testing::TestWithParam<std::string> {
 
 INSTANTIATE_TEST_SUITE_P(Routes, SkippedStep, testing::ValuesIn(test::routes_with_memory()));
 
-// What blew up is infinite in the head, which is dense, and huge but finite in a block.
-TEST_P(SkippedStep, IsNotRemembered) {
+// Values are infinite in the dense head, and large but finite in a block.
+TEST_P(SkippedStep, LeavesNoMemory) {
   on_all_ranks(2, [](Transport& transport) {
     FabricRank rank(transport, options());
     run_step(rank);
@@ -61,7 +61,7 @@ TEST_P(SkippedStep, IsNotRemembered) {
     EXPECT_GT(std::abs(rank.gradients()[0][0]), 1e6f);
     expect_equal(memory_of(rank), before);
 
-    // A job that went from the second step to the fourth without the third.
+    // A job without the third step.
     FabricRank without(transport, options());
     ASSERT_EQ(state["step"], 2);
     state["step"] = 3;
@@ -76,8 +76,8 @@ TEST_P(SkippedStep, IsNotRemembered) {
   });
 }
 
-// Nor is a second one after it.
-TEST_P(SkippedStep, MayComeTwiceInARow) {
+// Two skipped steps in a row.
+TEST_P(SkippedStep, MayOccurTwiceInARow) {
   on_all_ranks(2, [](Transport& transport) {
     FabricRank rank(transport, options());
     run_step(rank);

@@ -11,7 +11,7 @@
 
 namespace nf::test {
 
-// A little of everything, in the order of a model.
+// Various parameters, in model order.
 inline std::vector<ModelParameter> model() {
   return {{"embed.weight", "Embedding", 51200, 100},    {"layer1.conv.weight", "Conv2d", 36864, 64},
           {"layer1.norm.weight", "BatchNorm2d", 64, 0}, {"layer1.norm.bias", "BatchNorm2d", 64, 0},

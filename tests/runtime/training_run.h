@@ -1,5 +1,5 @@
-// A training run in which nothing is trained: profiles with short periods, statistics that are
-// healthy until a test says otherwise, and the order in which admission sees them.
+// A simulated training run: profiles with short periods, healthy statistics unless a test changes
+// them, and the order in which admission observes them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ class Training {
                     AdmissionMode mode = AdmissionMode::kMonitored)
       : binding_(bind(profile)), admission_(binding_, ranks, mode) {}
 
-  // The statistics that `step` will have; healthy where nothing was said.
+  // The statistics of `step`; healthy by default.
   StepStatistics& at(std::uint64_t step) {
     return statistics_.try_emplace(step, healthy(step)).first->second;
   }
@@ -92,7 +92,7 @@ class Training {
     return {decisions.begin(), decisions.end()};
   }
 
-  // Of `body`, for so many steps.
+  // The decisions for `body` in the next steps.
   std::vector<Decision> next(std::size_t steps) {
     std::vector<Decision> decisions;
     for (std::size_t i = 0; i < steps; ++i) decisions.push_back(next()[0]);

@@ -1,4 +1,4 @@
-// Whether low bits pay, on links of known speed.
+// Whether low bits pay on links of known speed.
 #include "runtime/usefulness.h"
 
 #include <gtest/gtest.h>
@@ -46,18 +46,18 @@ INSTANTIATE_TEST_SUITE_P(Gbps, OnALinkOf,
                          testing::Values(std::pair{0.2, true}, std::pair{1.0, true},
                                          std::pair{400.0, false}));
 
-TEST_P(OnALinkOf, SaysWhetherLowBitsPay) {
+TEST_P(OnALinkOf, DecidesWhetherLowBitsPay) {
   const Binding binding = binding_of("waterfill:4");
   Usefulness usefulness(binding, figures(GetParam().first), kRanks, kDirect);
   const Usefulness::Prediction dense =
       usefulness.predict(step_of(binding, 0, "fp32"), std::vector<std::string>{"fp32", "fp32"});
   usefulness.observe(step_of(binding, dense.exposed_seconds, "fp32"));
   const std::vector<bool> useful = usefulness.decide(10, {false, false});
-  EXPECT_FALSE(useful[0]);  // the head is dense in any case
+  EXPECT_FALSE(useful[0]);  // the head is always dense
   EXPECT_EQ(useful[1], GetParam().second);
 }
 
-TEST(Usefulness, PricesOnlyWhatCrossesTheLinkBetweenGroups) {
+TEST(Usefulness, PricesOnlyTrafficBetweenHostGroups) {
   const Binding binding = binding_of("waterfill:4");
   const auto predict = [&](const AllReduceOptions& sum) {
     const Usefulness usefulness(binding, figures(1.0), kRanks, sum);
@@ -67,17 +67,17 @@ TEST(Usefulness, PricesOnlyWhatCrossesTheLinkBetweenGroups) {
   const Usefulness::Prediction flat = predict(kDirect);
   const Usefulness::Prediction grouped =
       predict({.topology = Topology::kHierarchical, .host_group_size = 2});
-  EXPECT_GT(grouped.bytes, flat.bytes);  // FP32 inside the groups
+  EXPECT_GT(grouped.bytes, flat.bytes);  // FP32 inside host groups
   EXPECT_LT(grouped.exposed_seconds, flat.exposed_seconds);
 }
 
-TEST(Usefulness, TakesEverythingForUsefulUntilItHasSeenAStep) {
+TEST(Usefulness, ConsidersEverythingUsefulBeforeTheFirstStep) {
   const Binding binding = binding_of("waterfill:4");
   const Usefulness usefulness(binding, figures(400), kRanks, kDirect);
   EXPECT_EQ(usefulness.decide(0, {false, false}), (std::vector<bool>{true, true}));
 }
 
-TEST(Usefulness, LearnsWhatLowBitsReallyTake) {
+TEST(Usefulness, CorrectsTheTimeOfLowBits) {
   const Binding binding = binding_of("waterfill:4");
   Usefulness usefulness(binding, figures(1.0), kRanks, kDirect);
   const std::vector<std::string> dense = {"fp32", "fp32"};
@@ -86,7 +86,7 @@ TEST(Usefulness, LearnsWhatLowBitsReallyTake) {
       usefulness.predict(step_of(binding, 0, "fp32"), dense).exposed_seconds;
   EXPECT_LT(usefulness.predict(step_of(binding, 0, "fp32"), low_bit).exposed_seconds,
             dense_seconds);
-  // They turn out to take twice as long as the engine.
+  // They take twice as long as the engine.
   for (int i = 0; i < 60; ++i) {
     usefulness.observe(step_of(binding, 2 * dense_seconds, "waterfill:4"));
   }
@@ -95,7 +95,7 @@ TEST(Usefulness, LearnsWhatLowBitsReallyTake) {
   EXPECT_FALSE(usefulness.decide(70, {false, true})[1]);
 }
 
-TEST(Usefulness, DoesNotLearnFromHereForALinkElsewhere) {
+TEST(Usefulness, DoesNotCorrectAGivenLink) {
   const Binding binding = binding_of("waterfill:4");
   CostFigures given = figures(1.0);
   given.is_given = true;
