@@ -10,6 +10,7 @@
 
 #include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
+#include "sparse_blocks.h"
 #include "support/codec_cases.h"
 #include "support/codec_context.h"
 #include "support/generator.h"
@@ -20,15 +21,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Ranks = std::vector<TypedValues>;
-
-constexpr std::size_t kBlockValues = 32;
-
-// Blocks of equal values.
-TypedValues blocks_of(std::initializer_list<float> values) {
-  std::vector<float> all;
-  for (const float value : values) all.insert(all.end(), kBlockValues, value);
-  return {DataType::kFloat32, all};
-}
 
 class Topkc : public testing::TestWithParam<Isa> {
  protected:
