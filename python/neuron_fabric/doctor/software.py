@@ -46,7 +46,7 @@ def check_nf(program: str | None, info: Facts) -> list[Finding]:
     if "error" in info:
         return [failed("nf", f"{program}: {info['error']}",
                        f"Unset NF_FORCE_ISA if it is set, or build nf again: {REBUILD}.")]
-    found = [ok("nf", f"{info['version']}, {info['isa']} (this machine runs: {', '.join(info['isas'])}), "
+    found = [ok("nf", f"{info['version']}, {info['isa']} (available: {', '.join(info['isas'])}), "
                 f"{'with' if info['cuda'] else 'without'} CUDA")]
     if not info["mpi"]:
         found.append(ok("MPI", "nf is built without it; only `--transport mpi` needs it"))
