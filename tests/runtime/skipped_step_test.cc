@@ -1,6 +1,7 @@
 // A step with NaN or Inf is skipped and must not affect route memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,12 @@ class SkippedStep : public testing::TestWithParam<std::string> {
   static void run_step(FabricRank& rank, const std::function<void(Gradients&)>& spoil = {}) {
     const Status status = rank.run_step(spoil);
     ASSERT_TRUE(status.ok()) << to_string(status);
+  }
+
+  static float max_magnitude(const std::vector<float>& values) {
+    float max = 0;
+    for (const float value : values) max = std::max(max, std::abs(value));
+    return max;
   }
 
   static std::vector<Fabric::Memory> memory_of(FabricRank& rank) {
@@ -58,7 +65,7 @@ TEST_P(SkippedStep, LeavesNoMemory) {
       if (transport.rank() == 1) own[3][5] = std::numeric_limits<float>::infinity();
     });
     EXPECT_EQ(rank.fabric().should_step(), false);
-    EXPECT_GT(std::abs(rank.gradients()[0][0]), 1e6f);
+    EXPECT_GT(max_magnitude(rank.gradients()[0]), 1e6f);  // one sign sum alone may be 0
     expect_equal(memory_of(rank), before);
 
     // A job without the third step.
