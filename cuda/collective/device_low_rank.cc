@@ -109,8 +109,8 @@ Status DeviceLowRank::start_new(const LowRankPlan& plan, cudaStream_t stream) {
   DeviceTables tables;
   tables.add(matrices, &there);
   NF_RETURN_IF_ERROR(tables.upload(new_table_, stream));
-  NF_RETURN_IF_ERROR(init_bases(there, static_cast<std::uint32_t>(matrices.size()),
-                                 memory_.terms(), options_.seed, stream));
+  NF_RETURN_IF_ERROR(init_bases(there, static_cast<std::uint32_t>(matrices.size()), memory_.terms(),
+                                options_.seed, stream));
   for (LowRankMemory::State* state : states_) {
     if (state != nullptr) state->is_new = false;
   }
