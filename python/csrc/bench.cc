@@ -11,7 +11,7 @@
 namespace nf::torch_front {
 namespace {
 
-// Of a sum of the group's own. A rank that is gone is noticed at once.
+// The timeout of the group's own sums. A lost rank is detected immediately.
 constexpr Duration kPatience = std::chrono::minutes(30);
 
 }  // namespace
@@ -33,7 +33,7 @@ Status bench_all_reduce(const c10::intrusive_ptr<c10d::ProcessGroup>& training,
         .run = [engine](std::uint64_t /*step*/, Values values) { return engine->sum(values); }};
   };
   Status status = cli::print_all_reduce_bench(transport, *bench, make_engine);
-  if (!status.ok()) transport.abort(status);  // nobody need wait for this rank
+  if (!status.ok()) transport.abort(status);  // no rank may wait for this one
   transport.close();
   return status;
 }

@@ -52,8 +52,8 @@ double CostModel::dense_seconds(std::size_t bytes) const {
   return dense_correction_ * (link_.dense_latency + seconds_of(sent, link_.dense_bytes_per_second));
 }
 
-// Wire and codec one after the other, although tiles let them overlap: where one of them is most of
-// the time it hardly matters, and where ranks share cores with the transport the sum is nearer.
+// Adds link and codec time, although tiles overlap them. If one of them dominates, this hardly
+// matters; if ranks share cores with the transport, the sum is closer.
 double CostModel::low_bit_seconds(const BucketLoad::LowBit& part) const {
   if (ranks_ <= 1 || part.values == 0) return 0;
   const double wire = part.hops * link_.latency +

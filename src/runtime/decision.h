@@ -1,4 +1,4 @@
-// How a region travels in one step, and why.
+// The decision about a region in one step, and its reason.
 #pragma once
 
 #include <optional>
