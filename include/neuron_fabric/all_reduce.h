@@ -1,7 +1,8 @@
 // Sums gradients over all ranks, compressed by a codec, along a topology.
 //
-//   auto sum = AllReduce::create(transport, {.codec = "waterfill:4", .topology =
-//   Topology::kDirect}); Status status = (*sum)->run({.step = step, .gradients = gradients});
+//   const AllReduceOptions options{.codec = "waterfill:4", .topology = Topology::kDirect};
+//   auto sum = AllReduce::create(transport, options);
+//   Status status = (*sum)->run({.step = step, .gradients = gradients});
 //
 // Every rank calls with the same options and the same parameters in the same order. Afterwards all
 // ranks hold the same bits: the owner of a chunk encodes its finished sum once, and all ranks, the

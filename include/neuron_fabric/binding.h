@@ -59,7 +59,7 @@ class Binding {
 // The default of attach(): head, norms, biases and embeddings are dense, the rest uses `route`. The
 // head is the module of the last matrix, unless that belongs to a repeated block, an adapter
 // (LoRA), a recurrent layer or attention, or nothing else is left. Contains no empty region except
-// the last one, so that it binds to `parameters`. An invalid route fails there.
+// the last one, so that it binds to `parameters`. Does not check `route`; Binding::make() does.
 Profile default_profile(std::span<const ModelParameter> parameters,
                         std::string_view route = "waterfill:5");
 // Every parameter on `route` from the first step.

@@ -25,7 +25,7 @@ class InprocNetwork {
   struct Shared;
 
  private:
-  std::shared_ptr<Shared> shared_;  // with the endpoints
+  std::shared_ptr<Shared> shared_;  // owned jointly with the endpoints
 };
 
 }  // namespace nf

@@ -43,7 +43,7 @@ struct HealthLimits {
   double loss_spike = 6;               // standard deviations above the running mean of the loss
   double error_budget = 0.1;           // ‖g − Q(g)‖² / ‖g‖², of a rank's contributions
   std::uint64_t cool_down_steps = 50;  // dense, after a fallback
-  std::uint64_t probation_steps = 50;  // low-bit; one breach is a fallback again
+  std::uint64_t probation_steps = 50;  // low-bit; one breach is another fallback
   std::uint32_t most_fallbacks = 3;    // more than these within the window: locked out
   std::uint64_t lock_out_window_steps = 1000;
 

@@ -12,7 +12,7 @@
 
 namespace nf {
 
-// Ranks send the value when they agree on a call: append new topologies at the end.
+// The agreement before a call sends the numeric value: append new topologies at the end.
 enum class Topology {
   kRing,
   kTree,

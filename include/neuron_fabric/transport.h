@@ -54,8 +54,8 @@ class Transport {
   // with kDeadlineExceeded at `deadline` (of now()); the transport stays usable after that error.
   virtual Status wait(Duration deadline) = 0;
 
-  // Peers that wait for this rank, now or later, fail with kAborted and this reason instead of at
-  // their deadline, as far as the engine can notify them. Every later call here returns `why`.
+  // Fails this endpoint: every later call returns `why`. Peers that wait for this rank, now or
+  // later, fail with kAborted and `why` if they can be notified, otherwise at their deadline.
   virtual void abort(const Status& why) = 0;
 };
 

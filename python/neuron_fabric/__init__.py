@@ -10,7 +10,7 @@ Every module that needs PyTorch is imported on first use, so that reports can be
     ddp, comm_hook            attach() and hook(): the entry points
     settings, profile, model  their arguments: settings, profiles, the parameters of a model
     session, attached         one attached model
-    running                   what must end with the process
+    running                   the threads that must end before the process
     fabric, summary           the objects that users hold: Fabric and Summary
     decisions, shapes         files of recorded decisions and of parameter shapes
     calibration               nf.Calibrator: finds a profile around a training loop

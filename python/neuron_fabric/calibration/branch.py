@@ -12,7 +12,7 @@ import torch.distributed as dist
 from neuron_fabric.calibration.snapshot import Stateful
 from neuron_fabric.calibration.switch import Scaler
 
-TAIL = 4  # without judge(), the last quarter of a branch is its loss
+TAIL = 4  # without judge(), the result is the mean loss of the last 1 / TAIL of a branch
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Training:
         Returns the loss.
     batches: the batches of this rank, in an order that depends only on the given number.
     judge: the loss of the current model, lower is better; the same batches every time. It is called
-        on every rank and the mean counts. Without it, the losses of the last steps count.
+        on every rank, and the mean over ranks counts. Without it, the losses of the last steps count.
     stateful: other objects to restore before a branch, for example a GradScaler. The loss scale of an
         object with get_scale() is read at every step.
     """
@@ -54,8 +54,8 @@ class Training:
                 raise ValueError(f"batches({order}) has no batch")
 
     def stepper(self, order: int, rates: Iterable[float]) -> Iterator[torch.Tensor]:
-        """One step per iteration, on the batches of an order, with a factor of the learning rate.
-        Yields this rank's loss."""
+        """Runs one step per iteration, on the batches of an order, at the learning rate times the next
+        of `rates`. Yields this rank's loss."""
         given = [group["lr"] for group in self.optimizer.param_groups]
         try:
             for rate, batch in zip(rates, self.endless(order), strict=False):
@@ -85,8 +85,8 @@ class Training:
 
 
 def annealing(steps: int) -> list[float]:
-    """Factors of the learning rate, down to zero: noise that only a high rate shows would hide a
-    permanent loss."""
+    """Factors that lower the learning rate to zero: the noise of a high rate would hide a lasting
+    increase of the loss."""
     return [1 - step / steps for step in range(steps)]
 
 

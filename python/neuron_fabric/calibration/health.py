@@ -6,8 +6,8 @@ from neuron_fabric.calibration.evidence import Assignment, RegionHealth
 from neuron_fabric.telemetry.records import DENSE_ROUTE, Step, parse
 from neuron_fabric.telemetry.stream import Reader, Record
 
-MIN_NORMS = 10  # before a step: with fewer, its norm is not compared
-MIN_LOW_BIT = 0.5  # share of a region's steps: with fewer, a branch is no evidence for its route
+MIN_NORMS = 10  # a norm is compared only if it has at least this many predecessors
+MIN_LOW_BIT = 0.5  # minimum share of low-bit steps; below it, a branch is no evidence
 
 
 class HealthReader(Reader):
@@ -17,7 +17,7 @@ class HealthReader(Reader):
         self._errors: dict[str, float] = defaultdict(float)
         self._ratios: dict[str, float] = defaultdict(float)
         self._norms: dict[str, list[float]] = defaultdict(list)
-        self._steps: Counter[str] = Counter()  # monitored ones
+        self._steps: Counter[str] = Counter()  # monitored steps
         self._low_bit_steps: Counter[str] = Counter()
 
     def write(self, record: Record) -> None:

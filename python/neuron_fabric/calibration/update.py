@@ -166,7 +166,7 @@ def _better_routes(profile: dict[str, Any], region: str) -> list[str]:
 
 
 def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
-    """By the bytes that the calibration counted; fp32 if there is none."""
+    """The next route by the bytes that the calibration counted; fp32 if there is none."""
     rows = profile.get("provenance", {}).get("routes", [])
     rows = {row["route"]: row for row in rows if row["region"] == region}
     own = rows[route]["bytes_up"] if route in rows else math.inf
@@ -175,7 +175,7 @@ def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
 
 
 def _is_offered(row: dict[str, Any]) -> bool:
-    """Whether it sends less than dense, and neither diverged nor was rejected: such a route has no
-    harm but a standard error; a route that was not tried has neither."""
+    """Whether it sends less than dense, and neither diverged nor was rejected. A route that did has a
+    standard error but no harm; a route that was not tried has neither."""
     is_bad = row.get("harm") is None and row.get("standard_error") is not None
     return not is_bad and row["bytes_up"] < row.get("dense_bytes", math.inf)

@@ -12,7 +12,7 @@ class Watch:
     left: float | None = None  # estimated seconds, if known
 
     def begin(self, what: str, steps: int) -> None:
-        """A task of so many steps starts."""
+        """A task of `steps` steps starts."""
 
     def step(self) -> None:
         """One step is done."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def host_id() -> str:
-    """Identifies the host: equal on ranks that can share memory. Containers of one host may not."""
+    """An identifier, equal on ranks that can share memory. Containers of one host may have different ones."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"boot {boot} with /dev/shm {os.stat('/dev/shm').st_dev}"

@@ -1,7 +1,7 @@
 """Whether low bits paid off in a run, in one sentence, with advice.
 
 Step times are measured and compared within the run. If the records have only a prediction, the sentence
-says so.
+states it.
 """
 
 import math

@@ -71,7 +71,7 @@ class RegionStep:
     reason: str
     norm: float | None
     error: float | None
-    non_finite: int | None  # None if the step was not monitored, as is its should_step
+    non_finite: int | None  # None if the step was not monitored, like Step.should_step
     bytes: int
     dense_bytes: int
     up_bytes: float | None  # contributions in `bytes`, without reduced values; None in older records
@@ -94,7 +94,7 @@ class Step:
     seconds: float | None
     exposed_seconds: float | None
     predicted_exposed_seconds: float | None
-    shadow_exposed_seconds: float | None  # None outside shadow mode, as is the next
+    shadow_exposed_seconds: float | None  # None outside shadow mode, like shadow_bytes
     shadow_bytes: float | None
     loss: float | None  # mean over ranks; None if the step was not monitored
     rank_loss: float | None  # of the rank that wrote the records; None in older records
@@ -111,7 +111,7 @@ class Decision:
     before: str
     after: str
     route: str
-    was_low_bit: bool  # before, and from that step on; in shadow mode, if it had been on
+    was_low_bit: bool  # before this step, and from it on; in shadow mode, what would have been
     is_low_bit: bool
 
     @property
