@@ -24,7 +24,7 @@ def test_losses_can_be_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
-    assert "no result of nf train" in run(
+    assert "not a result of nf train" in run(
         sys.executable, "bench/plot_losses.py", "-o", str(picture), str(broken), ok=False)
 
 
@@ -38,5 +38,5 @@ def test_traces_can_be_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     with gzip.open(trace, "wt") as file:
         json.dump({"traceEvents": []}, file)
-    assert "nothing ran on a device" in run(
+    assert "the trace has no device events" in run(
         sys.executable, "bench/plot_trace.py", "-o", str(picture), str(trace), ok=False)
