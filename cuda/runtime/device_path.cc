@@ -122,8 +122,10 @@ Status DevicePath::begin_bucket(BucketWork& work) {
   NF_RETURN_IF_ERROR(events_->ready.block(channel_->stream));
   NF_RETURN_IF_ERROR(channel_->finished.block(channel_->stream));
   if (work.step().is_monitored) NF_RETURN_IF_ERROR(sample(work, *reading_));
-  NF_RETURN_IF_ERROR(
-      scale(work.bucket().values, static_cast<float>(1.0 / context_.ranks()), channel_->stream));
+  if (work.bucket().reduction == Reduction::kMean) {
+    NF_RETURN_IF_ERROR(
+        scale(work.bucket().values, static_cast<float>(1.0 / context_.ranks()), channel_->stream));
+  }
   NF_RETURN_IF_ERROR(gather(work));
   NF_RETURN_IF_ERROR(channel_->begun.record(channel_->stream));
   return channel_->begun.block(context_.engine_stream);

@@ -1,4 +1,4 @@
-// The runtime of one model on one rank. It averages the buckets of a model over all ranks, each
+// The runtime of one model on one rank. It reduces the buckets of a model over all ranks, each
 // parameter along its route, monitors the result, and decides the routes of the next steps
 // identically on every rank (docs/runtime.md).
 //
@@ -36,9 +36,12 @@ struct BucketSlot {
   friend bool operator==(const BucketSlot&, const BucketSlot&) = default;
 };
 
+enum class Reduction { kMean, kSum };
+
 struct Bucket {
   std::uint32_t index = 0;
   bool is_last = false;
+  Reduction reduction = Reduction::kMean;
   Values values;
   std::vector<BucketSlot> slots = {};
 };
@@ -113,8 +116,8 @@ class Fabric {
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // Replaces the values of the bucket by their mean over all ranks. Ends the step if the bucket is
-  // the last one.
+  // Replaces the values of the bucket by their mean, or their sum, over all ranks. Ends the step if
+  // the bucket is the last one.
   Status all_reduce(const Bucket& bucket);
   // The same without the end of the step.
   Status reduce_bucket(const Bucket& bucket);

@@ -117,7 +117,32 @@ void register_hook(const std::shared_ptr<Runtime>& runtime, c10d::Reducer& reduc
 std::shared_ptr<torch::jit::PythonFutureWrapper> run_hook(const std::shared_ptr<Runtime>& runtime,
                                                           c10d::GradBucket& bucket) {
   const py::gil_scoped_release no_gil;
-  return std::make_shared<torch::jit::PythonFutureWrapper>(runtime->run(bucket));
+  return std::make_shared<torch::jit::PythonFutureWrapper>(
+      runtime->run(ddp_bucket(runtime->model(), bucket)));
+}
+
+// The bucket of a source that is written in Python. `slots` are tuples of parameter, offset and
+// count.
+std::shared_ptr<torch::jit::PythonFutureWrapper> run_values(
+    const std::shared_ptr<Runtime>& runtime, const at::Tensor& buffer, std::size_t index,
+    bool is_last, bool is_mean,
+    const std::optional<std::vector<std::tuple<std::uint32_t, std::size_t, std::size_t>>>& slots) {
+  SourceBucket bucket{.buffer = buffer,
+                      .index = index,
+                      .is_last = is_last,
+                      .reduction = is_mean ? Reduction::kMean : Reduction::kSum};
+  if (slots) {
+    if (!buffer.is_contiguous() || !data_type(buffer.scalar_type())) {
+      throw py::value_error(
+          "a buffer with slots must be contiguous, in float32, bfloat16 or float16");
+    }
+    bucket.slots.emplace();
+    for (const auto& [parameter, offset, count] : *slots) {
+      bucket.slots->push_back({.parameter = parameter, .offset = offset, .count = count});
+    }
+  }
+  const py::gil_scoped_release no_gil;
+  return std::make_shared<torch::jit::PythonFutureWrapper>(runtime->run(std::move(bucket)));
 }
 
 // (route, parameter, kind, rows, values). The tensors are copies.
@@ -176,6 +201,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
            py::arg("options"))
       .def("register", &register_hook, py::arg("reducer"))
       .def("run", &run_hook, py::arg("bucket"))
+      .def("run_values", &run_values, py::arg("buffer"), py::arg("index"), py::arg("is_last"),
+           py::arg("is_mean"), py::arg("slots"))
       .def("observe_loss", [](Runtime& self, double loss) { self.fabric().observe_loss(loss); })
       .def("set_loss_scale",
            [](Runtime& self, float scale) { self.fabric().set_loss_scale(scale); })

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "ddp_bucket.h"
 #include "runtime.h"
 
 namespace nf::torch_front {
@@ -15,7 +16,7 @@ class DdpHook final : public c10d::CommHookInterface {
   explicit DdpHook(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    return runtime_->run(bucket);
+    return runtime_->run(ddp_bucket(runtime_->model(), bucket));
   }
   at::Tensor parseHookResult(const c10::IValue& result) override { return result.toTensor(); }
 

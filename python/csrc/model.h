@@ -1,14 +1,15 @@
-// Maps tensors to parameters, and DDP's buckets to those of the core.
+// The parameters of one model, by tensor.
 #pragma once
 
-#include <ATen/ATen.h>
-#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "neuron_fabric/fabric.h"
+#include "neuron_fabric/binding.h"
 
 namespace nf::torch_front {
 
@@ -19,18 +20,12 @@ class Model {
         std::vector<at::Tensor> tensors);
 
   std::vector<ModelParameter> parameters() const;
-  const std::string& name(std::uint32_t parameter) const { return names_[parameter]; }
-  // All parameters are on one device, as DDP requires.
+  // The index of a parameter; nullopt if it does not belong to the model.
+  std::optional<std::uint32_t> find(const at::Tensor& parameter) const;
+  // All parameters are on one device.
   c10::Device device() const {
     return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().device();
   }
-
-  // Whether the core can sum the bucket. Sparse gradients and types other than FP32, BF16 and FP16
-  // have buckets of their own, which the engine sums as it does without us.
-  static bool has_route(const c10d::GradBucket& bucket);
-  // The bucket for the core. `values` is its buffer, or a copy of it in host memory. Throws
-  // c10::Error if a parameter does not belong to this model. Precondition: has_route().
-  Bucket view(c10d::GradBucket& bucket, const at::Tensor& values) const;
 
  private:
   std::vector<std::string> names_;

@@ -43,13 +43,14 @@ c10::intrusive_ptr<c10::ivalue::Future> make_future(const at::Tensor& buffer) {
 
 }  // namespace
 
-// One bucket between the hook and its future.
+// One bucket between run() and its future.
 struct Runtime::Job {
-  at::Tensor buffer;
-  std::uint64_t step = 0;
-  std::size_t index = 0;
-  bool is_last = false;
-  c10::intrusive_ptr<c10::ivalue::Future> future;
+  Job(SourceBucket from, std::uint64_t in_step)
+      : bucket(std::move(from)), step(in_step), future(make_future(bucket.buffer)) {}
+
+  const SourceBucket bucket;
+  const std::uint64_t step;
+  const c10::intrusive_ptr<c10::ivalue::Future> future;
   std::unique_ptr<BucketWork> work;
   std::atomic<int> parts = 1;            // not yet summed: low-bit routes, dense values
   std::atomic<bool> has_result = false;  // the future has a value or an error
@@ -122,16 +123,11 @@ c10::OptionalDeviceGuard Runtime::device_guard() const {
   return device.is_cpu() ? c10::OptionalDeviceGuard() : c10::OptionalDeviceGuard(device);
 }
 
-c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
+c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(SourceBucket bucket) {
   RECORD_FUNCTION("neuron_fabric::bucket", std::vector<c10::IValue>());
   // A joined rank's hook runs on a thread whose current device may be another one.
   const c10::OptionalDeviceGuard on_device = device_guard();
-  auto job = std::make_shared<Job>();
-  job->buffer = bucket.getBuffer();
-  job->step = fabric_->step();
-  job->index = bucket.getIndex();
-  job->is_last = bucket.isLast();
-  job->future = make_future(job->buffer);
+  const auto job = std::make_shared<Job>(std::move(bucket), fabric_->step());
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(job);
@@ -141,24 +137,35 @@ c10::intrusive_ptr<c10::ivalue::Future> Runtime::run(c10d::GradBucket& bucket) {
     return job->future;
   }
   try {
-    if (!Model::has_route(bucket)) {
-      sum_unrouted(job, bucket);
-    } else if (job->buffer.device().is_cpu()) {
-      sum_on_host(job, bucket);
-    } else if (device_ != nullptr) {
-      sum_on_device(job, bucket);
-    } else {
-      sum_through_host(job, bucket);
-    }
-  } catch (const std::exception& error) {  // the bucket is invalid; do not let other ranks wait
-    fail(*job, {ErrorCode::kInvalidArgument, first_line(error.what())});
-    if (device_ != nullptr) device_->abort();
+    start(job);
+  } catch (const std::exception& error) {
+    reject(*job, {ErrorCode::kInvalidArgument, first_line(error.what())});
   }
-  if (job->is_last) {
+  if (job->bucket.is_last) {
     worker_.post([this, step = job->step] { end_step(step); },
                  [this](const std::string& what) { abort(what); });
   }
   return job->future;
+}
+
+void Runtime::start(const std::shared_ptr<Job>& job) {
+  if (!job->bucket.validity.ok()) {
+    reject(*job, job->bucket.validity);
+  } else if (!job->bucket.slots) {
+    sum_unrouted(job);
+  } else if (job->bucket.buffer.device().is_cpu()) {
+    sum_on_host(job);
+  } else if (device_ != nullptr) {
+    sum_on_device(job);
+  } else {
+    sum_through_host(job);
+  }
+}
+
+// The bucket is invalid. Other ranks must not wait for it.
+void Runtime::reject(Job& job, const Status& why) {
+  fail(job, why);
+  if (device_ != nullptr) device_->abort();
 }
 
 // The step cannot end. Neither peers nor the next step may wait for it.
@@ -182,8 +189,9 @@ void Runtime::end_step(std::uint64_t step) {
   device_->abort();
 }
 
-void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
-  Expected<std::unique_ptr<BucketWork>> work = fabric_->begin(model_.view(bucket, job->buffer));
+void Runtime::sum_on_host(const std::shared_ptr<Job>& job) {
+  Expected<std::unique_ptr<BucketWork>> work =
+      fabric_->begin(core_bucket(job->bucket, job->bucket.buffer));
   // The failure may come from the end of the previous step, in which ranks wait for each other.
   if (!work) return fail(*job, watch_.report_unresponsive_peers(job->step, work.status()));
   job->work = std::move(*work);
@@ -224,23 +232,21 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& buc
   }
 }
 
-// The engine sums the bucket as DDP does without a hook, bit for bit. The fabric sees an empty
-// bucket.
-void Runtime::sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
-  const Bucket empty{.index = static_cast<std::uint32_t>(bucket.getIndex()),
-                     .is_last = bucket.isLast(),
-                     .values = {},
-                     .slots = {}};
-  if (Status status = fabric_->reduce_bucket(empty); !status.ok()) {
+// The engine sums the bucket as without a runtime, bit for bit. The fabric sees an empty bucket.
+void Runtime::sum_unrouted(const std::shared_ptr<Job>& job) {
+  at::Tensor buffer = job->bucket.buffer;
+  if (Status status = fabric_->reduce_bucket(core_bucket(job->bucket, buffer)); !status.ok()) {
     return fail(*job, watch_.report_unresponsive_peers(job->step, status));
   }
-  const int ranks = context_.training->getSize();
-  if (job->buffer.is_sparse()) {
-    job->buffer.div_(ranks);
-  } else {
-    job->buffer.mul_(1.0 / ranks);
+  if (job->bucket.reduction == Reduction::kMean) {
+    const int ranks = context_.training->getSize();
+    if (buffer.is_sparse()) {
+      buffer.div_(ranks);
+    } else {
+      buffer.mul_(1.0 / ranks);
+    }
   }
-  std::vector<at::Tensor> tensors{job->buffer};
+  std::vector<at::Tensor> tensors{buffer};
   context_.training->allreduce(tensors)->getFuture()->addCallback([link = link_,
                                                                    job](c10::ivalue::Future& done) {
     const std::shared_lock lock(link->mutex);
@@ -256,9 +262,10 @@ void Runtime::sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bu
 }
 
 // Enqueues everything on streams, the completion of the future included.
-void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
-  device_->hold(job->buffer);
-  if (Status status = fabric_->reduce_bucket(model_.view(bucket, job->buffer)); !status.ok()) {
+void Runtime::sum_on_device(const std::shared_ptr<Job>& job) {
+  const at::Tensor& buffer = job->bucket.buffer;
+  device_->hold(buffer);
+  if (Status status = fabric_->reduce_bucket(core_bucket(job->bucket, buffer)); !status.ok()) {
     // If a failure has been reported, it names the rank already.
     if (is_lost(status) && !watch_.has_failed()) {
       status = watch_.engine_failure(job->step, status.message(), kReportWait);
@@ -268,26 +275,25 @@ void Runtime::sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& b
     return device_->abort();
   }
   const c10::StreamGuard guard(device_->stream());
-  complete(*job, job->buffer);
+  complete(*job, buffer);
 }
 
 // Stages the bucket through host memory, on a stream of its own, so that backward does not wait.
-void Runtime::sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket) {
-  const c10::Device device = job->buffer.device();
+void Runtime::sum_through_host(const std::shared_ptr<Job>& job) {
+  const c10::Device device = job->bucket.buffer.device();
   const c10::impl::VirtualGuardImpl streams(device.type());
   auto ready = std::make_shared<c10::Event>(device.type());
   ready->record(streams.getStream(device));
-  Bucket view = model_.view(bucket, job->buffer);
-  const auto sum = [this, job, ready, view = std::move(view), streams, device]() mutable {
+  const auto sum = [this, job, ready, streams, device] {
     const c10::StreamGuard guard(streams.getStreamFromGlobalPool(device));
     ready->block(guard.current_stream());
-    at::Tensor host = job->buffer.to(at::kCPU);
-    view.values.data = host.data_ptr();
-    if (Status status = fabric_->reduce_bucket(view); !status.ok()) {
+    const at::Tensor host = job->bucket.buffer.to(at::kCPU);
+    if (Status status = fabric_->reduce_bucket(core_bucket(job->bucket, host)); !status.ok()) {
       return fail(*job, watch_.report_unresponsive_peers(job->step, status));
     }
-    job->buffer.copy_(host);
-    complete(*job, job->buffer);
+    at::Tensor buffer = job->bucket.buffer;
+    buffer.copy_(host);
+    complete(*job, buffer);
   };
   worker_.post(sum, fails(job));
 }
@@ -305,7 +311,7 @@ void Runtime::finish_part(Job& job) {
 void Runtime::finish(Job& job) {
   if (Status status = fabric_->finish(*job.work); !status.ok()) return fail(job, status);
   job.work.reset();
-  complete(job, job.buffer);
+  complete(job, job.bucket.buffer);
 }
 
 void Runtime::complete(Job& job, const at::Tensor& result) {
@@ -315,7 +321,7 @@ void Runtime::complete(Job& job, const at::Tensor& result) {
 
 void Runtime::fail(Job& job, const Status& why) {
   if (!job.has_result.exchange(true)) {
-    const std::string where = c10::str("step ", job.step, ", bucket ", job.index);
+    const std::string where = c10::str("step ", job.step, ", bucket ", job.bucket.index);
     const std::string message = c10::str("neuron_fabric: ", watch_.describe(where, why));
     job.future->setError(std::make_exception_ptr(std::runtime_error(message)));
   }

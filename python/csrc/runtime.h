@@ -1,9 +1,8 @@
-// One attached model: connects DDP's reducer to the core. The core does not depend on torch.
+// One attached model: connects a gradient source to the core. The core does not depend on torch.
 #pragma once
 
 #include <ATen/core/ivalue.h>
 #include <c10/core/DeviceGuard.h>
-#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -20,6 +19,7 @@
 #include "peer_watch.h"
 #include "process_group_engine.h"
 #include "runtime/host_path.h"
+#include "source_bucket.h"
 #include "worker.h"
 
 namespace nf::torch_front {
@@ -31,9 +31,9 @@ class Runtime {
   // Waits for callbacks that engine threads are running here.
   ~Runtime();
 
-  // The DDP hook. Returns immediately. The future holds the buffer of the bucket with the mean over
-  // all ranks, or the error with which training must stop.
-  c10::intrusive_ptr<c10::ivalue::Future> run(c10d::GradBucket& bucket);
+  // Reduces the bucket over all ranks. Returns immediately. The future holds its buffer with the
+  // result, or the error with which training must stop.
+  c10::intrusive_ptr<c10::ivalue::Future> run(SourceBucket bucket);
 
   Fabric& fabric() { return *fabric_; }
   const Model& model() const { return model_; }
@@ -52,10 +52,12 @@ class Runtime {
   struct Job;
   struct Link;
 
-  void sum_on_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
-  void sum_on_device(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
-  void sum_unrouted(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
-  void sum_through_host(const std::shared_ptr<Job>& job, c10d::GradBucket& bucket);
+  void start(const std::shared_ptr<Job>& job);
+  void reject(Job& job, const Status& why);
+  void sum_on_host(const std::shared_ptr<Job>& job);
+  void sum_on_device(const std::shared_ptr<Job>& job);
+  void sum_unrouted(const std::shared_ptr<Job>& job);
+  void sum_through_host(const std::shared_ptr<Job>& job);
   void end_step(std::uint64_t step);
   std::unique_ptr<Fabric> make_fabric(FabricOptions options, MemorySideReducer reducer);
   void wait_for_step(std::uint64_t step);

@@ -33,7 +33,9 @@ HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest&
 
 Status HostPath::begin(BucketWork& work) {
   if (work.step().is_monitored) sample(work);
-  scale(work.bucket().values, static_cast<float>(1.0 / transport_.ranks()));
+  if (work.bucket().reduction == Reduction::kMean) {
+    scale(work.bucket().values, static_cast<float>(1.0 / transport_.ranks()));
+  }
   const std::size_t count = work.gathered_count();
   if (count == 0) return {};
   const DataType type = work.bucket().values.type;

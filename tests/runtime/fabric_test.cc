@@ -73,6 +73,31 @@ TEST(Fabric, ComputesTheMeanIfEverythingIsDense) {
   }
 }
 
+TEST(Fabric, ComputesTheSumIfTheBucketRequestsIt) {
+  std::vector<Gradients> before(2);
+  ByRank<Gradients> after(2);
+  on_all_ranks(2, [&](Transport& transport) {
+    test::OwnDenseEngine engine(transport);
+    FabricRank rank(
+        transport, short_options("fp32"),
+        [&](FabricOptions options) {
+          return Fabric::create(transport, engine, std::move(options));
+        },
+        [](Fabric& fabric, Bucket bucket) {
+          bucket.reduction = Reduction::kSum;
+          return fabric.all_reduce(bucket);
+        });
+    ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
+    after.set(transport.rank(), rank.gradients());
+  });
+  after.expect_all_equal();
+  for (std::size_t i = 0; i < before[0].size(); ++i) {
+    for (std::size_t j = 0; j < before[0][i].size(); ++j) {
+      EXPECT_EQ(after.first()[i][j], before[0][i][j] + before[1][i][j]);
+    }
+  }
+}
+
 TEST(Fabric, KeepsDenseSegmentsOfMixedBucketsExact) {
   std::vector<Gradients> before(2);
   ByRank<Gradients> after(2);
