@@ -43,6 +43,17 @@ class Runtime:
 
     def register(self, reducer: Reducer) -> None: ...
     def run(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]: ...
+    def run_values(
+        self,
+        buffer: torch.Tensor,
+        index: int,
+        is_last: bool,
+        is_mean: bool,
+        slots: list[tuple[int, int, int]] | None,
+    ) -> torch.futures.Future[torch.Tensor]:
+        """Reduces a bucket of a source that is written in Python. All ranks pass the same buckets in the
+        same order. slots: (parameter, offset, count) in the buffer; None if no parameter has a route."""
+
     def observe_loss(self, loss: float, /) -> None: ...
     def set_loss_scale(self, scale: float, /) -> None: ...
     def report_capacity_breach(self) -> None: ...

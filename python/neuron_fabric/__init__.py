@@ -1,5 +1,5 @@
-"""Low-bit gradient communication for DistributedDataParallel: 1 to 8 bits per element if that is safe
-and faster.
+"""Low-bit gradient communication for distributed training: 1 to 8 bits per element if that is safe and
+faster.
 
     import neuron_fabric as nf
     model = torch.nn.parallel.DistributedDataParallel(net)
@@ -7,9 +7,9 @@ and faster.
 
 Every module that needs PyTorch is imported on first use, so that reports can be made without PyTorch.
 
-    ddp, comm_hook            attach() and hook(): the entry points
+    ddp, comm_hook, reducer   attach(), hook() and Reducer: the entry points
     settings, profile, model  their arguments: settings, profiles, the parameters of a model
-    session, attached         one attached model
+    source, session, attached what passes gradients to the runtime; one attached model
     running                   the threads that must end before the process
     fabric, summary           the objects that users hold: Fabric and Summary
     decisions, shapes         files of recorded decisions and of parameter shapes
@@ -32,6 +32,7 @@ _HOMES = {
     "HookState": "comm_hook",
     "hook": "comm_hook",
     "Profile": "profile",
+    "Reducer": "reducer",
     "Summary": "summary",
     "write_shapes": "shapes",
 }

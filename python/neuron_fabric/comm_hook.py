@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import _C
 from neuron_fabric.attached import mark_attached
+from neuron_fabric.ddp import ddp_source
 from neuron_fabric.fabric import Fabric
 from neuron_fabric.model import ModelParameters
 from neuron_fabric.session import Session, open_session
@@ -57,8 +58,8 @@ class HookState:
         """The session; None if NF_MODE is off. The first call is collective."""
         if self._parameters is None:
             self._session, self._parameters = open_session(
-                self.module, self.process_group, lambda: self.settings, self.settings.timeout,
-                self._reduced,
+                ddp_source(self.module, self._reduced), self.process_group, lambda: self.settings,
+                self.settings.timeout,
             )
         return self._session
 

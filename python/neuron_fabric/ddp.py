@@ -12,8 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric import _C
 from neuron_fabric.attached import follow_scaler, mark_attached
 from neuron_fabric.fabric import Fabric
+from neuron_fabric.model import parameters_of
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings, help_text, mode
+from neuron_fabric.source import Source
 from neuron_fabric.telemetry import Reader
 
 logger = logging.getLogger(__name__)
@@ -60,8 +62,8 @@ def attach(
             reject_unsupported(ddp)
         return Settings(**options)
 
-    session, parameters = open_session(
-        ddp.module, ddp.process_group, check, timeout, _C.reducer_parameters(ddp.reducer))
+    session, parameters = open_session(ddp_source(ddp.module, _C.reducer_parameters(ddp.reducer)),
+                                       ddp.process_group, check, timeout)
     if session is None:
         return Fabric(None, parameters)
     session.runtime.register(ddp.reducer)
@@ -78,6 +80,16 @@ def attach(
 
 
 attach.__doc__ += f"\n{help_text()}\n    "
+
+
+def ddp_source(
+    module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None
+) -> Source:
+    """The source for a DistributedDataParallel model around `module`.
+
+    reduced: the parameters of its reducer (_C.reducer_parameters()), if known.
+    """
+    return Source("ddp", type(module).__name__, lambda: parameters_of(module, reduced))
 
 
 def unwrap(model: torch.nn.Module) -> DistributedDataParallel:

@@ -167,14 +167,18 @@ class Fabric:
                 f"rank {session.rank} received the state of rank {state['rank']}; every rank saves "
                 "and loads its own"
             )
-        session.runtime.load_state(state["state"])
-        if not is_same_size:
-            self._warn(
-                f"the state is from {state['ranks']} ranks and this job has {session.ranks}: the error "
-                f"feedback of {len(state['memory'])} tensors is reset"
-            )
+        why = None if is_same_size else f"the state is from {state['ranks']} ranks and this job has {session.ranks}"
+        self.restore(state, why)
+
+    def restore(self, state: dict[str, object], why_reset: str | None) -> None:
+        """Loads decisions and statistics, and route memory unless there is a reason to reset it, which is
+        issued as a warning. The state has been checked."""
+        runtime = self._session.runtime
+        runtime.load_state(state["state"])
+        if why_reset:
+            self._warn(f"{why_reset}: the error feedback of {len(state['memory'])} tensors is reset")
             return
-        session.runtime.load_memory(
+        runtime.load_memory(
             [
                 (item["route"], _C.parameter_key(item["parameter"]), item["what"], item["rows"],
                  item["values"])

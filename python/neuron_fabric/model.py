@@ -1,7 +1,7 @@
 """The parameters of a model: names, tensors, and the types of the modules that own them."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -9,18 +9,23 @@ import torch
 # Prefixes that wrappers add to a parameter's name.
 _PREFIXES = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 
-_ROUTED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+ROUTED_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """The parameters that have a route. `unrouted` are the others that DDP reduces."""
+    """The parameters that have a route. `unrouted` are the others that are reduced."""
 
     names: list[str]
     module_types: list[str]
     tensors: list[torch.Tensor]
     unrouted: "list[Unrouted]" = field(default_factory=list)
+
+    def map(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "ModelParameters":
+        """The same parameters with other tensors."""
+        return ModelParameters(self.names, self.module_types, [change(one) for one in self.tensors],
+                               [Unrouted(one.name, change(one.tensor), one.why) for one in self.unrouted])
 
     def unrouted_text(self) -> str:
         """The unrouted parameters in words; empty if there are none."""
@@ -34,7 +39,7 @@ class ModelParameters:
 
 @dataclass(frozen=True)
 class Unrouted:
-    """A parameter whose gradients are reduced as in plain DDP, and the reason."""
+    """A parameter whose gradients are reduced as without the runtime, and the reason."""
 
     name: str
     tensor: torch.Tensor
@@ -74,6 +79,19 @@ def parameters_of(
     return result
 
 
+def plain_parameters(tensors: Mapping[str, torch.Tensor]) -> ModelParameters:
+    """The parameters of a source that has no modules."""
+    result = ModelParameters([], [], [])
+    for name, tensor in tensors.items():
+        if why := _why_unrouted(tensor, is_sparse=tensor.is_sparse):
+            result.unrouted.append(Unrouted(name, tensor, why))
+            continue
+        result.names.append(name)
+        result.module_types.append("")
+        result.tensors.append(tensor)
+    return result
+
+
 def _plain_names(names: Sequence[str]) -> list[str]:
     """Plain names; if two parameters would share one, both keep their full names."""
     count = Counter(map(plain_name, names))
@@ -83,7 +101,7 @@ def _plain_names(names: Sequence[str]) -> list[str]:
 def _why_unrouted(tensor: torch.Tensor, is_sparse: bool) -> str:
     if is_sparse:
         return "sparse gradients"
-    return "" if tensor.dtype in _ROUTED_TYPES else str(tensor.dtype).removeprefix("torch.")
+    return "" if tensor.dtype in ROUTED_TYPES else str(tensor.dtype).removeprefix("torch.")
 
 
 def _replaced(named: Sequence[tuple[str, torch.Tensor]],

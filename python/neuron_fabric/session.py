@@ -3,7 +3,7 @@
 import logging
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +12,14 @@ import torch.distributed as dist
 
 from neuron_fabric import _C
 from neuron_fabric.decisions import Owner, Recorder, recorded_decisions
-from neuron_fabric.model import ModelParameters, check_devices, parameters_of
+from neuron_fabric.model import ModelParameters, check_devices
 from neuron_fabric.profile import Profile, resolve
 from neuron_fabric.ranks.hosts import host_id, ranks_per_host
 from neuron_fabric.ranks.own_group import own_group
 from neuron_fabric.ranks.rendezvous import agree, broadcast_from_rank_0, gather_all, run_on_all_ranks
 from neuron_fabric.running import Running
 from neuron_fabric.settings import Settings, is_timeout, mode
+from neuron_fabric.source import Source
 from neuron_fabric.summary import SummaryReader
 from neuron_fabric.telemetry import Reader, make_readers
 
@@ -62,7 +63,8 @@ class Session:
             raise
         self._running = Running(
             self.runtime, [self.summary_reader, *readers, *settings.readers],
-            {"torch": torch.__version__, "backend": dist.get_backend(group), "model": prepared.model},
+            {"torch": torch.__version__, "backend": dist.get_backend(group),
+             "source": prepared.source.kind, "model": prepared.source.model},
         )
         self.telemetry = self._running.telemetry
         self._finalizer = weakref.finalize(self, self._running.leave)
@@ -130,25 +132,23 @@ class Session:
 class Prepared:
     """The inputs of a session that each rank prepares, before the ranks compare them."""
 
-    model: str  # its class name
+    source: Source
     parameters: ModelParameters
     profile: Profile
     binding: int  # a hash of how the profile fits the model
 
 
 def open_session(
-    module: torch.nn.Module,
+    source: Source,
     group: dist.ProcessGroup | None,
     check: Callable[[], Settings],
     timeout: object = None,
-    reduced: Sequence[tuple[torch.Tensor, bool]] | None = None,
 ) -> tuple[Session | None, ModelParameters]:
-    """Returns the session and the model's parameters. The session is None if NF_MODE is off, or if no
+    """Returns the session and the source's parameters. The session is None if NF_MODE is off, or if no
     parameter has a route. All ranks call it at the same time. If `check`, which makes the settings, or
     any later part fails on one rank, all ranks raise.
 
     timeout: the caller's argument, not yet validated; `check` validates it.
-    reduced: the parameters of DDP's reducer (_C.reducer_parameters()), if known.
     """
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError(
@@ -160,9 +160,9 @@ def open_session(
     settings, now = run_on_all_ranks(own, lambda: (check(), mode()))
     agree(own, {"NF_MODE": now})
     if now == "off":
-        logger.info("NF_MODE is off: gradients are reduced by DDP")
-        return None, parameters_of(module, reduced)
-    prepared = run_on_all_ranks(own, lambda: _prepare(module, reduced, settings))
+        logger.info("NF_MODE is off: gradients are reduced without the runtime")
+        return None, source.parameters()
+    prepared = run_on_all_ranks(own, lambda: _prepare(source, settings))
     agree(own, _facts(prepared, settings))
     if not prepared.parameters.names:
         logger.warning("no parameter has a route; %s", prepared.parameters.unrouted_text())
@@ -170,19 +170,18 @@ def open_session(
     return Session(prepared, group, own, settings), prepared.parameters
 
 
-def _prepare(module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None,
-             settings: Settings) -> Prepared:
-    kind, parameters = type(module).__name__, parameters_of(module, reduced)
+def _prepare(source: Source, settings: Settings) -> Prepared:
+    parameters = source.parameters()
     if not parameters.names and not parameters.unrouted:
         raise ValueError("the model has no parameter with a gradient")
     if not parameters.names:
-        return Prepared(kind, parameters, Profile(""), 0)
+        return Prepared(source, parameters, Profile(""), 0)
     check_devices(parameters.tensors)
     profile = resolve(settings.profile, settings.route, parameters)
     binding = _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises ValueError if the profile does not fit the model
-    return Prepared(kind, parameters, profile, binding)
+    return Prepared(source, parameters, profile, binding)
 
 
 def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
@@ -192,6 +191,7 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
         "the version of neuron_fabric": _C.__version__,
         "the devices that the extension is built for": _C.devices or "the host alone",
         "the version of PyTorch": torch.__version__,
+        "the source of gradients": prepared.source.kind,
         "the model's device": sorted({tensor.device.type for tensor in parameters.tensors}),
         "the model's parameters": [
             f"{name} {tuple(tensor.shape)} {tensor.dtype}"

@@ -135,7 +135,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         attach = self.attach
         result: dict[str, Any] = {key: getattr(attach, key, None) for key in
-                                  ("version", "ranks", "backend", "mode", "admit", "topology",
+                                  ("version", "ranks", "backend", "source", "mode", "admit", "topology",
                                    "profile")}
         result["mode"] = self.mode
         result |= {key: getattr(self, key) for key in

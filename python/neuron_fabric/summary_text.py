@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SHOWN_FALLBACKS = 10  # the last ones; Summary.to_dict() has them all
 
-OFF = "NF_MODE is off: plain DistributedDataParallel reduces the gradients, and nothing is recorded"
+OFF = "NF_MODE is off: gradients are reduced without the runtime, and nothing is recorded"
 
 
 def text(summary: "Summary") -> str:

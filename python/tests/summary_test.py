@@ -37,7 +37,7 @@ def test_the_dictionary():
     assert json.loads(json.dumps(result)) == result
     regions = result.pop("regions")
     assert result == {
-        "version": "0.1.0", "ranks": 2, "backend": "gloo", "mode": "on", "admit": "useful",
+        "version": "0.1.0", "ranks": 2, "backend": "gloo", "source": "ddp", "mode": "on", "admit": "useful",
         "topology": "direct", "profile": "default", "step": 1, "epoch": 1, "steps": 2,
         "skipped_steps": 1, "loss": 1.5, "loss_step": 0,
         "rank_loss": 1.0, "rank_loss_step": 1, "bytes": 5248, "dense_bytes": 32896,
@@ -102,7 +102,7 @@ def test_a_summary_of_no_records_is_empty():
 
 def test_off_is_not_a_run_without_steps():
     summary = Summary(mode="off")
-    assert str(summary) == ("NF_MODE is off: plain DistributedDataParallel reduces the gradients, "
+    assert str(summary) == ("NF_MODE is off: gradients are reduced without the runtime, "
                             "and nothing is recorded")
     assert summary.to_dict()["mode"] == "off"
     assert summary.to_dict()["steps"] == 0

@@ -12,6 +12,7 @@ from neuron_fabric.calibration.settings import CalibrationSettings
 from neuron_fabric.calibration.snapshot import Snapshot
 from neuron_fabric.calibration.switch import Switch
 from neuron_fabric.calibration.watch import Watch
+from neuron_fabric.ddp import ddp_source
 from neuron_fabric.model import ModelParameters
 from neuron_fabric.session import Session, open_session
 from neuron_fabric.settings import Settings
@@ -34,8 +35,8 @@ class Workbench:
         """Collective."""
         gc.collect()  # frees device memory of earlier sessions on all ranks at the same time
         ddp = self.training.ddp
-        session, _ = open_session(ddp.module, ddp.process_group, lambda: settings, TIMEOUT,
-                                  _C.reducer_parameters(ddp.reducer))
+        source = ddp_source(ddp.module, _C.reducer_parameters(ddp.reducer))
+        session, _ = open_session(source, ddp.process_group, lambda: settings, TIMEOUT)
         assert session is not None  # NF_MODE is on
         return session
 

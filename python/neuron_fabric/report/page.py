@@ -83,6 +83,7 @@ def _speed(latency_us: float | None, gbps: float | None) -> str:
 def _header(run: Run) -> str:
     attach = run.attach
     facts = {"folder": run.name, "ranks": f"{attach.ranks} over {attach.backend or '-'}",
+             "source": attach.source,
              "profile": attach.profile, "mode": attach.mode, "admit": attach.admit,
              "topology": attach.topology, "link": _speed(attach.link.latency_us, attach.link.gbps),
              "dense all-reduce": _speed(attach.link.dense_latency_us, attach.link.dense_gbps),

@@ -53,6 +53,7 @@ class Attach:
     version: str
     torch: str
     backend: str
+    source: str  # of the gradients: "ddp" or "reducer"
     mode: str
     admit: str
     topology: str
@@ -240,6 +241,7 @@ def _attach(record: Fields) -> Attach:
     return Attach(time=_number(record, "time"), rank=_count(record, "rank"),
                   ranks=_count(record, "ranks"), version=_text(record, "version"),
                   torch=_text(record, "torch"), backend=_text(record, "backend"),
+                  source=_text(record, "source", "ddp"),
                   mode=_text(record, "mode"), admit=_text(record, "admit"),
                   topology=_text(record, "topology"), seed=_count(record, "seed"),
                   profile=_text(record, "profile"), model=_text(record, "model"), link=_link(link),

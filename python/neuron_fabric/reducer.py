@@ -1,0 +1,156 @@
+"""nf.Reducer: reduces named tensors for training loops without a wrapper, such as local updates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from neuron_fabric.fabric import Fabric
+from neuron_fabric.model import ModelParameters, parameters_of, plain_parameters
+from neuron_fabric.ranks.rendezvous import agree, gather_all
+from neuron_fabric.reducer_work import ReducerWork, pack
+from neuron_fabric.session import open_session
+from neuron_fabric.settings import Settings
+from neuron_fabric.source import Source
+
+OPS = ("mean", "sum")
+
+
+class Reducer:
+    """Reduces named tensors over the ranks of a process group, with the profiles, admission, monitor and
+    telemetry of attach().
+
+        reducer = nf.Reducer(model, route="waterfill:4")
+        reducer.all_reduce({"layer.weight": tensor}).wait()
+
+    Each all_reduce() is one step of the runtime. A name stands for the same quantity in every step: route
+    memory and statistics belong to it.
+
+    Every rank creates it at the same time.
+
+    parameters: a module, or tensors by name. Only their names, shapes, types and device count, and the
+        types of the modules; shards of a DTensor count as tensors.
+    settings: those of attach() except `scaler` and `record_lines`.
+    """
+
+    def __init__(
+        self,
+        parameters: torch.nn.Module | Mapping[str, torch.Tensor],
+        profile: object = None,
+        *,
+        process_group: dist.ProcessGroup | None = None,
+        **settings: Any,
+    ) -> None:
+        if unknown := settings.keys() & {"scaler", "record_lines"}:
+            raise TypeError(f"nf.Reducer takes no {sorted(unknown)[0]}")
+        self._given = parameters
+        self._settings = {"profile": profile, **settings}
+        self._open(process_group)
+
+    def _open(self, group: dist.ProcessGroup | None) -> None:
+        source = Source("reducer", type(self._given).__name__, lambda: _parameters(self._given))
+        session, parameters = open_session(
+            source, group, lambda: Settings(**self._settings), self._settings.get("timeout"))
+        self._session = session
+        self._group = group if group is not None else dist.group.WORLD
+        self._fabric = Fabric(session, parameters)
+        self._index = {name: i for i, name in enumerate(parameters.names)}
+        unrouted = [(one.name, one.tensor) for one in parameters.unrouted]
+        self._known = dict(zip(parameters.names, parameters.tensors, strict=True)) | dict(unrouted)
+
+    @property
+    def fabric(self) -> Fabric:
+        """The controls and reports that attach() returns."""
+        return self._fabric
+
+    def all_reduce(self, tensors: Mapping[str, torch.Tensor], op: str = "mean") -> ReducerWork:
+        """Starts to replace the tensors by their mean, or sum, over all ranks. Do not use them before
+        wait(). All ranks pass the same names; a call may leave some out. If the calls differ, all ranks
+        raise and nothing is changed."""
+        tensors = {name: local_tensor(tensor) for name, tensor in tensors.items()}
+        if self._session is not None:
+            agree(self._session.own_group, {
+                "the reduction of all_reduce()": op,
+                "the tensors of all_reduce()": [_description(*item) for item in tensors.items()],
+            })
+        self._check(tensors, op)
+        buckets = pack(tensors, self._index)
+        if self._session is None:
+            return ReducerWork([bucket.start_dense(self._group, op == "mean") for bucket in buckets])
+        runtime = self._session.runtime
+        return ReducerWork([
+            bucket.start(runtime, index, index == len(buckets) - 1, op == "mean")
+            for index, bucket in enumerate(buckets)
+        ])
+
+    def _check(self, tensors: Mapping[str, torch.Tensor], op: str) -> None:
+        if op not in OPS:
+            raise ValueError(f"op must be one of {', '.join(OPS)}, not {op!r}")
+        if not tensors:
+            raise ValueError("all_reduce() needs at least one tensor")
+        for name, tensor in tensors.items():
+            if name not in self._known:
+                raise KeyError(f"all_reduce() got the tensor {name!r}, which this Reducer was made without")
+            if (given := _description(name, tensor)) != (wanted := _description(name, self._known[name])):
+                raise ValueError(f"all_reduce() got {given}, but this Reducer was made for {wanted}")
+            if tensor.device != self._known[name].device:
+                raise ValueError(f"all_reduce() got {name} on {tensor.device}, but this Reducer was made "
+                                 f"for {self._known[name].device}")
+
+    def set_process_group(self, process_group: dist.ProcessGroup | None) -> None:
+        """Continues with another group of ranks, for example after a rank has left. Every rank of the new
+        group calls it between two steps; one that joins makes its Reducer for a group of its own before.
+        Decisions and statistics are those of the new group's rank 0. If the number of ranks or their order
+        has changed, route memory is reset and a warning is issued."""
+        old = self._fabric.state_dict()
+        self.close()
+        self._open(process_group)
+        if self._session is None:
+            return
+        own, rank, ranks = self._session.own_group, self._session.rank, self._session.ranks
+        stayed = (old.get("rank"), old.get("ranks")) == (rank, ranks)
+        of_ranks = gather_all(own, {"stayed": stayed, "state": old.get("state")})
+        if of_ranks[0]["state"] is None:  # NF_MODE was off
+            return
+        state = {"state": of_ranks[0]["state"], "memory": old.get("memory", [])}
+        changed = not all(one["stayed"] for one in of_ranks)
+        self._fabric.restore(
+            state, f"the process group changed to {ranks} ranks" if changed else None)
+
+    def state_dict(self) -> dict[str, object]:
+        """As Fabric.state_dict()."""
+        return self._fabric.state_dict()
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """As Fabric.load_state_dict()."""
+        self._fabric.load_state_dict(state)
+
+    def close(self) -> None:
+        """Ends telemetry and threads. Tensors cannot be reduced afterwards."""
+        self._fabric.close()
+
+    def __enter__(self) -> "Reducer":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def local_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's shard of a DTensor; any other tensor itself. Without its autograd history."""
+    from torch.distributed.tensor import DTensor
+
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
+
+
+def _parameters(given: torch.nn.Module | Mapping[str, torch.Tensor]) -> ModelParameters:
+    if isinstance(given, torch.nn.Module):
+        return parameters_of(given).map(local_tensor)
+    if not isinstance(given, Mapping) or not all(map(torch.is_tensor, given.values())):
+        raise TypeError(f"nf.Reducer takes a module or tensors by name, not a {type(given).__name__}")
+    return plain_parameters({name: local_tensor(tensor) for name, tensor in given.items()})
+
+
+def _description(name: str, tensor: torch.Tensor) -> str:
+    return f"{name} {tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
