@@ -19,7 +19,8 @@ struct StreamTransfer {
   std::size_t size = 0;        // the same at both ends
 };
 
-// One rank's end. Only one thread at a time may use it.
+// One rank's end. One thread at a time calls exchange(); a second thread may call health() and
+// abort() at any time. Ranks never send to themselves.
 class StreamTransport {
  public:
   virtual ~StreamTransport() = default;

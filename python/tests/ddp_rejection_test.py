@@ -54,7 +54,7 @@ WRONG_OPTIONS = [
     ({"profile": OTHER_MODEL}, "profile 'test' was made for another model: region 'second' "
      "(layer4.*) matches none of the 8 parameters; they go from 'first.weight' to 'head.bias'"),
     ({"admit": "fast"}, "admit must be one of useful, safe, not 'fast'"),
-    ({"topology": "star"}, "topology must be one of auto, direct, ring, tree, halving_doubling"),
+    ({"topology": "mesh"}, "topology must be one of auto, direct, ring, tree, halving_doubling"),
     ({"topology": "ring", "group_size": 2}, "topology='ring' has no host groups: omit group_size"),
     ({"group_size": 0}, "group_size must be a positive number of ranks, not 0"),
     ({"link_gbps": -1}, "link_gbps must be a positive number of Gb/s, not -1"),
