@@ -111,9 +111,9 @@ Status DeviceAllReduce::enqueue(const AllReduceCall& call, cudaStream_t stream) 
   if (transport_.ranks() == 1 || call.gradients.empty()) return check_loss_scale(call.loss_scale);
   Status status = feedback_->begin(call, stream);
   if (status.ok()) {
-    if (feedback_->has_moved()) layouts_.clear();
+    if (feedback_->addresses_changed()) layouts_.clear();
     AllReduceCall own = call;
-    own.gradients = feedback_->working();
+    own.gradients = feedback_->copies();
     status = enqueue_parts(own, {}, stream);
   }
   if (status.ok()) {

@@ -23,7 +23,7 @@ Status DeviceFeedback::begin(const AllReduceCall& call, cudaStream_t stream) {
 
 // Allocates the memory of a call and finds the residuals of its parameters.
 Status DeviceFeedback::allocate(std::span<const Gradient> gradients, cudaStream_t stream) {
-  working_.assign(gradients.begin(), gradients.end());
+  copies_.assign(gradients.begin(), gradients.end());
   parameters_.clear();
   distance_ = 0;
   for (const Gradient& gradient : gradients) {
@@ -35,9 +35,9 @@ Status DeviceFeedback::allocate(std::span<const Gradient> gradients, cudaStream_
   }
   const std::byte* before = buffer_.data();
   NF_RETURN_IF_ERROR(buffer_.reserve(2 * distance_ + aligned(flag_bytes()), stream));
-  has_moved_ = buffer_.data() != before;
+  addresses_changed_ = buffer_.data() != before;
   std::byte* at = buffer_.data();
-  for (Gradient& gradient : working_) {
+  for (Gradient& gradient : copies_) {
     const std::size_t count = gradient.values.count;
     const Expected<float*> residual = memory_.use(gradient.parameter, count, stream);
     if (!residual) return residual.status();

@@ -30,9 +30,9 @@ class DeviceFeedback {
   // different types, or if a residual has another size; and with kOutOfMemory.
   Status begin(const AllReduceCall& call, cudaStream_t stream);
   // The copies, to be reduced in place. Their addresses are those of the last call unless
-  // has_moved().
-  std::span<const Gradient> working() const { return working_; }
-  bool has_moved() const { return has_moved_; }
+  // addresses_changed().
+  std::span<const Gradient> copies() const { return copies_; }
+  bool addresses_changed() const { return addresses_changed_; }
 
   // The plan by which the copies are reduced: allocates memory for its pieces, and copies them once
   // it is made.
@@ -56,20 +56,20 @@ class DeviceFeedback {
   Status allocate(std::span<const Gradient> gradients, cudaStream_t stream);
   // The flags: one for the call, then one per parameter.
   std::uint32_t* has_nonfinite() const;
-  std::size_t flag_bytes() const { return (1 + working_.size()) * sizeof(std::uint32_t); }
+  std::size_t flag_bytes() const { return (1 + copies_.size()) * sizeof(std::uint32_t); }
 
   ResidualMemory& memory_;
   DeviceBuffer buffer_;
   DeviceBuffer residual_pieces_;  // the plan's pieces, pointing to the new residuals
 
   // State of the current call.
-  std::vector<Gradient> working_;
+  std::vector<Gradient> copies_;
   std::vector<FeedbackParameter> parameters_;
   DataType type_ = DataType::kFloat32;
   float loss_scale_ = 1;
   std::size_t distance_ = 0;             // bytes from values to their new residuals
   const DevicePiece* pieces_ = nullptr;  // of the plan
-  bool has_moved_ = false;
+  bool addresses_changed_ = false;
 };
 
 }  // namespace nf::cuda

@@ -16,7 +16,7 @@ Expected<RouteMemory::State*> LowRankMemory::use(std::uint64_t parameter, std::s
     if (!made) return made.status();
     state = *made;
   }
-  NF_RETURN_IF_ERROR(lend(*state, stream));
+  NF_RETURN_IF_ERROR(acquire(*state, stream));
   return state;
 }
 

@@ -15,7 +15,7 @@ Expected<float*> ResidualMemory::use(std::uint64_t parameter, std::size_t count,
     if (!made) return made.status();
     state = *made;
   }
-  NF_RETURN_IF_ERROR(lend(*state, stream));
+  NF_RETURN_IF_ERROR(acquire(*state, stream));
   if (state->is_new && count > 0) {
     NF_RETURN_IF_ERROR(
         to_status(cudaMemsetAsync(state->values(0), 0, count * sizeof(float), stream),

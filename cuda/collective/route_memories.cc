@@ -41,9 +41,9 @@ void RouteMemories::begin(const std::string& route, const AllReduceCall& call) {
   }
 }
 
-Status RouteMemories::join_home_stream() const {
+Status RouteMemories::wait_for_uses() const {
   for (const auto& [spelling, route] : routes_) {
-    NF_RETURN_IF_ERROR(route.states->join_home_stream());
+    NF_RETURN_IF_ERROR(route.states->wait_for_uses());
   }
   return {};
 }

@@ -29,7 +29,7 @@ class RouteMemories {
   void begin(const std::string& route, const AllReduceCall& call);
 
   // Later work on `home` waits for all uses of the memory.
-  Status join_home_stream() const;
+  Status wait_for_uses() const;
   // As in BucketPath. Both wait for `home`.
   Expected<MemoryByRoute> memory(std::uint64_t step) const;
   Status load(const MemoryByRoute& memory, std::uint64_t step);

@@ -10,7 +10,7 @@ namespace nf::cuda {
 RouteMemory::RouteMemory(DeviceAllocator& allocator, cudaStream_t home)
     : allocator_(allocator), home_(home) {}
 
-RouteMemory::~RouteMemory() { static_cast<void>(join_home_stream()); }
+RouteMemory::~RouteMemory() { static_cast<void>(wait_for_uses()); }
 
 RouteMemory::State* RouteMemory::find(std::uint64_t parameter) const {
   const auto found = states_.find(parameter);
@@ -28,7 +28,7 @@ Expected<RouteMemory::State*> RouteMemory::allocate(std::uint64_t parameter,
   }
   if (state->buffer.size() < size) {
     state->arrays.clear();
-    NF_RETURN_IF_ERROR(join_home_stream());
+    NF_RETURN_IF_ERROR(wait_for_uses());
     NF_RETURN_IF_ERROR(state->buffer.reserve(size, home_));
     NF_RETURN_IF_ERROR(used(home_));
     state->user = home_;
@@ -38,7 +38,7 @@ Expected<RouteMemory::State*> RouteMemory::allocate(std::uint64_t parameter,
   return state.get();
 }
 
-Status RouteMemory::lend(State& state, cudaStream_t stream) {
+Status RouteMemory::acquire(State& state, cudaStream_t stream) {
   if (state.user == stream) return {};
   if (const auto last = last_uses_.find(state.user); last != last_uses_.end()) {
     NF_RETURN_IF_ERROR(last->second.block(stream));
@@ -54,11 +54,11 @@ void RouteMemory::forget(std::uint64_t parameter) {
 }
 
 void RouteMemory::drop(std::uint64_t parameter) {
-  static_cast<void>(join_home_stream());
+  static_cast<void>(wait_for_uses());
   states_.erase(parameter);
 }
 
-Status RouteMemory::join_home_stream() const {
+Status RouteMemory::wait_for_uses() const {
   for (const auto& [stream, event] : last_uses_) {
     if (stream != home_) NF_RETURN_IF_ERROR(event.block(home_));
   }
@@ -66,7 +66,7 @@ Status RouteMemory::join_home_stream() const {
 }
 
 Expected<std::vector<MemoryEntry>> RouteMemory::save_memory() const {
-  NF_RETURN_IF_ERROR(join_home_stream());
+  NF_RETURN_IF_ERROR(wait_for_uses());
   std::vector<MemoryEntry> memory;
   for (const auto& [parameter, state] : states_) {
     if (state->is_new) continue;
@@ -90,7 +90,7 @@ Expected<std::vector<MemoryEntry>> RouteMemory::save_memory() const {
 }
 
 Status RouteMemory::load(State& state, std::size_t array, std::span<const float> values) {
-  NF_RETURN_IF_ERROR(lend(state, home_));
+  NF_RETURN_IF_ERROR(acquire(state, home_));
   state.is_new = false;
   if (values.empty()) return {};
   return to_status(cudaMemcpyAsync(state.values(array), values.data(), values.size_bytes(),

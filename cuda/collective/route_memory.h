@@ -47,7 +47,7 @@ class RouteMemory {
   RouteMemory(const RouteMemory&) = delete;
   RouteMemory& operator=(const RouteMemory&) = delete;
 
-  // All work that uses memory lent to `stream` has been enqueued on it.
+  // All work that uses memory acquired for `stream` has been enqueued on it.
   Status used(cudaStream_t stream);
 
   // Deletes the memory of a parameter and keeps its buffer.
@@ -56,7 +56,7 @@ class RouteMemory {
   void drop(std::uint64_t parameter);
 
   // Later work on `home` waits for all uses of the memory.
-  Status join_home_stream() const;
+  Status wait_for_uses() const;
   // As in AllReduce. Both wait for `home`.
   Expected<std::vector<MemoryEntry>> save_memory() const;
   virtual Status load_memory(std::span<const MemoryEntry> memory) = 0;
@@ -73,7 +73,7 @@ class RouteMemory {
   // A new state with these arrays; replaces an existing one.
   Expected<State*> allocate(std::uint64_t parameter, std::vector<Array> arrays);
   // Work enqueued on `stream` from now on may use the state, until used(stream).
-  Status lend(State& state, cudaStream_t stream);
+  Status acquire(State& state, cudaStream_t stream);
   // Fills an array of a new state on `home`. end_loading() waits for all copies.
   Status load(State& state, std::size_t array, std::span<const float> values);
   Status end_loading();

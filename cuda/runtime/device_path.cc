@@ -279,7 +279,7 @@ std::unique_ptr<Probe> DevicePath::probe() {
 // Called between steps, but the last step may still be on the streams.
 Expected<MemoryByRoute> DevicePath::memory(std::uint64_t step) const {
   NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "setting the device"));
-  NF_RETURN_IF_ERROR(memories_.join_home_stream());
+  NF_RETURN_IF_ERROR(memories_.wait_for_uses());
   NF_RETURN_IF_ERROR(wait(context_, 0, [this] { return cudaStreamQuery(context_.stream); }));
   return memories_.memory(step);
 }

@@ -9,8 +9,8 @@ namespace nf {
 using Duration = std::chrono::nanoseconds;
 
 // The longest wait. The deadline of a longer one could overflow the clock.
-inline constexpr Duration kLongestWait = std::chrono::hours(24 * 365);
+inline constexpr Duration kMaxWait = std::chrono::hours(24 * 365);
 
-constexpr Duration bounded(Duration wait) { return std::min(wait, kLongestWait); }
+constexpr Duration bounded(Duration wait) { return std::min(wait, kMaxWait); }
 
 }  // namespace nf

@@ -14,8 +14,7 @@
 namespace nf::torch_front {
 
 // c10d has no infinite timeout.
-inline constexpr auto kNoTimeout =
-    std::chrono::duration_cast<std::chrono::milliseconds>(kLongestWait);
+inline constexpr auto kNoTimeout = std::chrono::duration_cast<std::chrono::milliseconds>(kMaxWait);
 
 inline std::vector<at::Tensor> tensor_over(std::span<std::byte> bytes) {
   return {at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, at::kByte)};

@@ -102,15 +102,15 @@ Kind kind_of(const Timing& timing, Mode mode, std::uint32_t workers, bool is_wri
              double count) {
   const Layout layout(mode, workers, 1);
   const std::uint32_t window = is_write || mode == Mode::kIdentity ? 0 : workers;
-  const Touches touches = layout.touches({.is_write = is_write, .window = window}, is_last);
+  const LineAccesses accesses = layout.accesses({.is_write = is_write, .window = window}, is_last);
   const LinkTiming& link = timing.link;
   return {
       .count = count,
       .link_out = static_cast<double>(link.time(is_write ? link.data_slots : link.request_slots)),
       .link_back = static_cast<double>(link.time(is_write ? link.answer_slots : link.data_slots)),
-      .lines_read = static_cast<double>(touches.lines_read()),
-      .lines_written = static_cast<double>(touches.lines_written()),
-      .lines_folded = static_cast<double>(touches.fold.count),
+      .lines_read = static_cast<double>(accesses.lines_read()),
+      .lines_written = static_cast<double>(accesses.lines_written()),
+      .lines_folded = static_cast<double>(accesses.fold.count),
       .fold_cycles =
           is_last && mode == Mode::kFp32 ? static_cast<double>(fold_cycles(workers - 1)) : 0};
 }

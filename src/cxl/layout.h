@@ -1,5 +1,5 @@
 // The layout of a region's records and slots in the device's memory, and the lines that a request
-// touches.
+// accesses.
 //
 // A record consists of the planes of its line and a line with the arrivals. The slots of one line
 // are adjacent and followed by its FP32 sum.
@@ -18,7 +18,7 @@ struct Run {
   std::uint32_t count = 0;
 };
 
-struct Touches {
+struct LineAccesses {
   std::array<Run, 2> reads;
   Run fold;  // read once the record shows that all workers have arrived
   std::array<Run, 3> writes;
@@ -37,7 +37,7 @@ class Layout {
         pitch_(planes_of(mode, workers) + 1),
         slots_at_(std::uint64_t{lines} * pitch_) {}
 
-  Touches touches(const Workload::Step& step, bool is_last) const {
+  LineAccesses accesses(const Workload::Step& step, bool is_last) const {
     const std::uint64_t record = std::uint64_t{step.line} * pitch_;
     const Run tag{.first = record + pitch_ - 1, .count = 1};
     if (counts_digits(mode_)) {
@@ -48,12 +48,12 @@ class Layout {
     const std::uint64_t slots = slots_at_ + std::uint64_t{step.line} * (workers_ + 1);
     const Run one{.first = slots + step.window, .count = 1};  // a slot, or the sum after the slots
     if (!step.is_write) return {.reads = {tag, one}, .fold = {}, .writes = {}};
-    Touches touches{.reads = {tag}, .fold = {}, .writes = {tag, one}};
+    LineAccesses accesses{.reads = {tag}, .fold = {}, .writes = {tag, one}};
     if (mode_ == Mode::kFp32 && is_last) {
-      touches.fold = {.first = slots, .count = workers_ - 1};  // all but the one being written
-      touches.writes[2] = {.first = slots + workers_, .count = 1};
+      accesses.fold = {.first = slots, .count = workers_ - 1};  // all but the one being written
+      accesses.writes[2] = {.first = slots + workers_, .count = 1};
     }
-    return touches;
+    return accesses;
   }
 
  private:

@@ -88,11 +88,11 @@ void Model::accept(Picoseconds at) {
     const std::uint32_t line = job.step.line;
     if (job.step.is_write) ++arrivals_[line];
     const bool is_last = job.step.is_write && arrivals_[line] == workload_.options().workers;
-    job.touches = layout_.touches(job.step, is_last);
+    job.accesses = layout_.accesses(job.step, is_last);
     job.ready = job.arrives;
-    job.folds = job.touches.fold.count > 0;
+    job.folds = job.accesses.fold.count > 0;
     const bool is_here = users_[line] > 0 || queued_[line] > 0;
-    if (!is_here) job.to_push = job.to_read = job.touches.lines_read();
+    if (!is_here) job.to_push = job.to_read = job.accesses.lines_read();
     if (job.folds) folding_.push_back(first_job_ + accepted_);
     ++users_[line];
   }
@@ -104,8 +104,8 @@ void Model::fetch(Picoseconds at) {
     Job& job = jobs_[sequence - first_job_];
     if (job.folds && job.to_read == 0 && job.ready <= at) {
       job.folds = false;
-      job.touches.reads = {job.touches.fold};
-      job.to_push = job.to_read = job.touches.lines_read();
+      job.accesses.reads = {job.accesses.fold};
+      job.to_push = job.to_read = job.accesses.lines_read();
     }
     return !job.folds && push_reads(sequence);
   });
@@ -116,8 +116,8 @@ void Model::fetch(Picoseconds at) {
 bool Model::push_reads(std::uint64_t sequence) {
   Job& job = jobs_[sequence - first_job_];
   for (; job.to_push > 0; --job.to_push) {
-    const std::uint32_t next = job.touches.lines_read() - job.to_push;
-    const auto& [first, second] = job.touches.reads;
+    const std::uint32_t next = job.accesses.lines_read() - job.to_push;
+    const auto& [first, second] = job.accesses.reads;
     const std::uint64_t line =
         next < first.count ? first.first + next : second.first + next - first.count;
     if (!memory_.has_room(false, line, 1)) return false;
@@ -140,7 +140,7 @@ void Model::take_lines() {
 }
 
 bool Model::can_retire() const {
-  for (const Run& run : jobs_.front().touches.writes) {
+  for (const Run& run : jobs_.front().accesses.writes) {
     if (!memory_.has_room(true, run.first, run.count)) return false;
   }
   return true;
@@ -158,11 +158,11 @@ void Model::reduce(Picoseconds at) {
   Request request;
   if (is_offered) request = workload_.request(jobs_[in_pipeline_].step);
   const bool is_free = in_pipeline_ == 0 || can_retire();
-  const Pipeline::Moved moved = pipeline_.tick(is_offered ? &request : nullptr, is_free);
-  if (moved.taken) ++in_pipeline_;
-  if (moved.answered) {
+  const Pipeline::TickResult result = pipeline_.tick(is_offered ? &request : nullptr, is_free);
+  if (result.taken) ++in_pipeline_;
+  if (result.answered) {
     --in_pipeline_;
-    retire(*moved.answered, at);
+    retire(*result.answered, at);
   }
 }
 
@@ -171,7 +171,7 @@ void Model::reduce(Picoseconds at) {
 bool Model::is_written_back(const Job& job) const {
   const std::uint32_t line = job.step.line;
   if (!counts_digits(workload_.options().mode)) return true;
-  return users_[line] == 0 && queued_[line] < job.touches.writes[0].count;
+  return users_[line] == 0 && queued_[line] < job.accesses.writes[0].count;
 }
 
 // Called with the answer of the oldest job.
@@ -180,7 +180,7 @@ void Model::retire(const Answer& answer, Picoseconds at) {
   const std::uint32_t line = job.step.line;
   --users_[line];
   if (is_written_back(job)) {
-    for (const Run& run : job.touches.writes) {
+    for (const Run& run : job.accesses.writes) {
       for (std::uint32_t i = 0; i < run.count; ++i) {
         memory_.push(true, run.first + i, line, at);
         ++queued_[line];

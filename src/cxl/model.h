@@ -49,7 +49,7 @@ class Model {
     Workload::Step step;
     bool is_posted = false;
     Picoseconds arrives = 0;
-    Touches touches = {};
+    LineAccesses accesses = {};
     std::uint32_t to_push = 0;  // lines not yet in the memory's queues
     std::uint32_t to_read = 0;  // lines not yet read
     bool folds = false;         // the slots have yet to be read

@@ -35,11 +35,11 @@ class Pipeline {
 
   // Ends a cycle: takes the offered request if the pipeline is ready, and hands over the answer if
   // the receiver is ready.
-  struct Moved {
+  struct TickResult {
     bool taken = false;
     std::optional<Answer> answered = {};
   };
-  Moved tick(const Request* offered, bool answer_ready);
+  TickResult tick(const Request* offered, bool answer_ready);
 
  private:
   struct Stage {

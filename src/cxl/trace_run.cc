@@ -16,15 +16,15 @@ void run_requests(Pipeline& pipeline, std::span<const TraceItem> items, const st
     if (pipeline.is_empty()) cycle = std::max(cycle, items[next].cycle);  // skip idle cycles
     const bool is_offered = next < items.size() && items[next].cycle <= cycle;
     const bool is_ready = ready.empty() || ready[cycle % ready.size()] == '1';
-    const Pipeline::Moved moved =
+    const Pipeline::TickResult result =
         pipeline.tick(is_offered ? &items[next].request : nullptr, is_ready);
-    if (moved.taken) {
+    if (result.taken) {
       answers.push_back({.is_request = true, .taken = cycle});
       ++next;
     }
-    if (moved.answered) {
+    if (result.answered) {
       answers[waiting].answered = cycle;
-      answers[waiting].answer = *moved.answered;
+      answers[waiting].answer = *result.answered;
       ++waiting;
     }
   }

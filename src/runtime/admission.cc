@@ -28,14 +28,14 @@ void Admission::observe(const StepStatistics& statistics) {
   const std::vector<std::optional<Reason>>& breaches = monitor_.observe(statistics);
   for (std::size_t r = 0; r < breaches.size(); ++r) {
     if (breaches[r]) {
-      take_breach(state_.regions[r], *breaches[r], state_.decisions[r].is_low_bit);
+      handle_breach(state_.regions[r], *breaches[r], state_.decisions[r].is_low_bit);
     }
   }
 }
 
 // A breach is a fallback if the region uses low bits now, not if it did in the step of the breach:
 // a region must not stay at low bits while a run is unstable.
-void Admission::take_breach(RegionState& region, Reason cause, bool is_low_bit) const {
+void Admission::handle_breach(RegionState& region, Reason cause, bool is_low_bit) const {
   const HealthLimits& limits = binding_.profile().health;
   const std::uint64_t now = state_.next_step;
   const std::uint64_t cool_down_end = now + limits.cool_down_steps;

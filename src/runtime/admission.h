@@ -62,7 +62,7 @@ class Admission {
   Status load(std::string_view state);
 
  private:
-  void take_breach(RegionState& region, Reason cause, bool is_low_bit) const;
+  void handle_breach(RegionState& region, Reason cause, bool is_low_bit) const;
   Decision decide_region(RegionState& region, std::uint64_t step) const;
 
   // Constant after construction.

@@ -70,12 +70,12 @@ Status FaultyTransport::count_operation() {
   const bool dies = std::ranges::any_of(plan_, [this](const Fault& fault) {
     return fault.kind == Fault::Kind::kDie && fault.operation <= operations_;
   });
-  if (dies) die();
+  if (dies) kill();
   ++operations_;
   return failure_;
 }
 
-void FaultyTransport::die() {
+void FaultyTransport::kill() {
   died_at_ = now();
   wrapped_.reset();
   failure_ = {ErrorCode::kPeerLost, "this rank has died, as the fault plan requires"};

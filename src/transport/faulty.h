@@ -63,7 +63,7 @@ class FaultyTransport final : public Transport {
 
   // Counts a send or receive. Fails if the rank has died or the transport has failed.
   Status count_operation();
-  void die();
+  void kill();
   // Removes and returns the fault that applies to the current send.
   std::optional<Fault> take_fault();
   void alter(AlteredSend& altered, const Fault& fault);

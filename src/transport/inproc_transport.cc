@@ -57,7 +57,7 @@ class InprocTransport final : public Transport {
   Status start(Transfer& transfer, Direction direction);
   void move(Lock& lock, Transfer& transfer, Direction direction, PendingTransfer& other);
   // Marks completed transfers and counts them in `done`. Fails if the peer of another one is gone.
-  Status settle(Lock& lock, std::size_t& done);
+  Status complete_finished(Lock& lock, std::size_t& done);
   Status fail(Lock& lock, Status why);
   void withdraw(Lock& lock);
   void depart(const Status& reason);
@@ -103,10 +103,10 @@ void InprocTransport::move(Lock& lock, Transfer& transfer, Direction direction,
   peer.changed.notify_one();
 }
 
-Status InprocTransport::settle(Lock& lock, std::size_t& done) {
-  PendingTransfers::Settled settled = self().pending.settle();
-  done = settled.done;
-  if (!settled.problem.ok()) return fail(lock, std::move(settled.problem));
+Status InprocTransport::complete_finished(Lock& lock, std::size_t& done) {
+  PendingTransfers::CompletionResult result = self().pending.complete_finished();
+  done = result.done;
+  if (!result.problem.ok()) return fail(lock, std::move(result.problem));
   for (const PendingTransfer& pending : self().pending.all()) {
     const Shared::Rank& peer = shared_->ranks[pending.peer];
     if (pending.state == PendingTransfer::State::kWaiting && !peer.departure.ok()) {
@@ -120,7 +120,7 @@ Status InprocTransport::progress() {
   NF_RETURN_IF_ERROR(failure_);
   Lock lock(shared_->mutex);
   std::size_t done = 0;
-  return settle(lock, done);
+  return complete_finished(lock, done);
 }
 
 Status InprocTransport::wait(Duration deadline) {
@@ -130,7 +130,7 @@ Status InprocTransport::wait(Duration deadline) {
   bool late = false;
   while (true) {
     std::size_t done = 0;
-    NF_RETURN_IF_ERROR(settle(lock, done));
+    NF_RETURN_IF_ERROR(complete_finished(lock, done));
     if (done > 0) return {};
     if (late) return transfer_timed_out(rank_, self().pending.peers());
     late = self().changed.wait_until(lock, end) == std::cv_status::timeout;
@@ -150,7 +150,7 @@ Status InprocTransport::fail(Lock& lock, Status why) {
 
 void InprocTransport::withdraw(Lock& lock) {
   self().changed.wait(lock, [this] { return !self().pending.has_moving(); });
-  static_cast<void>(self().pending.settle());  // an earlier failure takes precedence
+  static_cast<void>(self().pending.complete_finished());  // an earlier failure takes precedence
   self().pending.clear();
 }
 

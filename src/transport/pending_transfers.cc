@@ -39,21 +39,21 @@ std::vector<std::uint32_t> PendingTransfers::peers() const {
   return peers;
 }
 
-PendingTransfers::Settled PendingTransfers::settle() {
-  Settled settled;
+PendingTransfers::CompletionResult PendingTransfers::complete_finished() {
+  CompletionResult result;
   std::erase_if(transfers_, [&](const PendingTransfer& pending) {
     if (pending.state != PendingTransfer::State::kFinished) return false;
     if (pending.direction == Direction::kReceive && pending.size > pending.bytes.size()) {
-      if (settled.problem.ok())
-        settled.problem = message_too_long(pending.peer, pending.size, pending.bytes.size());
+      if (result.problem.ok())
+        result.problem = message_too_long(pending.peer, pending.size, pending.bytes.size());
       return true;
     }
     pending.transfer->size = pending.size;
     pending.transfer->is_done = true;
-    ++settled.done;
+    ++result.done;
     return true;
   });
-  return settled;
+  return result;
 }
 
 }  // namespace nf

@@ -49,12 +49,12 @@ class PendingTransfers {
   std::vector<std::uint32_t> peers() const;
   void clear() { transfers_.clear(); }
 
-  struct Settled {
+  struct CompletionResult {
     std::size_t done = 0;
     Status problem;  // a message was too long; its transfer is not done
   };
   // Marks finished transfers as done and removes them.
-  Settled settle();
+  CompletionResult complete_finished();
 
  private:
   std::vector<PendingTransfer> transfers_;

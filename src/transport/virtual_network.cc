@@ -36,14 +36,14 @@ class VirtualNetwork::Endpoint final : public Transport {
   Status progress() override {
     NF_RETURN_IF_ERROR(failure_);
     if (self().busy_until > network_.now_) return {};
-    PendingTransfers::Settled settled = self().pending.settle();
-    return settled.problem.ok() ? check_peers() : fail(std::move(settled.problem));
+    PendingTransfers::CompletionResult result = self().pending.complete_finished();
+    return result.problem.ok() ? check_peers() : fail(std::move(result.problem));
   }
 
   Status wait(Duration /*deadline*/) override {
     return {ErrorCode::kUnsupported,
             "a virtual network cannot block: call VirtualNetwork::step() and then progress() of "
-            "the ranks in awake()"};
+            "the ranks in ready_ranks()"};
   }
 
   void abort(const Status& why) override {
@@ -74,7 +74,7 @@ class VirtualNetwork::Endpoint final : public Transport {
   }
 
   Status fail(Status why) {
-    static_cast<void>(self().pending.settle());  // an earlier failure takes precedence
+    static_cast<void>(self().pending.complete_finished());  // an earlier failure takes precedence
     self().pending.clear();
     failure_ = std::move(why);
     return failure_;
@@ -95,15 +95,15 @@ std::unique_ptr<Transport> VirtualNetwork::endpoint(std::uint32_t rank) {
 }
 
 bool VirtualNetwork::step() {
-  awake_.clear();
-  while (!events_.empty() && (awake_.empty() || events_.front().time == now_)) {
+  ready_ranks_.clear();
+  while (!events_.empty() && (ready_ranks_.empty() || events_.front().time == now_)) {
     std::ranges::pop_heap(events_, later);
     const Event event = events_.back();
     events_.pop_back();
     now_ = event.time;
     handle(event);
   }
-  return !awake_.empty();
+  return !ready_ranks_.empty();
 }
 
 void VirtualNetwork::busy(std::uint32_t rank, Duration duration) {
@@ -144,7 +144,7 @@ void VirtualNetwork::handle(const Event& event) {
       if (ranks_[event.index].busy_until > now_) {
         wake(event.index);
       } else if (ranks_[event.index].departure.ok()) {
-        awake_.push_back(event.index);
+        ready_ranks_.push_back(event.index);
       }
       break;
     case Event::Kind::kDeparted:

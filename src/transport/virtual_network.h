@@ -26,7 +26,7 @@ struct VirtualLinks {
 };
 
 // Driven by a loop: start the work of every rank, then, while step() returns true, continue each
-// rank of awake(). Endpoints must not outlive the network.
+// of ready_ranks(). Endpoints must not outlive the network.
 class VirtualNetwork {
  public:
   // Preconditions: ranks >= 1, bytes_per_second > 0.
@@ -45,10 +45,11 @@ class VirtualNetwork {
   // event is left: all work is done, or the ranks are deadlocked.
   bool step();
   // The ranks that can make progress now, each once.
-  std::span<const std::uint32_t> awake() const { return awake_; }
+  std::span<const std::uint32_t> ready_ranks() const { return ready_ranks_; }
 
   // Makes `rank` compute for `duration`, from now or from the end of its current computation. Until
-  // then its progress() completes nothing and its sends do not leave; it is awake() at the end.
+  // then its progress() completes nothing and its sends do not leave; it is one of ready_ranks() at
+  // the end.
   void busy(std::uint32_t rank, Duration duration);
 
  private:
@@ -109,7 +110,7 @@ class VirtualNetwork {
   std::vector<Message> messages_;
   std::vector<std::uint32_t> free_messages_;
   std::vector<Rank> ranks_;
-  std::vector<std::uint32_t> awake_;
+  std::vector<std::uint32_t> ready_ranks_;
 };
 
 }  // namespace nf

@@ -43,8 +43,9 @@ Simulated simulate(std::uint32_t ranks, std::size_t count, const AllReduceOption
   }
   for (std::uint32_t rank = 0; rank < ranks; ++rank) advance(rank);
   while (done < ranks && network.step()) {
-    const std::vector<std::uint32_t> awake(network.awake().begin(), network.awake().end());
-    for (const std::uint32_t rank : awake) advance(rank);
+    const std::vector<std::uint32_t> ready(network.ready_ranks().begin(),
+                                           network.ready_ranks().end());
+    for (const std::uint32_t rank : ready) advance(rank);
   }
   EXPECT_EQ(done, ranks) << "some ranks wait for each other";
   simulated.time = network.now();

@@ -31,9 +31,9 @@ TEST_F(PipelineTest, AnswersFiveCyclesAfterTheRequest) {
     EXPECT_FALSE(pipeline_.tick(nullptr, true).answered) << cycle;
   }
   EXPECT_TRUE(pipeline_.answer_valid());
-  const auto moved = pipeline_.tick(nullptr, true);
-  ASSERT_TRUE(moved.answered);
-  EXPECT_TRUE(moved.answered->complete);
+  const auto result = pipeline_.tick(nullptr, true);
+  ASSERT_TRUE(result.answered);
+  EXPECT_TRUE(result.answered->complete);
   EXPECT_TRUE(pipeline_.is_empty());
 }
 
@@ -43,10 +43,10 @@ TEST_F(PipelineTest, TakesARequestEveryCycle) {
   std::uint64_t answered = 0;
   for (std::uint64_t cycle = 0; cycle < kLines + kStages; ++cycle) {
     const Request request = test::write_of(config_, 0, cycle, {});
-    const auto moved = pipeline_.tick(cycle < kLines ? &request : nullptr, true);
-    EXPECT_EQ(moved.taken, cycle < kLines);
-    EXPECT_EQ(moved.answered.has_value(), cycle >= kStages);
-    answered += moved.answered ? 1 : 0;
+    const auto result = pipeline_.tick(cycle < kLines ? &request : nullptr, true);
+    EXPECT_EQ(result.taken, cycle < kLines);
+    EXPECT_EQ(result.answered.has_value(), cycle >= kStages);
+    answered += result.answered ? 1 : 0;
   }
   EXPECT_EQ(answered, kLines);
 }
@@ -61,12 +61,12 @@ TEST_F(PipelineTest, StallsAllStagesWhileTheReceiverIsNotReady) {
   for (int cycle = 0; cycle < 3; ++cycle) {
     EXPECT_TRUE(pipeline_.answer_valid());
     EXPECT_FALSE(pipeline_.ready(false));
-    const auto moved = pipeline_.tick(&next, false);
-    EXPECT_FALSE(moved.taken || moved.answered);
+    const auto result = pipeline_.tick(&next, false);
+    EXPECT_FALSE(result.taken || result.answered);
   }
   EXPECT_TRUE(pipeline_.ready(true));
-  const auto moved = pipeline_.tick(&next, true);
-  EXPECT_TRUE(moved.taken && moved.answered);
+  const auto result = pipeline_.tick(&next, true);
+  EXPECT_TRUE(result.taken && result.answered);
 }
 
 TEST_F(PipelineTest, AnswersTheCompletingFp32WriteAtOnceAndStallsWhileItAdds) {
@@ -122,8 +122,8 @@ TEST_F(PipelineTest, CountsBackToBackWritesOfOneLine) {
   for (std::uint64_t k = 0; k < 3; ++k) requests.push_back(test::read_of(config_, kWorkers + k, 0));
   std::vector<Answer> answers;
   for (std::size_t cycle = 0; cycle < requests.size() + kStages; ++cycle) {
-    const auto moved = pipeline_.tick(cycle < requests.size() ? &requests[cycle] : nullptr, true);
-    if (moved.answered) answers.push_back(*moved.answered);
+    const auto result = pipeline_.tick(cycle < requests.size() ? &requests[cycle] : nullptr, true);
+    if (result.answered) answers.push_back(*result.answered);
   }
   ASSERT_EQ(answers.size(), requests.size());
   for (std::size_t i = kWorkers; i < answers.size(); ++i) {

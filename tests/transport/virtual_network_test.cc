@@ -56,7 +56,7 @@ class Ranks {
   std::vector<Event> run() {
     std::vector<Event> log;
     while (network_.step()) {
-      for (const std::uint32_t rank : network_.awake()) poll(rank, log);
+      for (const std::uint32_t rank : network_.ready_ranks()) poll(rank, log);
     }
     return log;
   }
@@ -168,7 +168,7 @@ TEST(VirtualNetwork, WakesARankAfterItsComputation) {
   ranks.network().busy(1, Duration(700));
   ASSERT_TRUE(ranks.network().step());
   EXPECT_EQ(ranks.network().now(), Duration(700));
-  EXPECT_THAT(ranks.network().awake(), ElementsAre(1));
+  EXPECT_THAT(ranks.network().ready_ranks(), ElementsAre(1));
   EXPECT_FALSE(ranks.network().step());
 }
 
@@ -286,7 +286,7 @@ TEST(VirtualNetwork, PassesATokenAroundTwoThousandRanks) {
   tokens[0].assign(50, std::byte{1});
   pass_on(0);
   while (network.step()) {
-    for (const std::uint32_t rank : network.awake()) {
+    for (const std::uint32_t rank : network.ready_ranks()) {
       const bool had_it = incoming[rank].is_done;
       ASSERT_TRUE(ends[rank]->progress().ok());
       if (rank != 0 && incoming[rank].is_done && !had_it) pass_on(rank);
