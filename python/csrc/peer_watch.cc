@@ -62,7 +62,7 @@ Status PeerWatch::report_unresponsive_peers(std::uint64_t step, const Status& wh
 Status PeerWatch::engine_failure(std::uint64_t step, const std::string& message, Duration timeout) {
   NF_RETURN_IF_ERROR(transport_.peers(step, timeout));
   const std::string missing = describe_missing(step, has_failed() ? Duration::zero() : kSignWait);
-  return {ErrorCode::kPeerLost, c10::str("waited in vain", missing, ": ", first_line(message))};
+  return {ErrorCode::kPeerLost, c10::str("timed out waiting", missing, ": ", first_line(message))};
 }
 
 // " for rank 2": the ranks that have not signed. If there are several, waits up to `timeout`, since
