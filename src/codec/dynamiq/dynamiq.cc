@@ -101,8 +101,9 @@ CodecResult make_dynamiq(const CodecSpec& spec) {
     return bad("give either a budget (dynamiq:5) or a width (dynamiq+width=4)");
   }
   if (spec.value && !(*spec.value >= kMinBudget && *spec.value <= kMaxBudget)) {
-    return bad(fmt::format("the budget must be {} to {} bits per element, metadata included",
-                           kMinBudget, kMaxBudget));
+    return bad(
+        fmt::format("the budget must be {} to {} bits per element, statistics and scales included",
+                    kMinBudget, kMaxBudget));
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();

@@ -126,8 +126,9 @@ CodecResult make_waterfill(const CodecSpec& spec) {
     const std::string hint = *feedback ? ""
                                        : fmt::format("; error feedback (+ef) allows it from {} on",
                                                      Waterfill::min_budget(true));
-    return bad(fmt::format("the budget must be {} to {} bits per element, metadata included{}",
-                           min_budget, kMaxBudget, hint));
+    return bad(fmt::format(
+        "the budget must be {} to {} bits per element, statistics and scales included{}",
+        min_budget, kMaxBudget, hint));
   }
   const Expected<Isa> isa = active_isa();
   if (!isa) return isa.status();
