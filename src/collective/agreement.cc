@@ -38,7 +38,9 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   if (a.epoch != b.epoch) return describe("epoch", a.epoch, b.epoch);
   if (a.step != b.step) return describe("step", a.step, b.step);
   if (a.tile_bytes != b.tile_bytes) return describe("tile size", a.tile_bytes, b.tile_bytes);
-  if (a.part != b.part) return describe("part", a.part, b.part);
+  if (a.part != b.part)
+    return fmt::format("rank {} is in powersgd sum {}, rank {} in {}", rank_a, a.part, rank_b,
+                       b.part);
   return fmt::format(
       "ranks {} and {} have {} values each, but their parameters differ in name, shape or type",
       rank_a, rank_b, a.values);
@@ -113,12 +115,12 @@ Status Agreement::merge_incoming() {
   if (receive_.size != sizeof incoming_ || incoming_.magic != kMagic ||
       incoming_.version != kVersion) {
     return {ErrorCode::kForeignFrame,
-            fmt::format("rank {} runs another version, or did not send a description of its call",
+            fmt::format("rank {} runs another version or did not send its call description",
                         receive_.peer)};
   }
   if (incoming_.checksum != checksum_of(incoming_)) {
     return {ErrorCode::kCorruptFrame,
-            fmt::format("the description of its call from rank {} is corrupt", receive_.peer)};
+            fmt::format("rank {}'s call description is corrupt", receive_.peer)};
   }
   if (summary_.differ != 0) return {};
   if (incoming_.differ != 0) {
@@ -184,7 +186,7 @@ Expected<bool> Agreement::advance() {
 
 std::string Agreement::waiting_for() const {
   return fmt::format(
-      "the description of its call from rank {}{}", receive_.peer,
+      "rank {}'s call description{}", receive_.peer,
       send_.is_done ? "" : fmt::format(", and for rank {} to receive ours", send_.peer));
 }
 
