@@ -77,7 +77,7 @@ Expected<FrameHeader> read_frame_header(std::span<const std::byte> bytes) {
   const auto flags = get<std::uint8_t>(bytes, 3);
   if ((flags & ~kChecksummed) != 0) return corrupt(fmt::format("unknown frame flags {:#x}", flags));
   if (flags == 0 && get<std::uint32_t>(bytes, kPayloadChecksumAt) != 0) {
-    return corrupt("frame has a payload checksum but not the flag for it");
+    return corrupt("frame payload checksum is set, but the checksum flag is not");
   }
   return FrameHeader{.codec = get<std::uint32_t>(bytes, 4),
                      .epoch = get<std::uint64_t>(bytes, 8),
@@ -91,8 +91,8 @@ Expected<std::span<const std::byte>> open_frame(std::span<const std::byte> frame
   if (!header) return header.status();
   const auto payload = frame.subspan(kFrameHeaderBytes);
   if (header->length != payload.size()) {
-    return corrupt(fmt::format("frame has {} payload bytes, its header says {}", payload.size(),
-                               header->length));
+    return corrupt(fmt::format("frame has {} payload bytes, expected {} from its header",
+                               payload.size(), header->length));
   }
   if (header->checksummed &&
       get<std::uint32_t>(frame, kPayloadChecksumAt) != short_checksum(payload)) {
