@@ -77,10 +77,10 @@ Status unused(const Profile& profile, const Region& region, Parameters parameter
                          [&](const ModelParameter& one) { return match(of, one).has_value(); });
   };
   if (const auto matching = count_if(region); matching > 0) {
-    return bad(
-        fmt::format("profile {}: region '{}' ({}) gets no parameter, because regions before "
-                    "it take all {} that it matches; move it up or remove it",
-                    in_quotes(profile.name), region.name, patterns_of(region), matching));
+    return bad(fmt::format(
+        "profile {}: region '{}' ({}) matches no parameter: earlier regions match all {} "
+        "of them; move it up or remove it",
+        in_quotes(profile.name), region.name, patterns_of(region), matching));
   }
   std::string hint;
   if (!parameters.empty()) {

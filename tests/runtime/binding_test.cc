@@ -99,8 +99,8 @@ TEST(Binding, RejectsARegionWithoutParameters) {
   Profile profile = two_phases();
   std::swap(profile.regions[0], profile.regions[2]);
   EXPECT_EQ(error_of(profile),
-            "profile 'two': region 'norm' (module type *Norm*) gets no parameter, because "
-            "regions before it take all 2 that it matches; move it up or remove it");
+            "profile 'two': region 'norm' (module type *Norm*) matches no parameter: earlier "
+            "regions match all 2 of them; move it up or remove it");
 }
 
 TEST(Binding, AllowsAnEmptyLastRegion) {
