@@ -28,8 +28,8 @@ bool is_there(const std::future<std::string>& answer, std::chrono::seconds timeo
   return answer.wait_for(timeout) == std::future_status::ready;
 }
 
-bool waits_in(const std::string& signature, std::uint64_t step) {
-  return !signature.empty() && std::stoull(signature) + 1 >= step;
+bool waits_in(const std::string& acknowledged, std::uint64_t step) {
+  return !acknowledged.empty() && std::stoull(acknowledged) + 1 >= step;
 }
 
 }  // namespace
@@ -75,25 +75,26 @@ void FailureStore::set(const std::string& key, const std::string& value) {
   }));
 }
 
-void FailureStore::sign(std::uint32_t rank, std::uint64_t step) {
+void FailureStore::acknowledge(std::uint32_t rank, std::uint64_t step) {
   set(name_of(prefix_, rank), std::to_string(step));
 }
 
-void FailureStore::withdraw(std::uint32_t rank) { set(name_of(prefix_, rank), ""); }
+void FailureStore::clear_acknowledgement(std::uint32_t rank) { set(name_of(prefix_, rank), ""); }
 
 std::optional<std::vector<std::uint32_t>> FailureStore::missing(std::uint32_t ranks,
                                                                 std::uint64_t step) {
-  const std::optional<std::string> signs = ask([prefix = prefix_, ranks, step](c10d::Store& store) {
-    std::string result;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      result += waits_in(value_of(store, name_of(prefix, rank)), step) ? '1' : '0';
-    }
-    return result;
-  });
-  if (!signs) return {};
+  const std::optional<std::string> waiting =
+      ask([prefix = prefix_, ranks, step](c10d::Store& store) {
+        std::string result;
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          result += waits_in(value_of(store, name_of(prefix, rank)), step) ? '1' : '0';
+        }
+        return result;
+      });
+  if (!waiting) return {};
   std::vector<std::uint32_t> result;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    if ((*signs)[rank] == '0') result.push_back(rank);
+    if ((*waiting)[rank] == '0') result.push_back(rank);
   }
   return result;
 }

@@ -26,11 +26,11 @@ class FailureStore {
   // The reported message; empty if there is none or the store does not answer.
   std::string read();
 
-  // Records that `rank` is alive and waits for other ranks in `step`; withdraw() deletes the
-  // record.
-  void sign(std::uint32_t rank, std::uint64_t step);
-  void withdraw(std::uint32_t rank);
-  // The ranks that have signed neither for `step` nor for the previous step, which some ranks may
+  // Records that `rank` is alive and waits for other ranks in `step`, until
+  // clear_acknowledgement().
+  void acknowledge(std::uint32_t rank, std::uint64_t step);
+  void clear_acknowledgement(std::uint32_t rank);
+  // The ranks that have acknowledged neither `step` nor the previous step, which some ranks may
   // have completed and others not. nullopt if the store does not answer.
   std::optional<std::vector<std::uint32_t>> missing(std::uint32_t ranks, std::uint64_t step);
 

@@ -13,8 +13,8 @@
 namespace nf::torch_front {
 namespace {
 
-// How long a failed rank waits for the other ranks to sign.
-constexpr std::chrono::milliseconds kSignWait{1000};
+// How long a failed rank waits for the other ranks to acknowledge the step.
+constexpr std::chrono::milliseconds kAcknowledgeWait{1000};
 
 }  // namespace
 
@@ -22,27 +22,27 @@ PeerWatch::PeerWatch(const JobContext& context, const C10dTransport& transport, 
     : failures_(context.store, context.prefix), transport_(transport), timeout_(timeout) {}
 
 Status PeerWatch::check_peers(std::uint64_t step, Duration waited) {
-  if (signed_ <= step && waited > timeout_ / 2) {
-    failures_.sign(transport_.rank(), step);
-    signed_ = step + 1;
+  if (acknowledged_ <= step && waited > timeout_ / 2) {
+    failures_.acknowledge(transport_.rank(), step);
+    acknowledged_ = step + 1;
   }
   NF_RETURN_IF_ERROR(transport_.peers(step));
   if (!failures_.read().empty()) return {ErrorCode::kAborted, "another rank failed"};
   if (waited < timeout_) return {};
   const double seconds = std::chrono::duration<double>(timeout_).count();
   return {ErrorCode::kDeadlineExceeded,
-          c10::str("waited ", seconds, " s", describe_missing(step, kSignWait))};
+          c10::str("waited ", seconds, " s", describe_missing(step, kAcknowledgeWait))};
 }
 
 void PeerWatch::step_ended(std::uint64_t step) {
-  if (has_signed(step)) failures_.withdraw(transport_.rank());
+  if (has_acknowledged(step)) failures_.clear_acknowledgement(transport_.rank());
 }
 
-// All live ranks fail at about the same time and sign. All of them waited for the rank that does
-// not.
+// All live ranks fail at about the same time and acknowledge the step. All of them waited for the
+// rank that does not.
 Status PeerWatch::report_unresponsive_peers(std::uint64_t step, const Status& why) {
   if (has_failed()) return why;  // already reported
-  failures_.sign(transport_.rank(), step);
+  failures_.acknowledge(transport_.rank(), step);
   const bool is_waiting =
       why.code() == ErrorCode::kDeadlineExceeded || why.code() == ErrorCode::kAborted;
   if (!is_waiting || transport_.peers(step).code() == ErrorCode::kPeerLost) return why;
@@ -51,8 +51,8 @@ Status PeerWatch::report_unresponsive_peers(std::uint64_t step, const Status& wh
   do {
     missing = describe_missing(step, Duration::zero());
     if (missing.empty()) return why;
-    std::this_thread::sleep_for(kSignWait / 10);
-  } while (transport_.now() - begin < kSignWait);
+    std::this_thread::sleep_for(kAcknowledgeWait / 10);
+  } while (transport_.now() - begin < kAcknowledgeWait);
   // If the store does not answer, notices of other ranks contain the rank that they waited for.
   const Status notice = transport_.peers(step);
   return {why.code(), c10::str(why.message(), "; all wait", missing,
@@ -61,12 +61,13 @@ Status PeerWatch::report_unresponsive_peers(std::uint64_t step, const Status& wh
 
 Status PeerWatch::engine_failure(std::uint64_t step, const std::string& message, Duration timeout) {
   NF_RETURN_IF_ERROR(transport_.peers(step, timeout));
-  const std::string missing = describe_missing(step, has_failed() ? Duration::zero() : kSignWait);
+  const std::string missing =
+      describe_missing(step, has_failed() ? Duration::zero() : kAcknowledgeWait);
   return {ErrorCode::kPeerLost, c10::str("timed out waiting", missing, ": ", first_line(message))};
 }
 
-// " for rank 2": the ranks that have not signed. If there are several, waits up to `timeout`, since
-// all but one may be about to sign.
+// " for rank 2": the ranks that have not acknowledged the step. If there are several, waits up to
+// `timeout`, since all but one may be about to acknowledge the step.
 std::string PeerWatch::describe_missing(std::uint64_t step, Duration timeout) {
   const Duration begin = transport_.now();
   while (true) {
@@ -78,7 +79,7 @@ std::string PeerWatch::describe_missing(std::uint64_t step, Duration timeout) {
     if (transport_.now() - begin >= timeout) {
       return c10::str(" for ranks ", c10::Join(", ", *missing));
     }
-    std::this_thread::sleep_for(kSignWait / 10);
+    std::this_thread::sleep_for(kAcknowledgeWait / 10);
   }
 }
 

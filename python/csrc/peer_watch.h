@@ -1,6 +1,6 @@
 // Finds out why a step does not end: the rank that the others wait for, and the first reported
-// failure. Ranks that wait for long sign in the job's store, which distinguishes the unresponsive
-// rank from those that wait for it.
+// failure. A rank that waits for long acknowledges the step in the job's store. The ranks that do
+// not are unresponsive.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PeerWatch {
   // so far. Returns an error if waiting longer is pointless.
   Status check_peers(std::uint64_t step, Duration waited);
   void step_ended(std::uint64_t step);
-  bool has_signed(std::uint64_t step) const { return signed_ > step; }
+  bool has_acknowledged(std::uint64_t step) const { return acknowledged_ > step; }
 
   // Any thread. Adds the rank that all others wait for to `why`, if there is one: a rank that waits
   // for a waiting rank can name only that one.
@@ -43,7 +43,7 @@ class PeerWatch {
   FailureStore failures_;
   const C10dTransport& transport_;
   const Duration timeout_;
-  std::uint64_t signed_ = 0;  // 1 + the last step in which this rank has signed
+  std::uint64_t acknowledged_ = 0;  // 1 + the last step that this rank has acknowledged
 
   std::mutex mutex_;
   std::string failure_;  // guarded by mutex_

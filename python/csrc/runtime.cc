@@ -181,7 +181,7 @@ void Runtime::end_step(std::uint64_t step) {
   if (status.ok()) watch_.step_ended(step);
   if (status.ok() || device_ == nullptr) return;
   // Ranks that wait for each other would report each other, unless one has polled its peers.
-  if (is_lost(status) && !watch_.has_signed(step)) {
+  if (is_lost(status) && !watch_.has_acknowledged(step)) {
     status = watch_.report_unresponsive_peers(step, status);
   }
   // The futures of the buckets are complete and can no longer report it.

@@ -38,18 +38,18 @@ TEST_F(FailureStoreTest, SeparatesJobs) {
   EXPECT_THAT(other.read(), IsEmpty());
 }
 
-TEST_F(FailureStoreTest, ListsRanksThatHaveNotSigned) {
+TEST_F(FailureStoreTest, ListsRanksThatHaveNotAcknowledged) {
   EXPECT_THAT(first_.missing(3, 7), Optional(ElementsAre(0, 1, 2)));
-  first_.sign(0, 7);
-  second_.sign(1, 7);
+  first_.acknowledge(0, 7);
+  second_.acknowledge(1, 7);
   EXPECT_THAT(first_.missing(3, 7), Optional(ElementsAre(2)));
-  second_.withdraw(1);
+  second_.clear_acknowledgement(1);
   EXPECT_THAT(first_.missing(3, 7), Optional(ElementsAre(1, 2)));
 }
 
 // Some ranks may have completed a step that others have not.
-TEST_F(FailureStoreTest, AcceptsASignatureForTheStepBefore) {
-  first_.sign(0, 6);
+TEST_F(FailureStoreTest, AcceptsAnAcknowledgementOfTheStepBefore) {
+  first_.acknowledge(0, 6);
   EXPECT_THAT(first_.missing(1, 7), Optional(IsEmpty()));
   EXPECT_THAT(first_.missing(1, 8), Optional(ElementsAre(0)));
 }

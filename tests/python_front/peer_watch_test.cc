@@ -29,33 +29,34 @@ TEST(PeerWatch, IsSilentWhileAllRanksAreWell) {
   on_gloo_ranks(2, [](GlooRank& own) {
     PeerWatch watch = watch_of(own);
     EXPECT_TRUE(watch.check_peers(kStep, Duration::zero()).ok());
-    EXPECT_FALSE(watch.has_signed(kStep));
+    EXPECT_FALSE(watch.has_acknowledged(kStep));
     EXPECT_FALSE(watch.has_failed());
   });
 }
 
-// Ranks that have waited for half the timeout sign; a rank that has not is the one all wait for.
+// Ranks that have waited for half the timeout acknowledge the step; a rank that has not is the one
+// all wait for.
 TEST(PeerWatch, NamesTheRankThatAllWaitFor) {
-  std::latch has_signed(2);
+  std::latch acknowledged(2);
   on_gloo_ranks(3, [&](GlooRank& own) {
     if (own.transport->rank() == 2) return;
     PeerWatch watch = watch_of(own);
     EXPECT_TRUE(watch.check_peers(kStep, kTimeout * 3 / 4).ok());
-    EXPECT_TRUE(watch.has_signed(kStep));
-    has_signed.arrive_and_wait();
+    EXPECT_TRUE(watch.has_acknowledged(kStep));
+    acknowledged.arrive_and_wait();
     const Status late = watch.check_peers(kStep, kTimeout);
     EXPECT_EQ(late.code(), ErrorCode::kDeadlineExceeded);
     EXPECT_THAT(late.message(), EndsWith("for rank 2"));
   });
 }
 
-TEST(PeerWatch, WithdrawsItsSignatureWhenAStepEnds) {
-  std::latch withdrawn(2);
+TEST(PeerWatch, ClearsItsAcknowledgementWhenAStepEnds) {
+  std::latch cleared(2);
   on_gloo_ranks(2, [&](GlooRank& own) {
     PeerWatch watch = watch_of(own);
     EXPECT_TRUE(watch.check_peers(kStep, kTimeout * 3 / 4).ok());
     watch.step_ended(kStep);
-    withdrawn.arrive_and_wait();
+    cleared.arrive_and_wait();
     FailureStore failures(own.store, "job");
     EXPECT_THAT(failures.missing(2, kStep), testing::Optional(testing::SizeIs(2)));
   });
