@@ -62,15 +62,21 @@ class CachingAllocator final : public cuda::DeviceAllocator {
 constexpr std::size_t kDefaultChannels = 2;
 constexpr std::size_t kMaxChannels = 8;
 
-// NF_LANES of rank 0 if it is set: 1 channel uses half the memory, 2 keep the link busy.
+// NF_CHANNELS of rank 0 if it is set: 1 channel uses half the memory, 2 keep the link busy.
+// NF_LANES is its deprecated name.
 std::size_t wanted_channels() {
-  const char* text = std::getenv("NF_LANES");
+  const char* name = "NF_CHANNELS";
+  const char* text = std::getenv(name);
+  if (text == nullptr) {
+    name = "NF_LANES";
+    text = std::getenv(name);
+  }
   if (text == nullptr) return kDefaultChannels;
   char* end = nullptr;
   const unsigned long channels = std::strtoul(text, &end, 10);
   if (end == text || *end != '\0' || channels < 1 || channels > kMaxChannels) {
     throw std::runtime_error(
-        c10::str("NF_LANES is '", text, "'; expected a number from 1 to ", kMaxChannels));
+        c10::str(name, " is '", text, "'; expected a number from 1 to ", kMaxChannels));
   }
   return channels;
 }

@@ -81,13 +81,13 @@ def test_a_broken_extension_is_reported_and_no_job_is_started(tmp_path):
     ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "Python was killed by SIGILL")])
 def test_without_torch_the_other_checks_still_run(tmp_path, code, words):
     (tmp_path / "torch.py").write_text(code)
-    done = run_doctor(first=tmp_path, NF_LANE="1")
+    done = run_doctor(first=tmp_path, NF_CHANNEL="1")
     assert done.returncode == 1
     assert done.stderr == ""
     assert re.search(rf"^PyTorch +failed +does not load: {words}\n +-> Install 2.11", done.stdout, re.M)
     for check in ("Python", "shared memory", "open files"):
         assert re.search(rf"^{check} +(ok|warning) ", done.stdout, re.M), check
-    assert "Did you mean NF_LANES?" in done.stdout
+    assert "Did you mean NF_CHANNELS?" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("failed: PyTorch; warnings: ")
 
 
@@ -121,8 +121,9 @@ def test_a_job_that_takes_too_long_is_stopped(tmp_path, monkeypatch):
     ("NF_MODE", "on", OK, "on"),
     ("NF_MODE", "off", WARNING, "plain DDP reduces the gradients"),
     ("NF_MODE", "sometimes", FAILED, "'sometimes'"),
-    ("NF_LANES", "2", OK, "2, on devices"),
-    ("NF_LANES", "9", FAILED, "'9'"),
+    ("NF_CHANNELS", "2", OK, "2, on devices"),
+    ("NF_CHANNELS", "9", FAILED, "'9'"),
+    ("NF_LANES", "2", WARNING, "a deprecated name of NF_CHANNELS"),
     ("NF_RUNDIR", "runs", WARNING, "no such setting"),
     ("NCCL_COMM_BLOCKING", "1", WARNING, "waits forever"),
     ("NCCL_COMM_BLOCKING", "0", OK, "0"),
@@ -148,8 +149,8 @@ def test_every_variable_that_the_code_reads_is_known():
                                      "python/neuron_fabric_lab", "tests")
              for path in (CHECKOUT / folder).rglob("*") if path.suffix in (".cc", ".py")]
     read = {name for path in files for name in re.findall(r'"(NF_[A-Z_]+)"', path.read_text())}
-    assert {"NF_MODE", "NF_LANES", "NF_FORCE_ISA"} <= read
-    assert read <= {*environment.REPORTED, *environment.QUIET}
+    assert {"NF_MODE", "NF_CHANNELS", "NF_FORCE_ISA"} <= read
+    assert read <= {*environment.REPORTED, *environment.DEPRECATED, *environment.QUIET}
 
 
 @pytest.mark.parametrize(("cards", "devices", "state", "words"), [

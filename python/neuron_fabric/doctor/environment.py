@@ -11,7 +11,9 @@ from .finding import Finding, failed, ok, warning
 MAX_CHANNELS = 8
 
 # Reported if they are set.
-REPORTED = ("NF_MODE", "NF_LANES", "NF_RUN_DIR", "NF_FORCE_ISA", "NF_COMMIT", "NF_SHARED_MACHINE")
+REPORTED = ("NF_MODE", "NF_CHANNELS", "NF_RUN_DIR", "NF_FORCE_ISA", "NF_COMMIT", "NF_SHARED_MACHINE")
+# Old names, by the new one.
+DEPRECATED = {"NF_LANES": "NF_CHANNELS"}
 # Used by commands among themselves, by the build and by tests.
 QUIET = ("NF_COMMAND", "NF_JOB_FOLDER", "NF_PROGRAM", "NF_PYTHON", "NF_SKIP_PACKAGES", "NF_TEST_ROUNDS",
          "NF_TEST_SEED", "NF_UPDATE_GOLDEN")
@@ -29,11 +31,11 @@ def _mode(value: str) -> Finding:
     return warning("NF_MODE", f"{value}: {what}", "Unset it to use low bits.")
 
 
-def _lanes(value: str) -> Finding:
+def _channels(value: str) -> Finding:
     if not value.isdecimal() or not 1 <= int(value) <= MAX_CHANNELS:
-        return failed("NF_LANES", f"{value!r}: attach() on a device will reject it",
+        return failed("NF_CHANNELS", f"{value!r}: attach() on a device will reject it",
                       f"Set it to a number from 1 to {MAX_CHANNELS}, or unset it.")
-    return ok("NF_LANES", f"{value}, on devices (default: 2)")
+    return ok("NF_CHANNELS", f"{value}, on devices (default: 2)")
 
 
 def _comm_blocking(value: str) -> Finding:
@@ -58,7 +60,7 @@ def _gloo_interface(value: str) -> Finding:
 
 
 RULES: dict[str, Callable[[str], Finding]] = {
-    "NF_MODE": _mode, "NF_LANES": _lanes, "NCCL_COMM_BLOCKING": _comm_blocking,
+    "NF_MODE": _mode, "NF_CHANNELS": _channels, "NCCL_COMM_BLOCKING": _comm_blocking,
     "NCCL_HOSTID": _host_id, "GLOO_SOCKET_IFNAME": _gloo_interface,
 }
 
@@ -69,11 +71,17 @@ def _unknown(name: str) -> Finding:
                    f"Did you mean {near[0]}?" if near else "Unset it, if it was meant for nf.")
 
 
+def _deprecated(name: str) -> Finding:
+    return warning(name, f"a deprecated name of {DEPRECATED[name]}", f"Set {DEPRECATED[name]} instead.")
+
+
 def check_environment(environment: Mapping[str, str]) -> list[Finding]:
     found = []
     for name, value in sorted(environment.items()):
         if name in RULES:
             found.append(RULES[name](value))
+        elif name in DEPRECATED:
+            found.append(_deprecated(name))
         elif name in REPORTED or name in OTHERS or name.startswith("NCCL_"):
             found.append(ok(name, value))
         elif name.startswith("NF_") and name not in QUIET:
