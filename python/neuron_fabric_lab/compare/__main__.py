@@ -42,7 +42,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         "on hosts with slow links; needs a separate --out (ranks on this host)")
     parser.add_argument("--table", action="store_true",
                         help="train nothing: compare the existing runs")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="(nf-compare/WORKLOAD)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the runs (nf-compare/WORKLOAD)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per run, no table")
     options = parser.parse_args(arguments)
     options.out = options.out or Path("nf-compare") / options.workload

@@ -127,7 +127,7 @@ def parse(arguments: list[str], workloads: list[str]) -> TrainOptions:
     parser.add_argument("--seed", type=natural, default=TrainOptions.seed,
                         help="the seed of weights and batches (%(default)s)")
     parser.add_argument("--seconds", type=above_zero,
-                        help="stop after so many seconds; the run can be resumed (never)")
+                        help="stop after this many seconds; the run can be resumed (never)")
     parser.add_argument("--topology", choices=TOPOLOGIES, default=TrainOptions.topology,
                         help="the topology of low-bit sums (%(default)s)")
     parser.add_argument("--reducer", choices=REDUCERS, default=TrainOptions.reducer,
@@ -138,7 +138,7 @@ def parse(arguments: list[str], workloads: list[str]) -> TrainOptions:
     parser.add_argument("--breach-at", type=natural, metavar="STEP",
                         help="at this step, report that an external reducer rejects work: all fall back")
     parser.add_argument("--out", type=Path, metavar="DIR",
-                        help="(nf-train/WORKLOAD-ROUTE-seedN)")
+                        help="the folder of the result (nf-train/WORKLOAD-ROUTE-seedN)")
     parser.add_argument("--json", action="store_true", help="print the result only, without progress")
     values = vars(parser.parse_args(arguments))
     values["out"] = values["out"] or default_folder(values)

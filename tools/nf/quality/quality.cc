@@ -218,9 +218,10 @@ void add_quality(CLI::App& parent, Action& action) {
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, kMaxElements).description(""));
   command
-      ->add_option("--correlation", options->gradients.correlation,
-                   fmt::format("between any two ranks; default: {} for mixture, {} for gaussian",
-                               kMixtureCorrelation, kGaussianCorrelation))
+      ->add_option(
+          "--correlation", options->gradients.correlation,
+          fmt::format("correlation between any two ranks; default: {} for mixture, {} for gaussian",
+                      kMixtureCorrelation, kGaussianCorrelation))
       ->type_name("R")
       ->check(CLI::Range(0.0, 1.0).description(""));
   command->add_option("--trials", options->trials, "repetitions, with different random numbers")
