@@ -64,7 +64,7 @@ def work(out: Path) -> None:
         raise RuntimeError(f"replicas differ after {STEPS} steps")
     error = sum(errors) / STEPS
     if not 0 < error < MAX_ERROR:
-        raise RuntimeError(f"the error of the sums is {error:.2g} of their energy, but 0.01 with {ROUTE}")
+        raise RuntimeError(f"relative error of the sums is {error:.2g}, expected about 0.01 for {ROUTE}")
     if dist.get_rank() == 0:
         result = {"error": error, "ratio": fabric.summary().bytes_ratio}
         write_atomic(out / RESULT, json.dumps(result))
