@@ -89,14 +89,14 @@ def _shadow_gain(summary: "Summary") -> list[str]:
     much = (f"{units.seconds(abs(gain))} {'less' if gain > 0 else 'more'} than the "
             f"{units.seconds(dense)} predicted at full precision"
             if abs(gain) > 0.001 * dense else "the same as predicted at full precision")
-    return [f"low bits would have exposed {units.seconds(low_bit)} per step, {much} "
+    return [f"exposed time at low bits would have been {units.seconds(low_bit)} per step, {much} "
             "(predicted, not measured)"]
 
 
 def _regions(regions: "Iterable[RegionSummary]", is_shadow: bool) -> str:
     """In shadow mode, everything was sent at full precision, so there is no ratio."""
     rows = [["region", *(["profile's route", "sent as"] if is_shadow else ["route", "now"]), "reason",
-             "low bit if on" if is_shadow else "low bit", "sent",
+             "low bit (predicted)" if is_shadow else "low bit", "sent",
              *([] if is_shadow else ["ratio"]), "norm", "quantisation error",
              "budget", "fallbacks"]]
     for region in regions:

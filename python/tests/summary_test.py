@@ -188,11 +188,11 @@ neuron_fabric 0.1.0: 2 ranks, mode shadow, admit useful, profile default
 loss 1.25 at step 3 on this rank, 1.5 at step 3 as the mean over ranks
 shadow mode: all gradients were sent at full precision, 65.8 kB
 low bits would have sent 10.5 kB, ratio 0.160
-low bits would have exposed 20 ms per step, 80 ms less than the 100 ms predicted at full precision \
-(predicted, not measured)
+exposed time at low bits would have been 20 ms per step, 80 ms less than the 100 ms predicted at \
+full precision (predicted, not measured)
 step 250 ms, exposed 125 ms, predicted 100 ms (medians of 4 steps)
 
-region  profile's route  sent as  reason    low bit if on"""
+region  profile's route  sent as  reason    low bit (predicted)"""
 
 
 def shadow_step(number, **changes):
@@ -218,11 +218,11 @@ def test_shadow_mode_reports_that_nothing_was_sent_at_low_bits():
 
 def test_shadow_mode_reports_if_there_is_nothing_to_gain():
     text = str(Summary.of(shadow_run(shadow_exposed_seconds=0.11)))
-    assert ("low bits would have exposed 110 ms per step, 10 ms more than the 100 ms predicted at full "
-            "precision (predicted, not measured)") in text
+    assert ("exposed time at low bits would have been 110 ms per step, 10 ms more than the 100 ms predicted "
+            "at full precision (predicted, not measured)") in text
     text = str(Summary.of(shadow_run(shadow_exposed_seconds=0.1)))
-    assert ("low bits would have exposed 100 ms per step, the same as predicted at full precision "
-            "(predicted, not measured)") in text
+    assert ("exposed time at low bits would have been 100 ms per step, the same as predicted at full "
+            "precision (predicted, not measured)") in text
 
 
 def test_a_summary_does_not_change_after_it_was_taken():

@@ -31,7 +31,7 @@ class Target:
         except ValueError:
             value = float("nan")
         if not 0 < value < 1e6:
-            raise ValueError(f"a target must be an increase of the loss, as 0.02 or 1%, not {text!r}")
+            raise ValueError(f"a target must be an increase of the loss, such as 0.02 or 1%, not {text!r}")
         return Target(value, is_share)
 
     def most_harm(self, dense_loss: float) -> float:
