@@ -93,7 +93,7 @@ def test_without_torch_the_other_checks_still_run(tmp_path, code, words):
 
 def test_quick_starts_no_job(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "probe", lambda: {
-        "torch": TORCH, "engines": {"gloo": True, "nccl": None}, "extension": EXTENSION,
+        "torch": TORCH, "backends": {"gloo": True, "nccl": None}, "extension": EXTENSION,
         "devices": {"cards": []}})
     monkeypatch.setattr(doctor, "check_job", lambda: pytest.fail("a job was started"))
     doctor.main(["--quick", "--json"])
@@ -184,7 +184,7 @@ def test_incompatible_versions_are_reported():
     other = software.check_extension(EXTENSION, {"version": "2.12.0", "cuda": None}, None)
     assert other.state == WARNING
     assert "2.12.0 is installed" in other.finding
-    assert software.check_engines({"gloo": False, "nccl": None})[0].state == FAILED
+    assert software.check_backends({"gloo": False, "nccl": None})[0].state == FAILED
     [broken] = software.check_nf("nf", {"error": "NF_FORCE_ISA is 'avx9'"})
     assert broken.state == FAILED
 

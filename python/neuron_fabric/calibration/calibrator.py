@@ -13,7 +13,7 @@ import torch.distributed as dist
 from neuron_fabric import _C
 from neuron_fabric.calibration.branch import Training
 from neuron_fabric.calibration.choice import Question, choose, next_question
-from neuron_fabric.calibration.dense_phase import train_densely
+from neuron_fabric.calibration.dense_training import train_densely
 from neuron_fabric.calibration.evidence import CHECKPOINT, FIRST_STEP, Evidence
 from neuron_fabric.calibration.harm import harm_of
 from neuron_fabric.calibration.outcome import Outcome

@@ -78,8 +78,8 @@ class CalibrationSettings:
 
     def of_evidence(self) -> dict[str, Any]:
         """The conditions of the evidence: with other targets, it is still valid."""
-        wishes = ("target", "most_bytes", "repeats")
-        return {name: value for name, value in self.to_dict().items() if name not in wishes}
+        excluded = ("target", "most_bytes", "repeats")
+        return {name: value for name, value in self.to_dict().items() if name not in excluded}
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"target": str(self.target), "candidates": list(self.candidates)}

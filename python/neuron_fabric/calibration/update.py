@@ -113,8 +113,8 @@ def update(profile: dict[str, Any], seen: dict[str, RegionRecord], run: str) -> 
     """The profile with the changes that the run suggests, which are listed in `updates` of its
     provenance."""
     names = [region["name"] for region in profile["regions"]]
-    if strangers := sorted(set(seen) - set(names)):
-        raise UpdateError(f"{run} belongs to another profile: it has regions {', '.join(strangers)}, "
+    if unknown := sorted(set(seen) - set(names)):
+        raise UpdateError(f"{run} belongs to another profile: it has regions {', '.join(unknown)}, "
                           f"which this one ({', '.join(names)}) does not have")
     result = copy.deepcopy(profile)
     most = result.get("health", {}).get("most_fallbacks", DEFAULT_MAX_FALLBACKS)
@@ -170,8 +170,8 @@ def _next_better(profile: dict[str, Any], region: str, route: str) -> str:
     rows = profile.get("provenance", {}).get("routes", [])
     rows = {row["route"]: row for row in rows if row["region"] == region}
     own = rows[route]["bytes_up"] if route in rows else math.inf
-    dearer = [row for row in rows.values() if row["bytes_up"] > own and _is_offered(row)]
-    return min(dearer, key=lambda row: row["bytes_up"], default={"route": DENSE_ROUTE})["route"]
+    more_expensive = [row for row in rows.values() if row["bytes_up"] > own and _is_offered(row)]
+    return min(more_expensive, key=lambda row: row["bytes_up"], default={"route": DENSE_ROUTE})["route"]
 
 
 def _is_offered(row: dict[str, Any]) -> bool:

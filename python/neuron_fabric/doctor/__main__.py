@@ -37,12 +37,12 @@ def check_software(found: dict[str, Facts]) -> list[Finding]:
     if "error" in torch:
         return findings
     unknown = {"error": "not checked, since an earlier check did not complete"}
-    extension, engines, devices = (found.get(stage, unknown) for stage in
-                                   ("extension", "engines", "devices"))
+    extension, backends, devices = (found.get(stage, unknown) for stage in
+                                   ("extension", "backends", "devices"))
     cards = devices.get("cards", [])
     findings.append(software.check_extension(extension, torch, info.get("version")))
-    findings += software.check_engines(engines)
-    findings.append(device.check_nccl(engines.get("nccl"), cards))
+    findings += software.check_backends(backends)
+    findings.append(device.check_nccl(backends.get("nccl"), cards))
     findings.append(device.check_cuda(torch, devices, device.driver_version()))
     return findings + [found for found in [device.check_cards(cards, extension)] if found]
 

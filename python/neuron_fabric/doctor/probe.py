@@ -19,7 +19,7 @@ def _torch() -> Facts:
     return {"version": torch.__version__, "cuda": torch.version.cuda}
 
 
-def _engines() -> Facts:
+def _backends() -> Facts:
     import torch
     import torch.distributed as dist
 
@@ -43,7 +43,7 @@ def _devices() -> Facts:
                        "capability": torch.cuda.get_device_capability(card)} for card in cards]}
 
 
-STAGES = {"torch": _torch, "engines": _engines, "extension": _extension, "devices": _devices}
+STAGES = {"torch": _torch, "backends": _backends, "extension": _extension, "devices": _devices}
 
 
 def _print_facts() -> None:

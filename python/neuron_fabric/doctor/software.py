@@ -96,11 +96,11 @@ def check_extension(extension: Facts, torch: Facts, nf_version: str | None) -> F
     return ok("extension", f"{finding}, reduces on {extension['devices'] or 'the host'}")
 
 
-def check_engines(engines: Facts) -> list[Finding]:
+def check_backends(backends: Facts) -> list[Finding]:
     """Gloo only; NCCL is checked together with the devices."""
-    if "error" in engines:
-        return [failed("Gloo", f"torch.distributed does not load: {engines['error']}",
+    if "error" in backends:
+        return [failed("Gloo", f"torch.distributed does not load: {backends['error']}",
                        "Install a PyTorch with torch.distributed.")]
-    if not engines["gloo"]:
+    if not backends["gloo"]:
         return [failed("Gloo", "not in this PyTorch", "Install a PyTorch built with USE_GLOO=1.")]
     return [ok("Gloo", "in PyTorch")]
