@@ -54,6 +54,9 @@ std::string_view to_string(SumShape shape);
 struct SumOrder {
   std::uint32_t ranks = 1;
   SumShape shape = SumShape::kChain;
+  // Whether the finished sum is encoded and sent to all ranks. Otherwise its owner keeps it in
+  // FP32.
+  bool gathers = true;
 };
 
 // Consecutive values of one parameter and the state that all ranks share about them. All random

@@ -51,8 +51,10 @@ std::vector<HopBudget> hop_budgets(SumOrder order, double bits, double min, doub
     classes.back().worth += messages * std::log2(energy(contributions));
   });
   classes.back().max_contributions = std::min(classes.back().max_contributions, order.ranks - 1);
-  const double copies = order.ranks - 1;
-  classes.push_back({order.ranks, copies, copies * std::log2(energy(order.ranks) / copies)});
+  if (order.gathers) {
+    const double copies = order.ranks - 1;
+    classes.push_back({order.ranks, copies, copies * std::log2(energy(order.ranks) / copies)});
+  }
 
   double transfers = 0;
   double worth = 0;

@@ -20,7 +20,7 @@ struct HopBudget {
 };
 
 // Budgets in [min, max] whose mean over all transfers is at most `bits`, by contributions: 1, 2 to
-// 3, 4 to 7, ..., and all. Empty for less than two ranks.
+// 3, 4 to 7, ..., and all if the finished sum is sent. Empty for less than two ranks.
 std::vector<HopBudget> hop_budgets(SumOrder order, double bits, double min, double max);
 
 }  // namespace nf
