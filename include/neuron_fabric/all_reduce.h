@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "neuron_fabric/data_type.h"
@@ -123,6 +124,9 @@ class AllReduce {
   virtual void reset() = 0;
 
  protected:
+  // Advances a call until it is done. After a failure other than kDisagreement, aborts the
+  // transport. Errors begin with the name of the collective.
+  Status complete(Status started, std::string_view collective, std::uint64_t step);
   virtual Transport& transport() = 0;
   virtual Duration timeout() const = 0;
 };

@@ -29,6 +29,10 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   const auto topology = [](const CallDescription& call) {
     return to_string(static_cast<Topology>(call.topology));
   };
+  const auto collective = [](const CallDescription& call) {
+    return to_string(static_cast<Collective>(call.collective));
+  };
+  if (a.collective != b.collective) return describe("collective", collective(a), collective(b));
   if (a.codec != b.codec) return describe("codec", codec_of(a), codec_of(b));
   if (a.values != b.values) return describe("value count", a.values, b.values);
   if (a.topology != b.topology) return describe("topology", topology(a), topology(b));
@@ -42,8 +46,11 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
     return fmt::format("rank {} is in powersgd sum {}, rank {} in {}", rank_a, a.part, rank_b,
                        b.part);
   return fmt::format(
-      "ranks {} and {} have {} values each, but their parameters differ in name, shape or type",
-      rank_a, rank_b, a.values);
+      "ranks {} and {} have {} values each, but their {} differ in name, shape or type", rank_a,
+      rank_b, a.values,
+      a.collective == static_cast<std::uint8_t>(Collective::kReduceScatter)
+          ? "shards differ in number, or their parameters"
+          : "parameters");
 }
 
 }  // namespace
@@ -54,7 +61,7 @@ CallDescription describe_call(std::string_view codec, const AllReduceOptions& op
                               .step = call.step,
                               .epoch = call.epoch,
                               .tile_bytes = options.tile_bytes,
-                              .topology = static_cast<std::uint16_t>(options.topology),
+                              .topology = static_cast<std::uint8_t>(options.topology),
                               .part = part,
                               .host_group_size = options.host_group_size};
   for (const Gradient& gradient : call.gradients) {
@@ -65,6 +72,14 @@ CallDescription describe_call(std::string_view codec, const AllReduceOptions& op
   }
   const std::size_t length = std::min(codec.size(), description.codec.size());
   std::copy_n(codec.begin(), length, description.codec.begin());
+  return description;
+}
+
+CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
+                              const AllReduceCall& call, std::span<const std::size_t> shards) {
+  CallDescription description = describe_call(codec, options, call);
+  description.collective = static_cast<std::uint8_t>(Collective::kReduceScatter);
+  description.layout = checksum(std::as_bytes(shards), description.layout);
   return description;
 }
 

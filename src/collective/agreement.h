@@ -5,9 +5,12 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
+#include "collective/collective.h"
 #include "collective/stage.h"
 #include "neuron_fabric/all_reduce.h"
 
@@ -23,7 +26,8 @@ struct CallDescription {
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::uint64_t tile_bytes = 0;
-  std::uint16_t topology = 0;
+  std::uint8_t topology = 0;
+  std::uint8_t collective = 0;
   std::uint16_t part = 0;  // which sum of a call with several sums, from 1
   std::uint32_t host_group_size = 0;
   std::array<char, kMaxCodecLength> codec{};  // its spelling, truncated
@@ -46,6 +50,10 @@ inline LossScale loss_scale_of(const AllReduceCall& call) {
 // `codec` is the canonical spelling; options.codec is ignored.
 CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
                               const AllReduceCall& call, std::uint16_t part = 0);
+// A reduce-scatter. `shards` is the number of gradients in each shard; call.gradients holds those
+// of all shards.
+CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
+                              const AllReduceCall& call, std::span<const std::size_t> shards);
 
 class Agreement final : public Stage {
  public:

@@ -21,7 +21,10 @@ Expected<std::unique_ptr<AllReduce>> AllReduce::create(Transport& transport,
 }
 
 Status AllReduce::run(const AllReduceCall& call) {
-  Status status = start(call);
+  return complete(start(call), to_string(Collective::kAllReduce), call.step);
+}
+
+Status AllReduce::complete(Status status, std::string_view collective, std::uint64_t step) {
   while (status.ok()) {
     const Expected<bool> is_done = advance();
     if (!is_done) {
@@ -39,7 +42,7 @@ Status AllReduce::run(const AllReduceCall& call) {
     reason = fmt::format("waited {:.3g} s for {}", std::chrono::duration<double>(timeout()).count(),
                          waiting_for());
   }
-  status = {status.code(), fmt::format("all_reduce of step {} on rank {}: {}", call.step,
+  status = {status.code(), fmt::format("{} of step {} on rank {}: {}", collective, step,
                                        transport().rank(), reason)};
   transport().abort(status);
   return status;

@@ -41,35 +41,42 @@ Status CodecAllReduce::check(const Codec& codec, const AllReduceOptions& options
 }
 
 Expected<std::unique_ptr<CodecAllReduce>> CodecAllReduce::create(Transport& transport,
-                                                                 const AllReduceOptions& options) {
+                                                                 const AllReduceOptions& options,
+                                                                 Collective collective) {
   Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
   if (!dense) return dense.status();
   NF_RETURN_IF_ERROR(check(**codec, options, transport.ranks()));
   return std::unique_ptr<CodecAllReduce>(
-      new CodecAllReduce(transport, options, std::move(*codec), std::move(*dense)));
+      new CodecAllReduce(transport, options, collective, std::move(*codec), std::move(*dense)));
 }
 
 CodecAllReduce::CodecAllReduce(Transport& transport, const AllReduceOptions& options,
-                               std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense)
+                               Collective collective, std::unique_ptr<Codec> codec,
+                               std::unique_ptr<Codec> dense)
     : transport_(transport),
       options_(options),
+      collective_(collective),
       codec_(std::move(codec)),
       dense_(std::move(dense)),
-      plan_(*codec_, {.ranks = is_hierarchical() ? transport.ranks() / options.host_group_size
-                                                 : transport.ranks(),
-                      .shape = sum_shape(options.topology)}),
-      host_plan_(*dense_, {.ranks = is_hierarchical() ? options.host_group_size : 1}) {
+      plans_(*codec_, {.ranks = is_hierarchical() ? transport.ranks() / options.host_group_size
+                                                  : transport.ranks(),
+                       .shape = sum_shape(is_hierarchical() ? topology_between_hosts(collective)
+                                                            : options.topology),
+                       .gathers = !scatters()}),
+      host_plans_(*dense_, {.ranks = is_hierarchical() ? options.host_group_size : 1}) {
   const std::uint32_t rank = transport.rank();
   if (!is_hierarchical()) {
     schedule_ = make_schedule(options.topology, transport.ranks(), rank);
-    folds_values_ = folds_several(schedule_) || plan_.has_stages();
+    if (scatters()) schedule_ = reduce_part(schedule_);
+    folds_values_ = folds_several(schedule_) || plans_.has_stages();
     return;
   }
   inner_.emplace(transport, host_group_of(rank, options.host_group_size));
   outer_.emplace(transport, same_position(rank, options.host_group_size, transport.ranks()));
-  schedule_ = make_schedule(Topology::kRing, outer_->ranks(), outer_->rank());
+  schedule_ = make_schedule(topology_between_hosts(collective), outer_->ranks(), outer_->rank());
+  if (scatters()) schedule_ = reduce_part(schedule_);
   const Schedule inner = make_schedule(Topology::kDirect, inner_->ranks(), inner_->rank());
   inner_reduce_ = reduce_part(inner);
   inner_gather_ = nf::gather_part(inner);
@@ -90,6 +97,41 @@ Status CodecAllReduce::load_memory(std::span<const MemoryEntry> memory) {
 
 Status CodecAllReduce::start(const AllReduceCall& call) {
   return start_as(call, describe_call(codec_->spec().to_string(), options_, call));
+}
+
+Status CodecAllReduce::start_shards(const AllReduceCall& call,
+                                    std::span<const std::size_t> shards) {
+  shards_.assign(shards.begin(), shards.end());
+  NF_RETURN_IF_ERROR(
+      start_as(call, describe_call(codec_->spec().to_string(), options_, call, shards)));
+  return transport_.ranks() == 1 ? set_borders() : Status();
+}
+
+Status CodecAllReduce::set_borders() {
+  const std::uint32_t ranks = transport_.ranks();
+  if (shards_.size() != ranks) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("the call has {} shards for {} ranks; give each rank a shard, which may be "
+                        "empty",
+                        shards_.size(), ranks)};
+  }
+  const std::uint32_t positions = is_hierarchical() ? options_.host_group_size : 1;
+  const std::uint32_t owners = ranks / positions;  // at each position
+  const std::uint32_t own_first = transport_.rank() % positions * owners;
+  borders_.clear();
+  host_borders_.clear();
+  std::size_t border = 0;
+  for (std::uint32_t i = 0; i <= ranks; ++i) {
+    if (i % owners == 0) host_borders_.push_back(border);
+    if (i >= own_first && i <= own_first + owners) borders_.push_back(border);
+    if (i < ranks) border += shards_[i];
+  }
+  return {};
+}
+
+std::span<const Piece> CodecAllReduce::own_shard() const {
+  const std::size_t first = borders_[schedule_.rank];
+  return std::span(whole_).subspan(first, borders_[schedule_.rank + 1] - first);
 }
 
 Status CodecAllReduce::set_call(const AllReduceCall& call) {
@@ -156,8 +198,8 @@ std::string CodecAllReduce::waiting_for() const {
   return "nothing";
 }
 
-TileCodec CodecAllReduce::tile_codec(const SumPlan& plan) const {
-  return {.plan = &plan, .parameters = parameters_, .seed = options_.seed, .step = call_.step};
+TileCodec CodecAllReduce::tile_codec(const ChunkPlans& plans) const {
+  return {.plans = &plans, .parameters = parameters_, .seed = options_.seed, .step = call_.step};
 }
 
 Status CodecAllReduce::prepare_work() {
@@ -188,6 +230,8 @@ Status CodecAllReduce::prepare_work() {
       if (!residual) return residual.status();
       view.residual = *residual;
     }
+    // The sum of the own shard is copied to the caller's values at the end.
+    if (scatters()) view.result = view.work;
     whole_.push_back({.parameter = parameters_.size(), .first = 0, .count = count});
     parameters_.push_back(view);
     counts_.push_back(count);
@@ -196,14 +240,17 @@ Status CodecAllReduce::prepare_work() {
 }
 
 Status CodecAllReduce::begin_host_reduce() {
+  if (scatters()) NF_RETURN_IF_ERROR(set_borders());
   NF_RETURN_IF_ERROR(prepare_work());
   domain_ = whole_;
   if (!is_hierarchical()) return begin_statistics();
   // Parts start at granules of the codec, so that they can be summed over the host groups.
-  host_plan_.make_even(codec_->granule(), whole_, options_.host_group_size, options_.tile_bytes);
-  host_plan_.tiles().pieces_of(inner_->rank(), domain_);
+  host_plans_.make_even(codec_->granule(),
+                        {.pieces = whole_, .counts = counts_, .borders = host_borders_},
+                        options_.host_group_size, options_.tile_bytes);
+  host_plans_.pieces_of(inner_->rank(), domain_);
   state_ = State::kHostReduce;
-  return host_executor_.start(*inner_, inner_reduce_, tile_codec(host_plan_), frame_kind(*dense_));
+  return host_executor_.start(*inner_, inner_reduce_, tile_codec(host_plans_), frame_kind(*dense_));
 }
 
 Status CodecAllReduce::begin_statistics() {
@@ -220,7 +267,7 @@ Status CodecAllReduce::begin_statistics() {
     parameter.statistics = room.first(size);
     room = room.subspan(size);
   }
-  if (bytes == 0 || plan_.order().ranks == 1) return begin_sum();
+  if (bytes == 0 || plans_.order().ranks == 1) return begin_sum();
   for (const Piece& piece : domain_) {
     const Values work = parameters_[piece.parameter].work;
     const auto* from = static_cast<const std::byte*>(work.data) + piece.first * size_of(work.type);
@@ -236,11 +283,11 @@ Status CodecAllReduce::begin_statistics() {
 
 Status CodecAllReduce::begin_sum() {
   if (state_ == State::kStatistics) traffic_.statistics += statistics_stage_.bytes_sent();
-  if (plan_.order().ranks == 1) return begin_host_gather();
+  if (plans_.order().ranks == 1) return begin_host_gather();
   combined_.assign(statistics_by_parameter_.begin(), statistics_by_parameter_.end());
-  NF_RETURN_IF_ERROR(
-      plan_.make(domain_, counts_, combined_, schedule_.chunks, options_.tile_bytes));
-  TileCodec tile = tile_codec(plan_);
+  NF_RETURN_IF_ERROR(plans_.make({.pieces = domain_, .counts = counts_, .borders = borders_},
+                                 combined_, schedule_.chunks, options_.tile_bytes));
+  TileCodec tile = tile_codec(plans_);
   tile.keeps_residual = codec_->keeps_residual();
   tile.loss_scale = call_.loss_scale;
   state_ = State::kSum;
@@ -249,24 +296,28 @@ Status CodecAllReduce::begin_sum() {
 
 Status CodecAllReduce::begin_host_gather() {
   if (state_ == State::kSum) count_traffic(executor_);
+  if (scatters()) {
+    NF_RETURN_IF_ERROR(copy_work_to_result(own_shard()));
+    return finish();
+  }
   if (!is_hierarchical()) return finish();
-  if (state_ != State::kSum) NF_RETURN_IF_ERROR(copy_host_sum_to_result());
+  // With a single host group, its sum is the result.
+  if (state_ != State::kSum) NF_RETURN_IF_ERROR(copy_work_to_result(domain_));
   for (ParameterView& parameter : parameters_) parameter.work = parameter.result;
   state_ = State::kHostGather;
-  return host_executor_.start(*inner_, inner_gather_, tile_codec(host_plan_), frame_kind(*dense_));
+  return host_executor_.start(*inner_, inner_gather_, tile_codec(host_plans_), frame_kind(*dense_));
 }
 
-// With a single host group, its sum is the result.
-Status CodecAllReduce::copy_host_sum_to_result() {
-  for (const Piece& piece : domain_) {
-    const ParameterView& parameter = parameters_[piece.parameter];
-    if (parameter.work.data == parameter.result.data) continue;
-    const auto* sum = static_cast<const float*>(parameter.work.data) + piece.first;
-    auto* result = static_cast<std::byte*>(parameter.result.data) +
-                   piece.first * size_of(parameter.result.type);
+Status CodecAllReduce::copy_work_to_result(std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    const Values work = parameters_[piece.parameter].work;
+    const Values result = gradients_[piece.parameter].values;
+    if (work.data == result.data) continue;
+    const auto* sum = static_cast<const float*>(work.data) + piece.first;
+    auto* to = static_cast<std::byte*>(result.data) + piece.first * size_of(result.type);
     NF_RETURN_IF_ERROR(dense_->decode(Slice{.count = piece.count}, {},
                                       std::as_bytes(std::span(sum, piece.count)),
-                                      Values(result, piece.count, parameter.result.type)));
+                                      Values(to, piece.count, result.type)));
   }
   return {};
 }
@@ -276,13 +327,24 @@ Status CodecAllReduce::copy_host_sum_to_result() {
 Status CodecAllReduce::finish() {
   if (state_ == State::kHostGather) count_traffic(host_executor_);
   state_ = State::kDone;
-  if (codec_->keeps_residual() &&
-      std::ranges::all_of(parameters_, [](const ParameterView& parameter) {
-        return all_finite(parameter.result);
-      })) {
-    residuals_.commit(parameters_);
-  }
+  if (codec_->keeps_residual() && is_finite()) residuals_.commit(parameters_);
   return {};
+}
+
+// In a reduce-scatter, a rank has the sum of its own shard only. The sum of another shard contains
+// NaN or Inf if this rank's residual does.
+bool CodecAllReduce::is_finite() const {
+  if (!scatters()) {
+    return std::ranges::all_of(
+        parameters_, [](const ParameterView& parameter) { return all_finite(parameter.result); });
+  }
+  return std::ranges::all_of(parameters_,
+                             [](const ParameterView& parameter) {
+                               return all_finite(std::span<const float>(parameter.residual));
+                             }) &&
+         std::ranges::all_of(own_shard(), [this](const Piece& piece) {
+           return all_finite(parameters_[piece.parameter].result);
+         });
 }
 
 void CodecAllReduce::count_traffic(const Executor& executor) {

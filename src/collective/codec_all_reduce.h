@@ -1,6 +1,7 @@
 // All-reduce with a codec, in three stages: agree, reduce statistics, sum. With kHierarchical, a
 // full-precision reduce within each host group precedes the statistics, and a gather within each
-// host group follows the sum.
+// host group follows the sum. A reduce-scatter has the same stages without the gather halves, and
+// its chunks are the shards of the caller.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "collective/agreement.h"
+#include "collective/chunk_plans.h"
+#include "collective/collective.h"
 #include "collective/executor.h"
 #include "collective/residuals.h"
 #include "collective/statistics_stage.h"
@@ -18,8 +21,9 @@ namespace nf {
 
 class CodecAllReduce final : public AllReduce {
  public:
-  static Expected<std::unique_ptr<CodecAllReduce>> create(Transport& transport,
-                                                          const AllReduceOptions& options);
+  static Expected<std::unique_ptr<CodecAllReduce>> create(
+      Transport& transport, const AllReduceOptions& options,
+      Collective collective = Collective::kAllReduce);
   // Fails with kBadConfig if the codec or the host groups do not support this number of ranks.
   static Status check(const Codec& codec, const AllReduceOptions& options, std::uint32_t ranks);
 
@@ -28,6 +32,9 @@ class CodecAllReduce final : public AllReduce {
   Status start_as(const AllReduceCall& call, const CallDescription& agreed);
   // Without the agreement stage: ranks have agreed already, on the loss scale too.
   Status start_agreed(const AllReduceCall& call);
+  // A reduce-scatter. `shards` is the number of gradients in each shard. Shards are in the order of
+  // their owner's position in its host group, then of its host group.
+  Status start_shards(const AllReduceCall& call, std::span<const std::size_t> shards);
   // The scale of the last call, once all ranks have agreed on it.
   LossScale loss_scale() const { return loss_scale_of(call_); }
   Expected<bool> advance() override;
@@ -39,6 +46,8 @@ class CodecAllReduce final : public AllReduce {
   void undo(std::uint64_t parameter) override { residuals_.undo(parameter); }
   void reset() override { residuals_.clear(); }
 
+  using AllReduce::complete;
+
  protected:
   Transport& transport() override { return transport_; }
   Duration timeout() const override { return options_.timeout; }
@@ -47,12 +56,13 @@ class CodecAllReduce final : public AllReduce {
   // The current stage of the call.
   enum class State { kAgree, kHostReduce, kStatistics, kSum, kHostGather, kDone };
 
-  CodecAllReduce(Transport& transport, const AllReduceOptions& options,
+  CodecAllReduce(Transport& transport, const AllReduceOptions& options, Collective collective,
                  std::unique_ptr<Codec> codec, std::unique_ptr<Codec> dense);
 
   // The transport of the compressed sum.
   Transport& outer() { return outer_ ? static_cast<Transport&>(*outer_) : transport_; }
   bool is_hierarchical() const { return options_.topology == Topology::kHierarchical; }
+  bool scatters() const { return collective_ == Collective::kReduceScatter; }
   FrameKind frame_kind(const Codec& codec) const;
 
   Status set_call(const AllReduceCall& call);
@@ -61,18 +71,24 @@ class CodecAllReduce final : public AllReduce {
   Status begin_statistics();
   Status begin_sum();
   Status begin_host_gather();
-  Status copy_host_sum_to_result();
+  Status copy_work_to_result(std::span<const Piece> pieces);
   Status finish();
+  // Whether the sum, as far as this rank has it, contains neither NaN nor Inf.
+  bool is_finite() const;
   void count_traffic(const Executor& executor);
 
   // Sets up the values to work on: the caller's, or an FP32 copy if those cannot hold partial sums.
   Status prepare_work();
   void widen(ConstValues values, std::span<float> out) const;
-  TileCodec tile_codec(const SumPlan& plan) const;
+  TileCodec tile_codec(const ChunkPlans& plans) const;
+  // Of a reduce-scatter: finds the parameters of each chunk. Fails unless every rank has a shard.
+  Status set_borders();
+  std::span<const Piece> own_shard() const;
 
   // Constant after construction.
   Transport& transport_;
   const AllReduceOptions options_;
+  const Collective collective_;
   const std::unique_ptr<Codec> codec_;
   const std::unique_ptr<Codec> dense_;    // fp32: within host groups, and to widen values
   std::optional<SubsetTransport> inner_;  // this rank's host group
@@ -83,13 +99,17 @@ class CodecAllReduce final : public AllReduce {
   bool folds_values_ = false;  // some rank adds several messages to its values
 
   // State of the current call; buffers keep their capacity.
-  SumPlan plan_;
-  SumPlan host_plan_;
+  ChunkPlans plans_;
+  ChunkPlans host_plans_;
   State state_ = State::kDone;
   AllReduceCall call_;
   std::vector<Gradient> gradients_;
   std::vector<ParameterView> parameters_;
-  std::vector<Piece> domain_;  // the values that this rank sums over outer_
+  std::vector<Piece> domain_;        // the values that this rank sums over outer_
+  std::vector<std::size_t> shards_;  // of a reduce-scatter: the number of gradients in each
+  // Of a reduce-scatter, as in SumDomain.
+  std::vector<std::size_t> borders_;
+  std::vector<std::size_t> host_borders_;
   std::optional<Agreement> agreement_;
   StatisticsStage statistics_stage_;
   Executor executor_;

@@ -40,8 +40,13 @@ Status Executor::start(Transport& transport, const Schedule& schedule, const Til
 
 // Lists all messages and the number that each tile waits for. Reuses the memory of earlier calls.
 void Executor::plan() {
-  tiles_per_chunk_ = codec_.plan->tiles().tiles_per_chunk();
-  states_.assign(std::size_t{schedule_->chunks} * tiles_per_chunk_, {});
+  first_state_.clear();
+  std::size_t tiles = 0;
+  for (std::uint32_t chunk = 0; chunk < schedule_->chunks; ++chunk) {
+    first_state_.push_back(tiles);
+    tiles += codec_.plans->tiles(chunk);
+  }
+  states_.assign(tiles, {});
   gather_sends_.assign(schedule_->chunks, 0);
   to_decode_.clear();
   unsettled_ = 0;
@@ -59,7 +64,7 @@ void Executor::plan() {
     (is_reduce(step.kind) ? has_reduce_ : has_gather_) = true;
     gather_sends_[step.chunk] += step.kind == StepKind::kGatherSend ? 1 : 0;
     MessageQueue& queue = (is_send(step.kind) ? sends_ : receives_)[step.peer];
-    for (std::uint32_t index = 0; index < tiles_per_chunk_; ++index) {
+    for (std::uint32_t index = 0; index < codec_.plans->tiles(step.chunk); ++index) {
       const Tile tile{step.chunk, index};
       if (codec_.is_empty(tile)) continue;
       Message message{.step = &step, .tile = tile};
@@ -184,7 +189,7 @@ Status Executor::fold(Message& message) {
   TileState& tile = state(message.tile);
   const Origin incoming{message.step->peer, message.step->contributions};
   const bool is_last = tile.folded + 1 == tile.expected;
-  if (is_last || merges_messages(codec_.plan->codec(1).kind())) {
+  if (is_last || merges_messages(codec_.plans->kind())) {
     NF_RETURN_IF_ERROR(fold_message(message, incoming, is_last));
   } else {
     NF_RETURN_IF_ERROR(codec_.decode_add(message.tile, incoming, message.frame->payload()));
@@ -200,10 +205,11 @@ Status Executor::fold(Message& message) {
 Status Executor::fold_message(Message& message, Origin incoming, bool is_last) {
   TileState& tile = state(message.tile);
   const Origin total{schedule_->rank, tile.contributions + incoming.contributions};
+  const bool merges = merges_messages(codec_.plans->kind());
   const bool ends_here = is_last && is_owner(message.tile) && !has_gather_;
-  if (ends_here) return codec_.decode_add(message.tile, incoming, message.frame->payload());
-
-  const bool merges = merges_messages(codec_.plan->codec(1).kind());
+  if (ends_here && !merges) {
+    return codec_.decode_add(message.tile, incoming, message.frame->payload());
+  }
   if (merges && codec_.keeps_residual && tile.partial.frame == nullptr) {
     NF_RETURN_IF_ERROR(encode_own(message.tile, tile.partial));
     tile.partial.is_ready = false;  // messages are still to be added

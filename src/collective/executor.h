@@ -27,8 +27,9 @@ namespace nf {
 class Executor final : public Stage {
  public:
   // Borrows all arguments until the stage is done. The schedule may be one half of an all-reduce:
-  // without gather steps, the sums stay in the work values of their owners; without reduce steps,
-  // the work values of the owners are gathered.
+  // without gather steps, the owners keep the sums; without reduce steps, the work values of the
+  // owners are gathered. A kept sum is FP32, in the work values. If messages merge, it is decoded
+  // from the merged message into the result.
   Status start(Transport& transport, const Schedule& schedule, const TileCodec& codec,
                FrameKind kind);
 
@@ -75,9 +76,7 @@ class Executor final : public Stage {
   };
 
   void plan();
-  TileState& state(Tile tile) {
-    return states_[std::size_t{tile.chunk} * tiles_per_chunk_ + tile.index];
-  }
+  TileState& state(Tile tile) { return states_[first_state_[tile.chunk] + tile.index]; }
   bool is_owner(Tile tile) const { return schedule_->owners[tile.chunk] == schedule_->rank; }
 
   Status start_receives();
@@ -101,11 +100,11 @@ class Executor final : public Stage {
   FrameKind kind_;
   bool has_reduce_ = false;
   bool has_gather_ = false;
-  std::uint32_t tiles_per_chunk_ = 1;
   std::vector<MessageQueue> sends_;          // by peer
   std::vector<MessageQueue> receives_;       // by peer
   std::vector<std::uint32_t> gather_sends_;  // by chunk
-  std::vector<TileState> states_;
+  std::vector<TileState> states_;            // of all tiles
+  std::vector<std::size_t> first_state_;     // by chunk
   std::vector<Tile> to_decode_;
   std::vector<float> scratch_;
   FramePool pool_;

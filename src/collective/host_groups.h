@@ -1,11 +1,20 @@
-// The ranks that a rank works with in a hierarchical all-reduce. Ranks of one host are consecutive.
+// The ranks that a rank works with in a hierarchical sum. Ranks of one host are consecutive.
 #pragma once
 
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
+#include "collective/collective.h"
+#include "neuron_fabric/topology.h"
+
 namespace nf {
+
+// The topology between the ranks at the same position in all host groups. Both send the same bytes.
+// Without a gather half, direct encodes every value once and adds in FP32.
+constexpr Topology topology_between_hosts(Collective collective) {
+  return collective == Collective::kReduceScatter ? Topology::kDirect : Topology::kRing;
+}
 
 // The ranks of its own host group, in order.
 inline std::vector<std::uint32_t> host_group_of(std::uint32_t rank, std::uint32_t size) {

@@ -35,39 +35,38 @@ void clear(std::span<std::byte> padding) {
 
 }  // namespace
 
-Slice TileCodec::slice(const Piece& piece, std::uint32_t contributions) const {
-  const ParameterView& parameter = parameters[piece.parameter];
+Slice TileCodec::slice(Tile tile, const Piece& piece, std::uint32_t contributions) const {
+  const ParameterView& parameter = parameter_of(tile, piece);
   return {.seed = seed,
           .step = step,
           .parameter = parameter.key,
           .first = piece.first,
           .count = piece.count,
-          .ranks = plan->order().ranks,
+          .ranks = plans->order().ranks,
           .statistics = parameter.statistics,
-          .widths = plan->widths(contributions, piece.parameter)};
+          .widths = plan(tile).widths(contributions, piece.parameter)};
 }
 
 template <typename Work>
 Status TileCodec::for_each(Tile tile, Work work) const {
-  for (const Piece& piece : plan->tiles().pieces(tile.chunk, tile.index)) {
-    NF_RETURN_IF_ERROR(work(parameters[piece.parameter], piece));
+  for (const Piece& piece : plans->pieces(tile.chunk, tile.index)) {
+    NF_RETURN_IF_ERROR(work(parameter_of(tile, piece), piece));
   }
   return {};
 }
 
-bool TileCodec::is_empty(Tile tile) const {
-  return plan->padded_size(1) == 0 && plan->tiles().pieces(tile.chunk, tile.index).empty();
-}
-
-std::size_t TileCodec::piece_size(const Piece& piece, std::uint32_t contributions) const {
-  return plan->codec(contributions).encoded_size(slice(piece, contributions), contributions);
+std::size_t TileCodec::piece_size(Tile tile, const Piece& piece,
+                                  std::uint32_t contributions) const {
+  return plan(tile)
+      .codec(contributions)
+      .encoded_size(slice(tile, piece, contributions), contributions);
 }
 
 std::size_t TileCodec::message_size(Tile tile, std::uint32_t contributions) const {
-  if (const std::size_t padded = plan->padded_size(contributions); padded != 0) return padded;
+  if (const std::size_t padded = plan(tile).padded_size(contributions); padded != 0) return padded;
   std::size_t sum = 0;
-  for (const Piece& piece : plan->tiles().pieces(tile.chunk, tile.index)) {
-    sum += piece_size(piece, contributions);
+  for (const Piece& piece : plans->pieces(tile.chunk, tile.index)) {
+    sum += piece_size(tile, piece, contributions);
   }
   return sum;
 }
@@ -75,9 +74,9 @@ std::size_t TileCodec::message_size(Tile tile, std::uint32_t contributions) cons
 Status TileCodec::encode(Tile tile, Origin origin, std::span<std::byte> out) const {
   Reader to(out);
   NF_RETURN_IF_ERROR(for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
-    return codec(origin).encode(slice(piece, origin.contributions), origin,
-                                part(parameter.work, piece),
-                                to.take(piece_size(piece, origin.contributions)));
+    return codec(tile, origin)
+        .encode(slice(tile, piece, origin.contributions), origin, part(parameter.work, piece),
+                to.take(piece_size(tile, piece, origin.contributions)));
   }));
   clear(to.rest());
   return {};
@@ -86,25 +85,27 @@ Status TileCodec::encode(Tile tile, Origin origin, std::span<std::byte> out) con
 Status TileCodec::decode_add(Tile tile, Origin origin, std::span<const std::byte> message) const {
   Reader from(message);
   return for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
-    return codec(origin).decode_add(slice(piece, origin.contributions), origin,
-                                    from.take(piece_size(piece, origin.contributions)),
-                                    part(parameter.work, piece));
+    return codec(tile, origin)
+        .decode_add(slice(tile, piece, origin.contributions), origin,
+                    from.take(piece_size(tile, piece, origin.contributions)),
+                    part(parameter.work, piece));
   });
 }
 
 Status TileCodec::decode_add_encode(Tile tile, Origin origin, std::span<const std::byte> message,
                                     Origin total, std::span<std::byte> out) const {
-  if (!plan->is_one_stage(origin.contributions, total.contributions)) {
+  if (!plan(tile).is_one_stage(origin.contributions, total.contributions)) {
     NF_RETURN_IF_ERROR(decode_add(tile, origin, message));
     return encode(tile, total, out);
   }
   Reader from(message);
   Reader to(out);
   NF_RETURN_IF_ERROR(for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
-    return codec(origin).decode_add_encode(slice(piece, origin.contributions), origin,
-                                           from.take(piece_size(piece, origin.contributions)),
-                                           part(parameter.work, piece), total,
-                                           to.take(piece_size(piece, total.contributions)));
+    return codec(tile, origin)
+        .decode_add_encode(slice(tile, piece, origin.contributions), origin,
+                           from.take(piece_size(tile, piece, origin.contributions)),
+                           part(parameter.work, piece), total,
+                           to.take(piece_size(tile, piece, total.contributions)));
   }));
   clear(to.rest());
   return {};
@@ -118,19 +119,21 @@ Status TileCodec::merge(Tile tile, Origin first, std::span<const std::byte> firs
   Reader two(second_message);
   Reader to(out);
   return for_each(tile, [&](const ParameterView& /*parameter*/, const Piece& piece) {
-    return codec(first).merge(slice(piece, total), first,
-                              one.take(piece_size(piece, first.contributions)), second,
-                              two.take(piece_size(piece, second.contributions)), encoder,
-                              to.take(piece_size(piece, total)));
+    return codec(tile, first)
+        .merge(slice(tile, piece, total), first,
+               one.take(piece_size(tile, piece, first.contributions)), second,
+               two.take(piece_size(tile, piece, second.contributions)), encoder,
+               to.take(piece_size(tile, piece, total)));
   });
 }
 
 Status TileCodec::decode(Tile tile, Origin origin, std::span<const std::byte> message) const {
   Reader from(message);
   return for_each(tile, [&](const ParameterView& parameter, const Piece& piece) {
-    return codec(origin).decode(slice(piece, origin.contributions), origin,
-                                from.take(piece_size(piece, origin.contributions)),
-                                part(parameter.result, piece));
+    return codec(tile, origin)
+        .decode(slice(tile, piece, origin.contributions), origin,
+                from.take(piece_size(tile, piece, origin.contributions)),
+                part(parameter.result, piece));
   });
 }
 
@@ -140,9 +143,10 @@ Status TileCodec::keep_residual(Tile tile, Origin origin, std::span<const std::b
   return for_each(tile, [&](const ParameterView& parameter, const Piece& piece) -> Status {
     scratch.resize(std::max(scratch.size(), piece.count));
     const std::span<float> decoded = std::span(scratch).first(piece.count);
-    NF_RETURN_IF_ERROR(codec(origin).decode(slice(piece, origin.contributions), origin,
-                                            from.take(piece_size(piece, origin.contributions)),
-                                            decoded));
+    NF_RETURN_IF_ERROR(codec(tile, origin)
+                           .decode(slice(tile, piece, origin.contributions), origin,
+                                   from.take(piece_size(tile, piece, origin.contributions)),
+                                   decoded));
     const auto* sum = static_cast<const float*>(part(parameter.work, piece).data);
     float* lost = parameter.residual.data() + piece.first;
     const float unscale = 1 / loss_scale;

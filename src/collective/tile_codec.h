@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "collective/sum_plan.h"
+#include "collective/chunk_plans.h"
 #include "neuron_fabric/codec.h"
 
 namespace nf {
 
-// The buffers of one parameter during an all-reduce.
+// The buffers of one parameter during a sum.
 struct ParameterView {
   std::uint64_t key = 0;
   Values result;  // receives the sum
@@ -21,7 +21,7 @@ struct ParameterView {
 };
 
 struct TileCodec {
-  const SumPlan* plan = nullptr;
+  const ChunkPlans* plans = nullptr;
   std::span<const ParameterView> parameters;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
@@ -33,8 +33,7 @@ struct TileCodec {
     std::uint32_t index = 0;
   };
 
-  // Whether there is nothing to send. Depends on sizes only, so it is equal on all ranks.
-  bool is_empty(Tile tile) const;
+  bool is_empty(Tile tile) const { return plans->is_empty(tile.chunk, tile.index); }
   std::size_t message_size(Tile tile, std::uint32_t contributions) const;
 
   // out = work.
@@ -53,12 +52,18 @@ struct TileCodec {
                        std::vector<float>& scratch) const;
 
  private:
-  std::size_t piece_size(const Piece& piece, std::uint32_t contributions) const;
-  const Codec& codec(Origin origin) const { return plan->codec(origin.contributions); }
+  std::size_t piece_size(Tile tile, const Piece& piece, std::uint32_t contributions) const;
+  const SumPlan& plan(Tile tile) const { return plans->plan(tile.chunk); }
+  const Codec& codec(Tile tile, Origin origin) const {
+    return plan(tile).codec(origin.contributions);
+  }
+  const ParameterView& parameter_of(Tile tile, const Piece& piece) const {
+    return parameters[plans->first_parameter(tile.chunk) + piece.parameter];
+  }
   // Calls work(parameter, piece) for each piece.
   template <typename Work>
   Status for_each(Tile tile, Work work) const;
-  Slice slice(const Piece& piece, std::uint32_t contributions) const;
+  Slice slice(Tile tile, const Piece& piece, std::uint32_t contributions) const;
 };
 
 }  // namespace nf

@@ -41,7 +41,7 @@ std::uint64_t payload_bytes(const Schedule& schedule, const TileCodec& codec) {
   std::uint64_t bytes = 0;
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::kReduceSend && step.kind != StepKind::kGatherSend) continue;
-    for (std::uint32_t index = 0; index < codec.plan->tiles().tiles_per_chunk(); ++index) {
+    for (std::uint32_t index = 0; index < codec.plans->tiles(step.chunk); ++index) {
       const TileCodec::Tile tile{step.chunk, index};
       if (codec.is_empty(tile)) continue;
       bytes += kFrameHeaderBytes + codec.message_size(tile, step.contributions);
@@ -94,14 +94,15 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options,
     const std::uint32_t group = options.host_group_size;
     const Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
     if (!dense) return dense.status();
-    SumPlan plan(**dense, {.ranks = group});
-    plan.make_even((*codec)->granule(), domain, group, options.tile_bytes);
+    ChunkPlans plans(**dense, {.ranks = group});
+    plans.make_even((*codec)->granule(), {.pieces = domain, .counts = counts}, group,
+                    options.tile_bytes);
     model.inside_bytes = payload_bytes(make_schedule(Topology::kDirect, group, rank % group),
-                                       {.plan = &plan, .parameters = views});
+                                       {.plans = &plans, .parameters = views});
     model.inside_hops = depth_of(Topology::kDirect, group);
     model.bytes += model.inside_bytes;
     model.hops += model.inside_hops;
-    plan.tiles().pieces_of(rank % group, domain);
+    plans.pieces_of(rank % group, domain);
     ranks /= group;
     rank /= group;
     topology = Topology::kRing;
@@ -111,10 +112,10 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options,
     model.bytes += statistics_bytes(**codec, domain, ranks, rank);
     model.hops += 2;
   }
-  SumPlan plan(**codec, {.ranks = ranks, .shape = sum_shape(options.topology)});
-  plan.cut(domain, counts, chunk_count(topology, ranks), options.tile_bytes);
+  ChunkPlans plans(**codec, {.ranks = ranks, .shape = sum_shape(options.topology)});
+  plans.cut({.pieces = domain, .counts = counts}, chunk_count(topology, ranks), options.tile_bytes);
   model.bytes +=
-      payload_bytes(make_schedule(topology, ranks, rank), {.plan = &plan, .parameters = views});
+      payload_bytes(make_schedule(topology, ranks, rank), {.plans = &plans, .parameters = views});
   model.hops += depth_of(topology, ranks);
   return model;
 }
