@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "neuron_fabric/status.h"
+#include "neuron_fabric/topology.h"
+
 namespace nf {
 
 // Ranks send the value when they agree on a call: append new collectives at the end.
@@ -19,5 +22,10 @@ constexpr std::string_view to_string(Collective collective) {
   }
   return "unknown";
 }
+
+// Fails with kBadConfig and lists the known names.
+Expected<Collective> find_collective(std::string_view name);
+// Fails with kBadConfig and lists the supported topologies if this one is not among them.
+Status check_topology(Collective collective, Topology topology);
 
 }  // namespace nf

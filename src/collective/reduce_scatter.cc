@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/checksum.h"
@@ -11,11 +9,6 @@
 #include "collective/low_rank_all_reduce.h"
 
 namespace nf {
-namespace {
-
-constexpr std::array kSupported = {Topology::kRing, Topology::kDirect, Topology::kHierarchical};
-
-}  // namespace
 
 std::uint64_t shard_key(std::uint64_t parameter, std::uint32_t shard) {
   const std::uint64_t place[] = {parameter, shard};
@@ -32,11 +25,7 @@ Expected<std::unique_ptr<ReduceScatter>> ReduceScatter::create(Transport& transp
                               "matrices; use a codec",
                               LowRankAllReduce::kName));
   }
-  if (std::ranges::find(kSupported, options.topology) == kSupported.end()) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("reduce_scatter does not support topology '{}'; supported are {}",
-                              to_string(options.topology), to_string(std::span(kSupported))));
-  }
+  NF_RETURN_IF_ERROR(check_topology(Collective::kReduceScatter, options.topology));
   Expected<std::unique_ptr<CodecAllReduce>> sum =
       CodecAllReduce::create(transport, options, Collective::kReduceScatter);
   if (!sum) return sum.status();

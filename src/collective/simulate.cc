@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "neuron_fabric/reduce_scatter.h"
 #include "neuron_fabric/wire_frame.h"
 
 namespace nf {
@@ -14,7 +15,8 @@ class SimulatedAllReduce::Fold {
  public:
   Fold(const SimulatedAllReduce& sum, std::uint32_t chunk)
       : sum_(sum),
-        plan_(sum.plan_),
+        plan_(sum.plans_.plan(chunk)),
+        first_part_(sum.plans_.first_parameter(chunk)),
         ranks_(sum.options_.ranks),
         path_(chunk_path(sum.options_.topology, ranks_, chunk)),
         first_incoming_(ranks_ + 1),
@@ -34,6 +36,7 @@ class SimulatedAllReduce::Fold {
 
   Status run(const Piece& piece) {
     piece_ = piece;
+    part_ = &sum_.parts_[first_part_ + piece.parameter];
     values_.resize(piece.count);
     decoded_.resize(piece.count);
     exact_.assign(piece.count, 0);
@@ -45,20 +48,25 @@ class SimulatedAllReduce::Fold {
     }
     lay_out();
     for (const Edge& edge : path_.reduce) NF_RETURN_IF_ERROR(make_message(edge.from));
+    if (sum_.scatters() && !merges_messages(plan_.codec(1).kind())) return keep_sum();
     NF_RETURN_IF_ERROR(make_message(path_.owner));
     return decode(total_of(path_.owner), decoded_);
   }
 
-  SummedPiece result() const { return {piece_, decoded_, exact_, dropped_}; }
+  SummedPiece result() const {
+    const Piece place{
+        .parameter = part_->parameter, .first = part_->first + piece_.first, .count = piece_.count};
+    return {place, decoded_, exact_, dropped_};
+  }
 
   // Bytes of the last piece in all messages, reduce and gather.
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;
     for (const Edge& edge : path_.reduce) bytes += messages_[edge.from].size;
-    return bytes + path_.gather.size() * messages_[path_.owner].size;
+    return bytes + gathers() * messages_[path_.owner].size;
   }
   // Messages per tile, reduce and gather.
-  std::uint64_t messages() const { return path_.reduce.size() + path_.gather.size(); }
+  std::uint64_t messages() const { return path_.reduce.size() + gathers(); }
 
  private:
   // The position of a rank's message in wire_.
@@ -68,15 +76,17 @@ class SimulatedAllReduce::Fold {
   };
 
   const Codec& codec(Origin origin) const { return plan_.codec(origin.contributions); }
+  // Messages of the finished sum.
+  std::size_t gathers() const { return sum_.scatters() ? 0 : path_.gather.size(); }
 
   Slice slice(Origin origin) const {
     return {.seed = sum_.options_.seed,
             .step = sum_.options_.step,
-            .parameter = sum_.parameters_[piece_.parameter].key,
+            .parameter = part_->key,
             .first = piece_.first,
             .count = piece_.count,
             .ranks = ranks_,
-            .statistics = sum_.part_of(std::span(sum_.statistics_), piece_.parameter),
+            .statistics = sum_.part_of(std::span(sum_.statistics_), first_part_ + piece_.parameter),
             .widths = plan_.widths(origin.contributions, piece_.parameter)};
   }
 
@@ -104,7 +114,8 @@ class SimulatedAllReduce::Fold {
 
   // Reads a rank's own values and adds them to the exact sum. Called once per rank.
   std::span<const float> read_values(std::uint32_t rank) {
-    const auto own = sum_.values_->read(rank, piece_.parameter, piece_.first, values_);
+    const auto own =
+        sum_.values_->read(rank, part_->parameter, part_->first + piece_.first, values_);
     for (std::size_t i = 0; i < own.size(); ++i) exact_[i] += double{own[i]};
     return own;
   }
@@ -113,11 +124,30 @@ class SimulatedAllReduce::Fold {
     return codec(origin).decode(slice(origin), origin, message(origin), values);
   }
 
+  std::span<const Origin> incoming_of(std::uint32_t rank) const {
+    return std::span(incoming_).subspan(first_incoming_[rank],
+                                        first_incoming_[rank + 1] - first_incoming_[rank]);
+  }
+
+  // Adds a message to `values`.
+  Status add_message(Origin origin, std::span<float> values) {
+    return codec(origin).decode_add(slice(origin), origin, message(origin), values);
+  }
+
+  // The owner of a shard adds all messages to its values and encodes nothing.
+  Status keep_sum() {
+    const std::span<const float> own = read_values(path_.owner);
+    std::copy(own.begin(), own.end(), decoded_.begin());
+    for (const Origin origin : incoming_of(path_.owner)) {
+      NF_RETURN_IF_ERROR(add_message(origin, decoded_));
+    }
+    return {};
+  }
+
   // Precondition: all messages to this rank are encoded.
   Status make_message(std::uint32_t rank) {
     const std::span<const float> own = read_values(rank);
-    const auto incoming = std::span<const Origin>(incoming_).subspan(
-        first_incoming_[rank], first_incoming_[rank + 1] - first_incoming_[rank]);
+    const auto incoming = incoming_of(rank);
     const Origin total = total_of(rank);
     if (incoming.empty()) return encode(own, total);
     return merges_messages(codec(total).kind()) ? merge(own, incoming, total)
@@ -140,8 +170,7 @@ class SimulatedAllReduce::Fold {
     }
     partial_.assign(own.begin(), own.end());
     for (const Origin origin : incoming.first(incoming.size() - (in_one_pass ? 1 : 0))) {
-      NF_RETURN_IF_ERROR(
-          codec(origin).decode_add(slice(origin), origin, message(origin), partial_));
+      NF_RETURN_IF_ERROR(add_message(origin, partial_));
     }
     if (!in_one_pass) return encode(partial_, total);
     return codec(total).decode_add_encode(slice(total), last, message(last), partial_, total,
@@ -194,6 +223,7 @@ class SimulatedAllReduce::Fold {
 
   const SimulatedAllReduce& sum_;
   const SumPlan& plan_;
+  const std::size_t first_part_;  // of the chunk's plan
   const std::uint32_t ranks_;
   const ChunkPath path_;
   std::vector<Origin> incoming_;              // of all ranks, in the order in which they are added
@@ -202,6 +232,7 @@ class SimulatedAllReduce::Fold {
 
   // State of the current piece.
   Piece piece_;
+  const Part* part_ = nullptr;
   std::vector<Place> messages_;  // by rank
   std::vector<std::byte> wire_;
   std::vector<std::byte> merged_;
@@ -218,14 +249,27 @@ SimulatedAllReduce::SimulatedAllReduce(const Codec& codec, const SimulationOptio
                                        const RankValues& values)
     : codec_(&codec),
       options_(options),
-      parameters_(parameters.begin(), parameters.end()),
       values_(&values),
       statistics_at_(1, 0),
       by_rank_(options.ranks),
-      plan_(codec, {.ranks = options.ranks, .shape = sum_shape(options.topology)}) {
-  for (const SimulatedParameter& parameter : parameters_) {
-    statistics_at_.push_back(statistics_at_.back() + codec.statistics_size(parameter.count));
+      plans_(
+          codec,
+          {.ranks = options.ranks, .shape = sum_shape(options.topology), .gathers = !scatters()}) {
+  const std::uint32_t shards = scatters() ? options.ranks : 1;
+  for (std::uint32_t shard = 0; shard < shards; ++shard) {
+    if (scatters()) borders_.push_back(parts_.size());
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      const auto& [key, count] = parameters[p];
+      const std::size_t size = (count + shards - 1) / shards;
+      const std::size_t first = std::min(shard * size, count);
+      parts_.push_back({.parameter = p,
+                        .first = first,
+                        .count = std::min(size, count - first),
+                        .key = scatters() ? shard_key(key, shard) : key});
+      statistics_at_.push_back(statistics_at_.back() + codec.statistics_size(parts_.back().count));
+    }
   }
+  if (scatters()) borders_.push_back(parts_.size());
 }
 
 Expected<SimulatedAllReduce> SimulatedAllReduce::create(
@@ -235,6 +279,7 @@ Expected<SimulatedAllReduce> SimulatedAllReduce::create(
     return Status(ErrorCode::kUnsupported,
                   "hierarchical combines two topologies: simulate one of those");
   }
+  NF_RETURN_IF_ERROR(check_topology(options.collective, options.topology));
   if (options.ranks == 0 || options.ranks > codec.max_ranks()) {
     return Status(ErrorCode::kInvalidArgument,
                   fmt::format("{} sums 1 to {} ranks, not {}", codec.spec().to_string(),
@@ -248,10 +293,11 @@ Status SimulatedAllReduce::compute_statistics(std::uint32_t rank) {
   own.resize(statistics_at_.back());
   if (own.empty()) return {};
   std::vector<float> scratch;
-  for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    scratch.resize(parameters_[p].count);
-    NF_RETURN_IF_ERROR(
-        codec_->statistics(values_->read(rank, p, 0, scratch), part_of(std::span(own), p)));
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const Part& part = parts_[p];
+    scratch.resize(part.count);
+    NF_RETURN_IF_ERROR(codec_->statistics(values_->read(rank, part.parameter, part.first, scratch),
+                                          part_of(std::span(own), p)));
   }
   return {};
 }
@@ -261,25 +307,26 @@ Status SimulatedAllReduce::make_plan() {
   std::vector<Piece> domain;
   std::vector<std::size_t> counts;
   std::vector<std::span<const std::byte>> combined;
-  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
     const std::span<std::byte> statistics = part_of(std::span(statistics_), p);
     std::vector<std::span<const std::byte>> by_rank;
     for (const auto& own : by_rank_) by_rank.push_back(part_of(std::span(own), p));
-    counts.push_back(parameters_[p].count);
+    counts.push_back(parts_[p].count);
     domain.push_back({.parameter = p, .first = 0, .count = counts.back()});
     NF_RETURN_IF_ERROR(codec_->combine_statistics(counts.back(), by_rank, statistics));
     combined.push_back(statistics);
   }
   for (auto& own : by_rank_) own = {};
-  return plan_.make(domain, counts, combined, chunks(), options_.tile_bytes);
+  return plans_.make({.pieces = domain, .counts = counts, .borders = borders_}, combined, chunks(),
+                     options_.tile_bytes);
 }
 
 Expected<std::uint64_t> SimulatedAllReduce::sum_chunk(
     std::uint32_t chunk, const std::function<void(const SummedPiece&)>& visit) const {
   Fold fold(*this, chunk);
   std::uint64_t bytes = 0;
-  for (std::uint32_t tile = 0; tile < plan_.tiles().tiles_per_chunk(); ++tile) {
-    const std::span<const Piece> pieces = plan_.tiles().pieces(chunk, tile);
+  for (std::uint32_t tile = 0; tile < plans_.tiles(chunk); ++tile) {
+    const std::span<const Piece> pieces = plans_.pieces(chunk, tile);
     for (const Piece& piece : pieces) {
       NF_RETURN_IF_ERROR(fold.run(piece));
       visit(fold.result());

@@ -15,6 +15,7 @@
 #include "support/codec_context.h"
 #include "support/generator.h"
 #include "support/ranks.h"
+#include "support/shards.h"
 #include "support/typed_values.h"
 
 namespace nf {
@@ -78,14 +79,15 @@ std::unique_ptr<Codec> make(const std::string& spelling) {
 }
 
 Parameters sum_of(const std::string& spelling, Topology topology, const StoredValues& values,
-                  std::uint64_t step = kStep) {
+                  std::uint64_t step = kStep, Collective collective = Collective::kAllReduce) {
   const auto codec = make(spelling);
   Parameters sums;
   std::vector<std::span<float>> places;
   for (const auto& parameter : values.by_rank().front()) sums.emplace_back(parameter.size());
   for (auto& sum : sums) places.emplace_back(sum);
   const Status status = simulate_all_reduce(*codec,
-                                            {.topology = topology,
+                                            {.collective = collective,
+                                             .topology = topology,
                                              .ranks = values.ranks(),
                                              .seed = kSeed,
                                              .step = step,
@@ -198,6 +200,41 @@ TEST_P(SimulatedTopology, HasTheBitsOfTheExecutor) {
                                      .tile_bytes = kTileBytes};
       expect_same(sum_of(options.codec, GetParam(), values),
                   test::all_reduce(options, values.by_rank(), kStep).front());
+    }
+  }
+}
+
+// The parts of the parameters in every shard.
+TEST(SimulatedReduceScatter, HasTheBitsOfTheExecutor) {
+  for (const CodecEntry& entry : builtin_codecs()) {
+    for (const Topology topology : {Topology::kRing, Topology::kDirect}) {
+      for (const std::uint32_t ranks : {1u, 2u, 5u}) {
+        SCOPED_TRACE(std::string(entry.name) + " " + std::to_string(ranks));
+        const StoredValues values = normal_values(ranks);
+        const std::string codec(entry.example);
+        std::vector<test::Shards> by_rank(ranks, test::Shards(ranks));
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          for (const std::vector<float>& whole : values.by_rank()[rank]) {
+            const std::size_t size = (whole.size() + ranks - 1) / ranks;
+            for (std::uint32_t shard = 0; shard < ranks; ++shard) {
+              const auto at = [&](std::size_t i) {
+                return whole.begin() + static_cast<std::ptrdiff_t>(std::min(i, whole.size()));
+              };
+              by_rank[rank][shard].emplace_back(at(shard * size), at((shard + 1) * size));
+            }
+          }
+        }
+        const std::vector<Parameters> own = test::reduce_scatter(
+            {.codec = codec, .topology = topology, .seed = kSeed, .tile_bytes = kTileBytes},
+            by_rank);
+        Parameters joined(kSizes.size());
+        for (const Parameters& shard : own) {
+          for (std::size_t p = 0; p < shard.size(); ++p) {
+            joined[p].insert(joined[p].end(), shard[p].begin(), shard[p].end());
+          }
+        }
+        expect_same(sum_of(codec, topology, values, kStep, Collective::kReduceScatter), joined);
+      }
     }
   }
 }
