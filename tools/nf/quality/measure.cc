@@ -117,7 +117,8 @@ class Measurement {
 Expected<QualityTrial> measure_quality(const QualityCase& quality_case, const RankValues& values,
                                        std::span<const ParameterShape> parameters,
                                        Progress& progress) {
-  const SimulationOptions options{.topology = quality_case.topology,
+  const SimulationOptions options{.collective = quality_case.collective,
+                                  .topology = quality_case.topology,
                                   .ranks = quality_case.ranks,
                                   .seed = kSeed,
                                   .step = quality_case.trial};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "collective/collective.h"
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/topology.h"
 #include "nf/plan/shapes.h"
@@ -13,6 +14,7 @@
 namespace nf::cli {
 
 struct QualityCase {
+  Collective collective = Collective::kAllReduce;
   const Codec* codec = nullptr;
   Topology topology = Topology::kRing;
   std::uint32_t ranks = 1;

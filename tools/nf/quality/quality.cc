@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/collective.h"
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/topology.h"
 #include "nf/quality/measure.h"
@@ -22,17 +23,20 @@ namespace {
 
 constexpr std::uint32_t kMaxRanks = 65'536;
 constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 32;
+constexpr Topology kDefaultTopologies[] = {Topology::kRing, Topology::kTree, Topology::kDirect};
 
 struct Options {
   GradientRequest gradients;
+  std::string collective = std::string(to_string(Collective::kAllReduce));
   std::vector<std::string> codecs;
-  std::vector<std::string> topologies = {"ring", "tree", "direct"};
+  std::vector<std::string> topologies;
   std::uint32_t trials = 1;
   bool as_json = false;
 };
 
 // One row of the result.
 struct Row {
+  Collective collective = Collective::kAllReduce;
   std::unique_ptr<Codec> codec;
   Topology topology = Topology::kRing;
   std::vector<TrialError> trials;
@@ -47,9 +51,17 @@ Expected<std::vector<Row>> rows_of(const Options& options, std::uint32_t ranks) 
   if (codecs.empty()) {
     for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
   }
+  const Expected<Collective> collective = find_collective(options.collective);
+  if (!collective) return collective.status();
+  std::vector<std::string> topologies = options.topologies;
+  if (topologies.empty()) {
+    for (const Topology topology : kDefaultTopologies) {
+      if (check_topology(*collective, topology).ok()) topologies.emplace_back(to_string(topology));
+    }
+  }
   std::vector<Row> rows;
   for (const std::string& spelling : codecs) {
-    for (const std::string& name : options.topologies) {
+    for (const std::string& name : topologies) {
       Expected<std::unique_ptr<Codec>> codec = make_codec(spelling);
       if (!codec) return codec.status();
       const Expected<Topology> topology = find_topology(name);
@@ -65,16 +77,22 @@ Expected<std::vector<Row>> rows_of(const Options& options, std::uint32_t ranks) 
             fmt::format("codec '{}' sums at most {} ranks, not {}; select others with --codec",
                         spelling, (*codec)->max_ranks(), ranks));
       }
-      rows.push_back(
-          {.codec = std::move(*codec), .topology = *topology, .trials = {}, .error = {}});
+      NF_RETURN_IF_ERROR(check_topology(*collective, *topology));
+      rows.push_back({.collective = *collective,
+                      .codec = std::move(*codec),
+                      .topology = *topology,
+                      .trials = {},
+                      .error = {}});
     }
   }
   return rows;
 }
 
-// Each element is transferred 2 (n - 1) times.
+// Each element is transferred n - 1 times towards its owner, and as often from there in an
+// all-reduce.
 double bits(const Row& row, const QualityGradients& gradients) {
-  const double transfers = 2.0 * (gradients.ranks() - 1);
+  const double halves = row.collective == Collective::kAllReduce ? 2 : 1;
+  const double transfers = halves * (gradients.ranks() - 1);
   if (transfers == 0) return 0;
   const auto trials = static_cast<double>(row.trials.size());
   return 8 * row.bytes / trials / (static_cast<double>(gradients.elements()) * transfers);
@@ -99,7 +117,8 @@ std::string json_line(const Row& row, const QualityGradients& gradients) {
       {"vnmse_ci", error.vnmse_ci},
       {"worst_parameter", gradients.parameters()[error.worst_parameter].name},
       {"gradients", gradients.name()},
-      {"correlation", nullptr}};
+      {"correlation", nullptr},
+      {"collective", to_string(row.collective)}};
   if (gradients.correlation()) json["correlation"] = *gradients.correlation();
   return json.dump();
 }
@@ -107,7 +126,7 @@ std::string json_line(const Row& row, const QualityGradients& gradients) {
 void print_table(const std::vector<Row>& rows, const QualityGradients& gradients,
                  const Options& options) {
   fmt::print(
-      "{}: {} elements of {} parameter{}, {} ranks, {} trial{}\n"
+      "{}: {} elements of {} parameter{}, {} ranks, {} trial{}, {}\n"
       "bits         per element and transfer, including statistics and frames\n"
       "error        squared error of the sum over the squared exact sum (vnmse)\n"
       "+/-          95 % confidence half-width over the trials\n"
@@ -117,7 +136,7 @@ void print_table(const std::vector<Row>& rows, const QualityGradients& gradients
       "\n",
       printable(gradients.name()), grouped(gradients.elements()), gradients.parameters().size(),
       gradients.parameters().size() == 1 ? "" : "s", gradients.ranks(), options.trials,
-      options.trials == 1 ? "" : "s");
+      options.trials == 1 ? "" : "s", options.collective);
   Table table({{.title = "codec", .is_text = true},
                {.title = "topology", .is_text = true},
                {.title = "bits"},
@@ -152,7 +171,8 @@ Status measure(const Options& options, QualityGradients& gradients, std::vector<
     if (!values) return values.status();
     for (Row& row : rows) {
       progress.step();
-      const QualityCase quality_case{.codec = row.codec.get(),
+      const QualityCase quality_case{.collective = row.collective,
+                                     .codec = row.codec.get(),
                                      .topology = row.topology,
                                      .ranks = gradients.ranks(),
                                      .trial = trial};
@@ -209,7 +229,12 @@ void add_quality(CLI::App& parent, Action& action) {
       ->type_name("N")
       ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""));
   add_names(*command, "--codec", options->codecs, "codecs to measure; default: all");
-  add_names(*command, "--topology", options->topologies, "topologies to measure")
+  add_names(*command, "--topology", options->topologies,
+            fmt::format("topologies to measure; default: {}, as far as supported",
+                        to_string(std::span(kDefaultTopologies))));
+  command
+      ->add_option("--collective", options->collective, "all_reduce, or reduce_scatter by shards")
+      ->type_name("NAME")
       ->capture_default_str();
   command
       ->add_option(
