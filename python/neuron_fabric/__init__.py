@@ -7,7 +7,8 @@ faster.
 
 Every module that needs PyTorch is imported on first use, so that reports can be made without PyTorch.
 
-    ddp, comm_hook, reducer   attach(), hook() and Reducer: the entry points
+    entry, comm_hook, reducer attach(), hook() and Reducer: the entry points
+    ddp, hsdp                 attach() for DistributedDataParallel; for HSDP and replicate()
     settings, profile, model  their arguments: settings, profiles, the parameters of a model
     source, session, attached what passes gradients to the runtime; one attached model
     running                   the threads that must end before the process
@@ -25,7 +26,7 @@ Workloads, training jobs and benchmarks are in the package neuron_fabric_lab.
 import importlib
 
 _HOMES = {
-    "attach": "ddp",
+    "attach": "entry",
     "CalibrationConsole": "calibration.watch",
     "Calibrator": "calibration.calibrator",
     "Fabric": "fabric",

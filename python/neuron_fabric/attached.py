@@ -26,9 +26,14 @@ def mark_attached(ddp: DistributedDataParallel, session: Session | None) -> None
 
 
 def follow_scaler(ddp: DistributedDataParallel, runtime: Any, scaler: Any) -> None:
-    """Passes the scaler's scale to the runtime before the first forward pass of every step."""
-    handle = ddp.register_forward_pre_hook(_LossScale(runtime, scaler))
-    ddp._neuron_fabric_hooks.add(handle.id)
+    """pass_scale() for a model that mark_attached() has marked."""
+    ddp._neuron_fabric_hooks.add(pass_scale(ddp, runtime, scaler).id)
+
+
+def pass_scale(model: torch.nn.Module, runtime: Any, scaler: Any) -> Any:
+    """Passes the scaler's scale to the runtime before the first forward pass of every step. Returns the
+    handle of the hook."""
+    return model.register_forward_pre_hook(_LossScale(runtime, scaler))
 
 
 def _reject_graph_capture(_module: object, _inputs: object) -> None:

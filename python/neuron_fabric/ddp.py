@@ -1,8 +1,7 @@
-"""nf.attach(): attaches the runtime to a DistributedDataParallel model."""
+"""nf.attach() for DistributedDataParallel."""
 
 import gc
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,47 +13,14 @@ from neuron_fabric.attached import follow_scaler, mark_attached
 from neuron_fabric.fabric import Fabric
 from neuron_fabric.model import parameters_of
 from neuron_fabric.session import open_session
-from neuron_fabric.settings import Settings, help_text, mode
+from neuron_fabric.settings import Settings, mode
 from neuron_fabric.source import Source
-from neuron_fabric.telemetry import Reader
 
 logger = logging.getLogger(__name__)
 
 
-def attach(
-    model: torch.nn.Module,
-    profile: object = None,
-    *,
-    route: str | None = None,
-    admit: str = "useful",
-    link_gbps: float | None = None,
-    run_dir: str | os.PathLike | None = None,
-    topology: str = "auto",
-    group_size: int | None = None,
-    reducer: str = "ranks",
-    seed: int = 0,
-    timeout: float | None = None,
-    scaler: "torch.amp.GradScaler | None" = None,
-    tensorboard: Any = None,
-    prometheus: int | str | None = None,
-    record: str | os.PathLike | None = None,
-    record_lines: str | os.PathLike | None = None,
-    readers: Sequence[Reader] = (),
-    deterministic: bool = False,
-    decisions: str | os.PathLike | None = None,
-) -> Fabric:
-    """Attaches the runtime to a DistributedDataParallel model, before its first backward pass.
-
-    Every rank calls it with the same settings (docs/runtime.md has the table). If they are invalid, or
-    the model is not supported, all ranks raise.
-
-    Telemetry and threads end with close(), with the process, or, if gradients are reduced on the host,
-    when the model and the fabric are garbage-collected. A model on a device is freed by close() only.
-
-    The environment variable NF_MODE disables the runtime (off), or lets it only observe (shadow),
-    without a change to the code.
-    """
-    options = {name: value for name, value in locals().items() if name != "model"}
+def attach_ddp(model: torch.nn.Module, options: dict[str, Any]) -> Fabric:
+    """options: the arguments of nf.attach()."""
     ddp = unwrap(model)
 
     def check() -> Settings:
@@ -63,23 +29,20 @@ def attach(
         return Settings(**options)
 
     session, parameters = open_session(ddp_source(ddp.module, _C.reducer_parameters(ddp.reducer)),
-                                       ddp.process_group, check, timeout)
+                                       ddp.process_group, check, options["timeout"])
     if session is None:
         return Fabric(None, parameters)
     session.runtime.register(ddp.reducer)
     ddp.logger._set_comm_hook_name("neuron_fabric")
     mark_attached(ddp, session)
-    if scaler is not None:
-        follow_scaler(ddp, session.runtime, scaler)
+    if options["scaler"] is not None:
+        follow_scaler(ddp, session.runtime, options["scaler"])
     if session.rank == 0:
         logger.info(
             "attached to %d parameters of %d ranks, topology %s, reduced on %s",
             len(parameters.names), session.ranks, session.runtime.topology, session.runtime.place,
         )
     return Fabric(session, parameters)
-
-
-attach.__doc__ += f"\n{help_text()}\n    "
 
 
 def ddp_source(
@@ -102,9 +65,10 @@ def unwrap(model: torch.nn.Module) -> DistributedDataParallel:
 
 def _why_not_ddp(module: object) -> str:
     kind = type(module).__name__
-    if "FSDP" in kind or "FullySharded" in kind:
-        return (f"{kind} shards its parameters and has no DDP buckets; attach() takes a "
-                "DistributedDataParallel model")
+    if "FullyShardedDataParallel" in kind:
+        return (f"{kind} (FSDP1) has no supported reduction: attach() takes fully_shard() on a mesh with "
+                "replicas, replicate() of torch.distributed._composable.replicate_with_fsdp, and "
+                "DistributedDataParallel")
     if _is_replicated(module):
         return (f"this {kind} is under replicate(), which reduces its gradients itself: attach() takes "
                 "a DistributedDataParallel model; use DistributedDataParallel(model) instead of "

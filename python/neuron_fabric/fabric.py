@@ -4,8 +4,10 @@ import logging
 import math
 import sys
 import warnings
+from collections.abc import Callable
 
 import torch
+import torch.distributed as dist
 
 from neuron_fabric import _C
 from neuron_fabric.model import ModelParameters, all_finite
@@ -27,9 +29,16 @@ class Fabric:
     It is a context manager: `with nf.attach(model) as fabric:` closes it at the end.
     """
 
-    def __init__(self, session: Session | None, parameters: ModelParameters) -> None:
+    def __init__(self, session: Session | None, parameters: ModelParameters, *,
+                 gradients: Callable[[], list[torch.Tensor]] | None = None,
+                 shards: dist.ProcessGroup | None = None) -> None:
+        """gradients: returns the reduced gradients of this rank; default: those of the parameters.
+        shards: the ranks that hold the other shards of a replica.
+        """
         self._session = session  # None if NF_MODE is off, or no parameter has a route
         self._parameters = parameters
+        self._gradients = gradients
+        self._shards = shards
 
     def __enter__(self) -> "Fabric":
         return self
@@ -82,15 +91,25 @@ class Fabric:
             self._session.runtime.report_capacity_breach()
 
     def should_step(self) -> bool:
-        """Whether the gradients of the last step are finite; the same on every rank."""
+        """Whether the gradients of the last step are finite; the same on every rank. If the parameters are
+        sharded, all ranks call it."""
         known = self._session.runtime.should_step() if self._session else None
-        # The core sees only parameters with a route. DDP has reduced the others, so they are the same on
-        # every rank, too.
+        is_finite = known is not False and all_finite(self._unseen_gradients(known))
+        if self._shards is None or not self._session:
+            return is_finite
+        flag = torch.tensor(float(is_finite), device=self._parameters.tensors[0].device)
+        dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=self._shards)
+        return bool(flag)
+
+    def _unseen_gradients(self, known: bool | None) -> list[torch.Tensor]:
+        """Those whose values the core does not know: of parameters without a route, which are the same on
+        every rank since they have been reduced, and of all if the step was not monitored."""
+        if self._gradients is not None:
+            return self._gradients() if known is None or self._parameters.unrouted else []
         unseen = [one.tensor for one in self._parameters.unrouted]
         if known is None:
             unseen += self._parameters.tensors
-        return known is not False and all_finite(
-            [tensor.grad for tensor in unseen if tensor.grad is not None])
+        return [tensor.grad for tensor in unseen if tensor.grad is not None]
 
     def summary(self) -> Summary:
         """The summary of the run so far on this rank, to print, or to convert with to_dict()."""
@@ -167,8 +186,8 @@ class Fabric:
                 f"rank {session.rank} received the state of rank {state['rank']}; every rank saves "
                 "and loads its own"
             )
-        why = None if is_same_size else f"the state is from {state['ranks']} ranks and this job has {session.ranks}"
-        self.restore(state, why)
+        self.restore(state, None if is_same_size else (
+            f"the state is from {state['ranks']} ranks and this job has {session.ranks}"))
 
     def restore(self, state: dict[str, object], why_reset: str | None) -> None:
         """Loads decisions and statistics, and route memory unless there is a reason to reset it, which is

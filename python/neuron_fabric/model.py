@@ -27,6 +27,13 @@ class ModelParameters:
         return ModelParameters(self.names, self.module_types, [change(one) for one in self.tensors],
                                [Unrouted(one.name, change(one.tensor), one.why) for one in self.unrouted])
 
+    def only(self, keeps: "Callable[[torch.Tensor], bool]") -> "ModelParameters":
+        """The parameters whose tensors are to be kept."""
+        kept = [row for row in zip(self.names, self.module_types, self.tensors, strict=True) if keeps(row[2])]
+        names, module_types, tensors = map(list, zip(*kept, strict=True)) if kept else ([], [], [])
+        return ModelParameters(names, module_types, tensors,
+                               [one for one in self.unrouted if keeps(one.tensor)])
+
     def unrouted_text(self) -> str:
         """The unrouted parameters in words; empty if there are none."""
         if not self.unrouted:
@@ -122,6 +129,13 @@ def check_devices(tensors: Sequence[torch.Tensor]) -> None:
     if kind not in ("cpu", "cuda"):
         raise ValueError(f"the model is on {devices[0]}: gradients on devices of type {kind} are not "
                          "supported; cpu and cuda are")
+
+
+def local_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's shard of a DTensor; any other tensor itself. Without its autograd history."""
+    from torch.distributed.tensor import DTensor
+
+    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
 def all_finite(gradients: Sequence[torch.Tensor]) -> bool:

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.fabric import Fabric
-from neuron_fabric.model import ModelParameters, parameters_of, plain_parameters
+from neuron_fabric.model import ModelParameters, local_tensor, parameters_of, plain_parameters
 from neuron_fabric.ranks.rendezvous import agree, gather_all
 from neuron_fabric.reducer_work import ReducerWork, pack
 from neuron_fabric.session import open_session
@@ -135,13 +135,6 @@ class Reducer:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
-
-
-def local_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's shard of a DTensor; any other tensor itself. Without its autograd history."""
-    from torch.distributed.tensor import DTensor
-
-    return (tensor.to_local() if isinstance(tensor, DTensor) else tensor).detach()
 
 
 def _parameters(given: torch.nn.Module | Mapping[str, torch.Tensor]) -> ModelParameters:

@@ -10,7 +10,7 @@ from neuron_fabric.model import ModelParameters
 class Source:
     """What a session needs to know of a source, besides its buckets.
 
-    kind: "ddp" or "reducer". All ranks must have the same one.
+    kind: "ddp", "hsdp", "replicate" or "reducer". All ranks must have the same one.
     model: the class of the model, for the records.
     parameters: returns the parameters of this rank.
     """

@@ -32,7 +32,7 @@ GROUP_TIMEOUT = timedelta(seconds=40)
 HOST = "127.0.0.1"
 
 _PRELOAD = ["pytest", "torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo",
-            "sklearn.datasets", "neuron_fabric.ddp", "neuron_fabric.comm_hook"]
+            "sklearn.datasets", "neuron_fabric.entry", "neuron_fabric.comm_hook"]
 
 
 class RanksFailed(AssertionError):

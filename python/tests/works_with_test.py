@@ -262,14 +262,14 @@ def test_ddp_rejects_a_hook_that_is_registered_after_attach():
 
 def attach_to_fsdp() -> str:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(RuntimeError) as caught:
         nf.attach(fully_shard(make(), mesh=mesh))
     return str(caught.value)
 
 
-def test_a_model_under_fsdp_is_rejected():
+def test_a_model_under_fsdp_without_replicas_is_rejected():
     for words in on_ranks(2, attach_to_fsdp, fresh=True):
-        assert words.startswith("FSDPClassifier shards its parameters and has no DDP buckets")
+        assert words.startswith("fully_shard() on a mesh without replicas reduces gradients by reduce-scatter")
 
 
 def attach_with_optimizer_in_backward() -> str:
