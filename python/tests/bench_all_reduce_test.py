@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NF = ROOT / "build/release/tools/nf/nf"
 MODULE = ROOT / "python/neuron_fabric_lab/bench.py"
 KEYS = ("size count codec topology transport ranks p50_us p99_us algbw busbw wire_bytes wirebw vnmse "
-        "wrong dtype repeat").split()
+        "wrong dtype repeat collective").split()
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")

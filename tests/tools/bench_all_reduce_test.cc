@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint32_t kRanks = 3;
 
 TEST(AllReduceRequest, SurvivesSerialization) {
-  const AllReduceRequest request{.begin = "4K",
+  const AllReduceRequest request{.collective = "reduce_scatter",
+                                 .begin = "4K",
                                  .end = "1G",
                                  .factor = 8,
                                  .codecs = {"waterfill:4", "c10d_fp32"},
@@ -51,6 +52,16 @@ TEST(AllReduceRequest, MeasuresNativeAllReducesOncePerSize) {
   EXPECT_EQ(bench->cases[2].codec, "c10d_bf16");
   EXPECT_FALSE(bench->cases[2].topology);
   EXPECT_EQ(bench->cases[5].count, 1024u);
+}
+
+TEST(AllReduceRequest, RejectsWhatItsCollectiveDoesNotSupport) {
+  const auto code = [](const AllReduceRequest& request) {
+    return make_bench(request).status().code();
+  };
+  EXPECT_EQ(code({.collective = "all_gather"}), ErrorCode::kBadConfig);
+  EXPECT_EQ(code({.collective = "reduce_scatter", .topologies = {"tree"}}), ErrorCode::kBadConfig);
+  EXPECT_EQ(code({.collective = "reduce_scatter", .codecs = {"mpi_fp32"}, .transport = "mpi"}),
+            ErrorCode::kBadConfig);
 }
 
 TEST(RankSync, GathersToAndBroadcastsFromRankZero) {

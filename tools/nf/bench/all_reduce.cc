@@ -1,5 +1,5 @@
-// nf bench all_reduce: times all-reduces per codec, topology and size. Reports the columns of
-// nccl-tests, the bytes actually sent and the error of the result.
+// nf bench all_reduce, reduce_scatter: times collectives per codec, topology and size. Reports the
+// columns of nccl-tests, the bytes actually sent and the error of the result.
 #include "nf/bench/all_reduce.h"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -159,13 +160,23 @@ std::string footer() {
       fmt::join(native_all_reduces("nccl"), " and "));
 }
 
+std::string scatter_footer() {
+  return "Topologies: ring, direct, hierarchical.\n"
+         "\n"
+         "--transport mpi: start the ranks with mpirun; rank 0 prints.";
+}
+
 }  // namespace
 
-void add_bench_all_reduce(CLI::App& parent, Action& action) {
-  auto* command =
-      parent.add_subcommand("all_reduce", "measure time, bytes and error of all-reduces");
+void add_bench_collective(CLI::App& parent, Action& action, Collective collective) {
+  const bool is_all_reduce = collective == Collective::kAllReduce;
+  auto* command = parent.add_subcommand(
+      std::string(to_string(collective)),
+      fmt::format("measure time, bytes and error of {}",
+                  is_all_reduce ? "all-reduces" : "reduce-scatters into equal shards"));
   auto options = std::make_shared<Options>();
   AllReduceRequest& request = options->request;
+  request.collective = to_string(collective);
   command->add_option("-b,--minbytes", request.begin, "first size per rank, as FP32")
       ->type_name("SIZE")
       ->capture_default_str();
@@ -179,12 +190,13 @@ void add_bench_all_reduce(CLI::App& parent, Action& action) {
   add_names(*command, "--codec", request.codecs, "codecs to measure; default: all");
   add_names(*command, "--topology", request.topologies, "topologies to measure")
       ->capture_default_str();
-  add_choice(*command, "--transport", request.transport,
-             {kBenchTransports.begin(), kBenchTransports.end()}, "transport between the ranks");
+  const auto transports = std::span(kBenchTransports).first(is_all_reduce ? 4 : 2);
+  add_choice(*command, "--transport", request.transport, {transports.begin(), transports.end()},
+             "transport between the ranks");
   command
-      ->add_option(
-          "--ranks", options->ranks,
-          fmt::format("ranks: threads of inproc, processes of c10d; default: {}", kDefaultRanks))
+      ->add_option("--ranks", options->ranks,
+                   fmt::format("ranks: threads of inproc{}; default: {}",
+                               is_all_reduce ? ", processes of c10d" : "", kDefaultRanks))
       ->type_name("N")
       ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""));
   command
@@ -199,10 +211,11 @@ void add_bench_all_reduce(CLI::App& parent, Action& action) {
       ->capture_default_str();
   command
       ->add_option("--tile", request.tile,
-                   "approximate size of a message; default: 256K, for nccl 8M")
+                   fmt::format("approximate size of a message; default: 256K{}",
+                               is_all_reduce ? ", for nccl 8M" : ""))
       ->type_name("SIZE");
   add_json_flag(*command, request.as_json);
-  command->footer(footer());
+  command->footer(is_all_reduce ? footer() : scatter_footer());
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }
 

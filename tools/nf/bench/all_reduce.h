@@ -1,10 +1,11 @@
-// The command `nf bench all_reduce`.
+// The commands `nf bench all_reduce` and `nf bench reduce_scatter`.
 #pragma once
 
+#include "collective/collective.h"
 #include "nf/support/command.h"
 
 namespace nf::cli {
 
-void add_bench_all_reduce(CLI::App& parent, Action& action);
+void add_bench_collective(CLI::App& parent, Action& action, Collective collective);
 
 }  // namespace nf::cli

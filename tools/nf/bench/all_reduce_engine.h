@@ -1,4 +1,4 @@
-// The all-reduce implementations that `nf bench all_reduce` measures.
+// The implementations that `nf bench all_reduce` and `nf bench reduce_scatter` measure.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,11 @@ struct BenchEngine {
   DataType type = DataType::kFloat32;
   bool is_exact = false;       // sums of small integers must be exact
   bool sums_integers = false;  // adds the bits of the values as 16-bit integers
-  // Replaces the values by their sum over all ranks.
+  // Replaces the values, or those of this rank's shard, by their sum over all ranks.
   std::function<Status(std::uint64_t step, Values values)> run;
   std::function<std::uint64_t()> bytes_sent = {};  // so far; empty if unknown
-  // Copy the values to and from other memory before and after run(). Not timed.
+  // Copy the values to and from other memory before and after run(). Not timed. After store(), all
+  // ranks have the whole sum.
   std::function<Status(Values values)> load = [](Values /*values*/) { return Status(); };
   std::function<Status(Values values)> store = [](Values /*values*/) { return Status(); };
 };
@@ -27,7 +28,8 @@ struct BenchEngine {
 // Creates the engine of a case. Fails if the case is not supported.
 using EngineFactory = std::function<Expected<BenchEngine>(const AllReduceCase& bench_case)>;
 
-// The all-reduce of this library. Borrows the transport. Precondition: the case has a topology.
+// The all-reduce or reduce-scatter of this library. Borrows the transport. Precondition: the case
+// has a topology.
 Expected<BenchEngine> make_fabric_engine(const AllReduceCase& bench_case,
                                          const AllReduceBench& bench, Transport& transport);
 

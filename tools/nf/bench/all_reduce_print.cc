@@ -13,7 +13,7 @@ namespace {
 
 // The figures derived from a measurement. 1 GB is 10^9 bytes.
 struct Figures {
-  explicit Figures(const AllReduceSpeed& speed);
+  Figures(const AllReduceSpeed& speed, Collective collective);
 
   std::uint64_t size = 0;
   double p50_us = 0;
@@ -23,7 +23,8 @@ struct Figures {
   std::optional<double> wirebw;
 };
 
-Figures::Figures(const AllReduceSpeed& speed) : size(speed.bench_case.count * sizeof(float)) {
+Figures::Figures(const AllReduceSpeed& speed, Collective collective)
+    : size(speed.bench_case.count * sizeof(float)) {
   std::vector<double> sorted = speed.seconds;
   std::sort(sorted.begin(), sorted.end());
   const double median = quantile(sorted, 0.5);
@@ -31,7 +32,8 @@ Figures::Figures(const AllReduceSpeed& speed) : size(speed.bench_case.count * si
   p50_us = median * 1e6;
   p99_us = quantile(sorted, 0.99) * 1e6;
   algbw = static_cast<double>(size) / median / 1e9;
-  busbw = algbw * 2 * (ranks - 1) / ranks;
+  const double halves = collective == Collective::kAllReduce ? 2 : 1;
+  busbw = algbw * halves * (ranks - 1) / ranks;
   if (speed.wire_bytes) wirebw = static_cast<double>(*speed.wire_bytes) / median / 1e9;
 }
 
@@ -62,7 +64,8 @@ Table result_table(const std::vector<AllReduceCase>& cases) {
 }  // namespace
 
 AllReducePrinter::AllReducePrinter(const AllReduceBench& bench)
-    : transport_(bench.transport),
+    : collective_(bench.collective),
+      transport_(bench.transport),
       dtype_(to_string(bench.type)),
       repeat_(bench.repeat),
       as_json_(bench.as_json),
@@ -88,7 +91,7 @@ Status AllReducePrinter::status() const {
 }
 
 std::string AllReducePrinter::json_line(const AllReduceSpeed& speed) const {
-  const Figures figures(speed);
+  const Figures figures(speed, collective_);
   nlohmann::ordered_json json{{"size", figures.size},
                               {"count", speed.bench_case.count},
                               {"codec", speed.bench_case.codec},
@@ -104,7 +107,8 @@ std::string AllReducePrinter::json_line(const AllReduceSpeed& speed) const {
                               {"vnmse", nullptr},
                               {"wrong", speed.wrong},
                               {"dtype", speed.dtype},
-                              {"repeat", repeat_}};
+                              {"repeat", repeat_},
+                              {"collective", to_string(collective_)}};
   if (speed.bench_case.topology) json["topology"] = to_string(*speed.bench_case.topology);
   if (speed.wire_bytes) json["wire_bytes"] = *speed.wire_bytes;
   if (figures.wirebw) json["wirebw"] = *figures.wirebw;
@@ -114,20 +118,21 @@ std::string AllReducePrinter::json_line(const AllReduceSpeed& speed) const {
 
 void AllReducePrinter::print_header(std::uint32_t ranks) const {
   fmt::print(
-      "{} rank{} over {}, {} values; {} call{}\n"
+      "{} rank{} over {}, {} values; {} call{} of {}\n"
       "size    bytes per rank, as FP32\n"
       "p50     time per call of the slowest rank: median and 99th percentile\n"
-      "algbw   size / p50 in GB/s; busbw = algbw * 2 (n - 1) / n\n"
+      "algbw   size / p50 in GB/s; busbw = algbw * {}(n - 1) / n\n"
       "wire    bytes that the busiest rank sends per call, including statistics and frames, and\n"
       "        their GB/s; unknown for the all-reduces of MPI, c10d and NCCL\n"
       "error   squared error of the sum over the squared exact sum (vnmse)\n"
       "wrong   elements that differ between ranks, or from the exact sum if it must be exact\n"
       "\n",
-      ranks, ranks == 1 ? "" : "s", transport_, dtype_, repeat_, repeat_ == 1 ? "" : "s");
+      ranks, ranks == 1 ? "" : "s", transport_, dtype_, repeat_, repeat_ == 1 ? "" : "s",
+      to_string(collective_), collective_ == Collective::kAllReduce ? "2 " : "");
 }
 
 void AllReducePrinter::add_cells(const AllReduceSpeed& speed) {
-  const Figures figures(speed);
+  const Figures figures(speed, collective_);
   table_.add({grouped(figures.size), speed.bench_case.codec, topology_name(speed.bench_case),
               fmt::format("{:.1f}", figures.p50_us), fmt::format("{:.1f}", figures.p99_us),
               fmt::format("{:.3f}", figures.algbw), fmt::format("{:.3f}", figures.busbw),

@@ -1,4 +1,5 @@
-// Prints the results of `nf bench all_reduce` as a table or as JSON lines.
+// Prints the results of `nf bench all_reduce` and `nf bench reduce_scatter` as a table or as JSON
+// lines.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ class AllReducePrinter {
   void print_header(std::uint32_t ranks) const;
   void add_cells(const AllReduceSpeed& speed);
 
+  const Collective collective_;
   const std::string transport_;
   const std::string dtype_;
   const int repeat_;

@@ -13,9 +13,9 @@
 namespace nf::cli {
 
 // The keys of the JSON text.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AllReduceRequest, begin, end, factor, codecs,
-                                                topologies, transport, host_group_size, dtype,
-                                                repeat, tile, as_json)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AllReduceRequest, collective, begin, end, factor,
+                                                codecs, topologies, transport, host_group_size,
+                                                dtype, repeat, tile, as_json)
 
 namespace {
 
@@ -94,9 +94,13 @@ std::string spelling_of(const std::string& text) {
 }
 
 // The cases of one size: each codec over each topology, and each native all-reduce once.
-Expected<std::vector<AllReduceCase>> cases_of_one_size(const AllReduceRequest& request) {
+Expected<std::vector<AllReduceCase>> cases_of_one_size(const AllReduceRequest& request,
+                                                       Collective collective) {
   const Expected<std::vector<Topology>> topologies = topologies_of(request);
   if (!topologies) return topologies.status();
+  for (const Topology topology : *topologies) {
+    NF_RETURN_IF_ERROR(check_topology(collective, topology));
+  }
   std::vector<std::string> codecs = request.codecs;
   if (codecs.empty()) {
     for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
@@ -108,6 +112,9 @@ Expected<std::vector<AllReduceCase>> cases_of_one_size(const AllReduceRequest& r
       for (const Topology topology : *topologies) {
         cases.push_back({.codec = spelling_of(codec), .topology = topology});
       }
+    } else if (collective != Collective::kAllReduce) {
+      return Status(ErrorCode::kBadConfig, fmt::format("--codec {} is an all-reduce, not a {}",
+                                                       codec, request.collective));
     } else if (native->transport == request.transport) {
       cases.push_back({.codec = codec, .topology = {}});
     } else {
@@ -139,7 +146,10 @@ Expected<AllReduceRequest> parse_request(std::string_view text) {
 }
 
 Expected<AllReduceBench> make_bench(const AllReduceRequest& request) {
-  AllReduceBench bench{.cases = {},
+  const Expected<Collective> collective = find_collective(request.collective);
+  if (!collective) return collective.status();
+  AllReduceBench bench{.collective = *collective,
+                       .cases = {},
                        .transport = request.transport,
                        .host_group_size = request.host_group_size,
                        .type = request.dtype == "bf16" ? DataType::kBfloat16 : DataType::kFloat32,
@@ -147,7 +157,7 @@ Expected<AllReduceBench> make_bench(const AllReduceRequest& request) {
                        .as_json = request.as_json};
   const Expected<std::vector<std::size_t>> counts = counts_of(request);
   if (!counts) return counts.status();
-  const Expected<std::vector<AllReduceCase>> cases = cases_of_one_size(request);
+  const Expected<std::vector<AllReduceCase>> cases = cases_of_one_size(request, *collective);
   if (!cases) return cases.status();
   for (const std::size_t count : *counts) {
     for (AllReduceCase bench_case : *cases) {

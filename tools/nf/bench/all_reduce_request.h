@@ -1,5 +1,5 @@
-// The options of `nf bench all_reduce`: as on the command line, as text for ranks in other
-// processes, and as the list of cases to measure.
+// The options of `nf bench all_reduce` and `nf bench reduce_scatter`: as on the command line, as
+// text for ranks in other processes, and as the list of cases to measure.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collective/collective.h"
 #include "neuron_fabric/data_type.h"
 #include "neuron_fabric/status.h"
 #include "neuron_fabric/topology.h"
@@ -17,6 +18,7 @@
 namespace nf::cli {
 
 struct AllReduceRequest {
+  std::string collective = "all_reduce";
   std::string begin = "1M";
   std::string end = "64M";
   std::uint64_t factor = 4;
@@ -45,6 +47,7 @@ struct AllReduceCase {
 
 // The work of all ranks.
 struct AllReduceBench {
+  Collective collective = Collective::kAllReduce;
   std::vector<AllReduceCase> cases;
   std::string transport;
   std::uint32_t host_group_size = 0;
@@ -54,7 +57,8 @@ struct AllReduceBench {
   bool as_json = false;
 };
 
-// Fails if a size, a topology or the native all-reduce of another transport is invalid. Unknown
+// Fails if a size, a topology or the native all-reduce of another transport is invalid, or if the
+// collective does not support it. Unknown
 // codecs fail later, when their engine is created.
 Expected<AllReduceBench> make_bench(const AllReduceRequest& request);
 

@@ -207,10 +207,11 @@ void add_codec(CLI::App& parent, Action& action) {
 }  // namespace
 
 void add_bench(CLI::App& parent, Action& action) {
-  auto* command = parent.add_subcommand("bench", "measure codecs and all-reduces on this host");
+  auto* command = parent.add_subcommand("bench", "measure codecs and collectives on this host");
   command->require_subcommand(1);
   add_codec(*command, action);
-  add_bench_all_reduce(*command, action);
+  add_bench_collective(*command, action, Collective::kAllReduce);
+  add_bench_collective(*command, action, Collective::kReduceScatter);
 }
 
 }  // namespace nf::cli
