@@ -108,30 +108,12 @@ Status CodecAllReduce::start_shards(const AllReduceCall& call,
 }
 
 Status CodecAllReduce::set_borders() {
-  const std::uint32_t ranks = transport_.ranks();
-  if (shards_.size() != ranks) {
-    return {ErrorCode::kInvalidArgument,
-            fmt::format("the call has {} shards for {} ranks; give each rank a shard, which may be "
-                        "empty",
-                        shards_.size(), ranks)};
-  }
-  const std::uint32_t positions = is_hierarchical() ? options_.host_group_size : 1;
-  const std::uint32_t owners = ranks / positions;  // at each position
-  const std::uint32_t own_first = transport_.rank() % positions * owners;
-  borders_.clear();
-  host_borders_.clear();
-  std::size_t border = 0;
-  for (std::uint32_t i = 0; i <= ranks; ++i) {
-    if (i % owners == 0) host_borders_.push_back(border);
-    if (i >= own_first && i <= own_first + owners) borders_.push_back(border);
-    if (i < ranks) border += shards_[i];
-  }
-  return {};
+  return borders_.assign(shards_, transport_.ranks(), positions_of(options_), transport_.rank());
 }
 
 std::span<const Piece> CodecAllReduce::own_shard() const {
-  const std::size_t first = borders_[schedule_.rank];
-  return std::span(whole_).subspan(first, borders_[schedule_.rank + 1] - first);
+  const std::size_t first = borders_.by_host[schedule_.rank];
+  return std::span(whole_).subspan(first, borders_.by_host[schedule_.rank + 1] - first);
 }
 
 Status CodecAllReduce::set_call(const AllReduceCall& call) {
@@ -246,7 +228,7 @@ Status CodecAllReduce::begin_host_reduce() {
   if (!is_hierarchical()) return begin_statistics();
   // Parts start at granules of the codec, so that they can be summed over the host groups.
   host_plans_.make_even(codec_->granule(),
-                        {.pieces = whole_, .counts = counts_, .borders = host_borders_},
+                        {.pieces = whole_, .counts = counts_, .borders = borders_.by_position},
                         options_.host_group_size, options_.tile_bytes);
   host_plans_.pieces_of(inner_->rank(), domain_);
   state_ = State::kHostReduce;
@@ -285,8 +267,9 @@ Status CodecAllReduce::begin_sum() {
   if (state_ == State::kStatistics) traffic_.statistics += statistics_stage_.bytes_sent();
   if (plans_.order().ranks == 1) return begin_host_gather();
   combined_.assign(statistics_by_parameter_.begin(), statistics_by_parameter_.end());
-  NF_RETURN_IF_ERROR(plans_.make({.pieces = domain_, .counts = counts_, .borders = borders_},
-                                 combined_, schedule_.chunks, options_.tile_bytes));
+  NF_RETURN_IF_ERROR(
+      plans_.make({.pieces = domain_, .counts = counts_, .borders = borders_.by_host}, combined_,
+                  schedule_.chunks, options_.tile_bytes));
   TileCodec tile = tile_codec(plans_);
   tile.keeps_residual = codec_->keeps_residual();
   tile.loss_scale = call_.loss_scale;

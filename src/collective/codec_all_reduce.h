@@ -13,6 +13,7 @@
 #include "collective/collective.h"
 #include "collective/executor.h"
 #include "collective/residuals.h"
+#include "collective/shard_borders.h"
 #include "collective/statistics_stage.h"
 #include "neuron_fabric/all_reduce.h"
 #include "transport/subset_transport.h"
@@ -32,8 +33,8 @@ class CodecAllReduce final : public AllReduce {
   Status start_as(const AllReduceCall& call, const CallDescription& agreed);
   // Without the agreement stage: ranks have agreed already, on the loss scale too.
   Status start_agreed(const AllReduceCall& call);
-  // A reduce-scatter. `shards` is the number of gradients in each shard. Shards are in the order of
-  // their owner's position in its host group, then of its host group.
+  // A reduce-scatter. `shards` is the number of gradients in each shard, in the order of
+  // ShardBorders.
   Status start_shards(const AllReduceCall& call, std::span<const std::size_t> shards);
   // The scale of the last call, once all ranks have agreed on it.
   LossScale loss_scale() const { return loss_scale_of(call_); }
@@ -81,7 +82,7 @@ class CodecAllReduce final : public AllReduce {
   Status prepare_work();
   void widen(ConstValues values, std::span<float> out) const;
   TileCodec tile_codec(const ChunkPlans& plans) const;
-  // Of a reduce-scatter: finds the parameters of each chunk. Fails unless every rank has a shard.
+  // Of a reduce-scatter: finds the parameters of each chunk.
   Status set_borders();
   std::span<const Piece> own_shard() const;
 
@@ -107,9 +108,7 @@ class CodecAllReduce final : public AllReduce {
   std::vector<ParameterView> parameters_;
   std::vector<Piece> domain_;        // the values that this rank sums over outer_
   std::vector<std::size_t> shards_;  // of a reduce-scatter: the number of gradients in each
-  // Of a reduce-scatter, as in SumDomain.
-  std::vector<std::size_t> borders_;
-  std::vector<std::size_t> host_borders_;
+  ShardBorders borders_;             // empty in an all-reduce
   std::optional<Agreement> agreement_;
   StatisticsStage statistics_stage_;
   Executor executor_;

@@ -1,11 +1,13 @@
 // The ranks that a rank works with in a hierarchical sum. Ranks of one host are consecutive.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
 #include "collective/collective.h"
+#include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/topology.h"
 
 namespace nf {
@@ -14,6 +16,13 @@ namespace nf {
 // Without a gather half, direct encodes every value once and adds in FP32.
 constexpr Topology topology_between_hosts(Collective collective) {
   return collective == Collective::kReduceScatter ? Topology::kDirect : Topology::kRing;
+}
+
+// The number of ranks in a host group; 1 without host groups. At least 1, even if the options are
+// invalid.
+inline std::uint32_t positions_of(const AllReduceOptions& options) {
+  if (options.topology != Topology::kHierarchical) return 1;
+  return std::max(options.host_group_size, 1u);
 }
 
 // The ranks of its own host group, in order.

@@ -6,7 +6,9 @@
 
 #include "base/checksum.h"
 #include "collective/codec_all_reduce.h"
+#include "collective/host_groups.h"
 #include "collective/low_rank_all_reduce.h"
+#include "collective/shard_borders.h"
 
 namespace nf {
 
@@ -29,10 +31,8 @@ Expected<std::unique_ptr<ReduceScatter>> ReduceScatter::create(Transport& transp
   Expected<std::unique_ptr<CodecAllReduce>> sum =
       CodecAllReduce::create(transport, options, Collective::kReduceScatter);
   if (!sum) return sum.status();
-  const std::uint32_t positions =
-      options.topology == Topology::kHierarchical ? options.host_group_size : 1;
   return std::unique_ptr<ReduceScatter>(
-      new ReduceScatter(std::move(*sum), transport.ranks(), positions));
+      new ReduceScatter(std::move(*sum), transport.ranks(), positions_of(options)));
 }
 
 ReduceScatter::ReduceScatter(std::unique_ptr<CodecAllReduce> sum, std::uint32_t ranks,
@@ -45,19 +45,17 @@ Status ReduceScatter::run(const ReduceScatterCall& call) {
   return sum_->complete(start(call), to_string(Collective::kReduceScatter), call.step);
 }
 
-// Lists the shards by the position of their owner in its host group, then by host group.
 Status ReduceScatter::start(const ReduceScatterCall& call) {
   gradients_.clear();
   shards_.clear();
-  for (std::uint32_t position = 0; position < positions_; ++position) {
-    for (std::size_t owner = position; owner < call.shards.size(); owner += positions_) {
-      for (Gradient gradient : call.shards[owner].gradients) {
-        gradient.parameter = shard_key(gradient.parameter, static_cast<std::uint32_t>(owner));
-        gradients_.push_back(gradient);
-      }
-      shards_.push_back(call.shards[owner].gradients.size());
+  const auto shards = static_cast<std::uint32_t>(call.shards.size());
+  for_each_owner(shards, positions_, [&](std::uint32_t owner) {
+    for (Gradient gradient : call.shards[owner].gradients) {
+      gradient.parameter = shard_key(gradient.parameter, owner);
+      gradients_.push_back(gradient);
     }
-  }
+    shards_.push_back(call.shards[owner].gradients.size());
+  });
   return sum_->start_shards({.step = call.step,
                              .epoch = call.epoch,
                              .gradients = gradients_,

@@ -6,8 +6,10 @@
 
 #include "collective/agreement.h"
 #include "collective/codec_all_reduce.h"
+#include "collective/host_groups.h"
 #include "collective/low_rank_all_reduce.h"
 #include "collective/schedule.h"
+#include "collective/shard_borders.h"
 #include "collective/tile_codec.h"
 
 namespace nf {
@@ -28,12 +30,20 @@ std::uint32_t depth_of(const ChunkPath& path, std::uint32_t ranks) {
   return *std::max_element(depths.begin(), depths.end());
 }
 
-std::uint32_t depth_of(Topology topology, std::uint32_t ranks) {
+std::uint32_t depth_of(Topology topology, std::uint32_t ranks, Collective collective) {
   std::uint32_t deepest = 0;
   for (std::uint32_t chunk = 0; chunk < chunk_count(topology, ranks); ++chunk) {
-    deepest = std::max(deepest, depth_of(chunk_path(topology, ranks, chunk), ranks));
+    ChunkPath path = chunk_path(topology, ranks, chunk);
+    if (collective == Collective::kReduceScatter) path.gather.clear();
+    deepest = std::max(deepest, depth_of(path, ranks));
   }
   return deepest;
+}
+
+Schedule schedule_of(Topology topology, std::uint32_t ranks, std::uint32_t rank,
+                     Collective collective) {
+  const Schedule schedule = make_schedule(topology, ranks, rank);
+  return collective == Collective::kReduceScatter ? reduce_part(schedule) : schedule;
 }
 
 // The bytes that Executor sends.
@@ -69,9 +79,9 @@ std::uint64_t statistics_bytes(const Codec& codec, std::span<const Piece> domain
 }
 
 // The stages of CodecAllReduce.
-Expected<TrafficModel> model_codec(const AllReduceOptions& options,
-                                   std::span<const std::size_t> counts, std::uint32_t ranks,
-                                   std::uint32_t rank) {
+Expected<TrafficModel> model_codec(const AllReduceOptions& options, Collective collective,
+                                   std::span<const std::size_t> counts, const ShardBorders& borders,
+                                   std::uint32_t ranks, std::uint32_t rank) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   NF_RETURN_IF_ERROR(CodecAllReduce::check(**codec, options, ranks));
@@ -95,28 +105,33 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options,
     const Expected<std::unique_ptr<Codec>> dense = make_codec("fp32");
     if (!dense) return dense.status();
     ChunkPlans plans(**dense, {.ranks = group});
-    plans.make_even((*codec)->granule(), {.pieces = domain, .counts = counts}, group,
+    plans.make_even((*codec)->granule(),
+                    {.pieces = domain, .counts = counts, .borders = borders.by_position}, group,
                     options.tile_bytes);
-    model.inside_bytes = payload_bytes(make_schedule(Topology::kDirect, group, rank % group),
-                                       {.plans = &plans, .parameters = views});
-    model.inside_hops = depth_of(Topology::kDirect, group);
+    model.inside_bytes =
+        payload_bytes(schedule_of(Topology::kDirect, group, rank % group, collective),
+                      {.plans = &plans, .parameters = views});
+    model.inside_hops = depth_of(Topology::kDirect, group, collective);
     model.bytes += model.inside_bytes;
     model.hops += model.inside_hops;
     plans.pieces_of(rank % group, domain);
     ranks /= group;
     rank /= group;
-    topology = Topology::kRing;
+    topology = topology_between_hosts(collective);
   }
   if (ranks == 1) return model;
   if (statistics > 0) {
     model.bytes += statistics_bytes(**codec, domain, ranks, rank);
     model.hops += 2;
   }
-  ChunkPlans plans(**codec, {.ranks = ranks, .shape = sum_shape(options.topology)});
-  plans.cut({.pieces = domain, .counts = counts}, chunk_count(topology, ranks), options.tile_bytes);
-  model.bytes +=
-      payload_bytes(make_schedule(topology, ranks, rank), {.plans = &plans, .parameters = views});
-  model.hops += depth_of(topology, ranks);
+  ChunkPlans plans(**codec, {.ranks = ranks,
+                             .shape = sum_shape(topology),
+                             .gathers = collective == Collective::kAllReduce});
+  plans.cut({.pieces = domain, .counts = counts, .borders = borders.by_host},
+            chunk_count(topology, ranks), options.tile_bytes);
+  model.bytes += payload_bytes(schedule_of(topology, ranks, rank, collective),
+                               {.plans = &plans, .parameters = views});
+  model.hops += depth_of(topology, ranks, collective);
   return model;
 }
 
@@ -142,7 +157,8 @@ Expected<TrafficModel> model_low_rank(const AllReduceOptions& options,
   of_factors.codec = "fp32";
   TrafficModel sum;
   for (const std::vector<std::size_t>& counts : {first, second}) {
-    const Expected<TrafficModel> one = model_codec(of_factors, counts, ranks, rank);
+    const Expected<TrafficModel> one =
+        model_codec(of_factors, Collective::kAllReduce, counts, {}, ranks, rank);
     if (!one) return one.status();
     sum.bytes += one->bytes;
     sum.hops += one->hops;
@@ -164,7 +180,7 @@ Expected<TrafficModel> model_traffic(const AllReduceOptions& options,
   }
   std::vector<std::size_t> counts;
   for (const ParameterShape& parameter : parameters) counts.push_back(parameter.count);
-  return model_codec(options, counts, ranks, rank);
+  return model_codec(options, Collective::kAllReduce, counts, {}, ranks, rank);
 }
 
 Expected<TrafficModel> model_traffic(std::string_view codec, std::span<const std::size_t> counts,
@@ -172,6 +188,23 @@ Expected<TrafficModel> model_traffic(std::string_view codec, std::span<const std
   std::vector<ParameterShape> shapes;
   for (const std::size_t count : counts) shapes.push_back({.count = count});
   return model_traffic({.codec = std::string(codec), .topology = topology}, shapes, ranks);
+}
+
+Expected<TrafficModel> model_reduce_scatter(const AllReduceOptions& options,
+                                            std::span<const std::vector<std::size_t>> shards,
+                                            std::uint32_t rank) {
+  NF_RETURN_IF_ERROR(check_topology(Collective::kReduceScatter, options.topology));
+  const auto ranks = static_cast<std::uint32_t>(shards.size());
+  const std::uint32_t positions = positions_of(options);
+  std::vector<std::size_t> counts;
+  std::vector<std::size_t> sizes;
+  for_each_owner(ranks, positions, [&](std::uint32_t owner) {
+    counts.insert(counts.end(), shards[owner].begin(), shards[owner].end());
+    sizes.push_back(shards[owner].size());
+  });
+  ShardBorders borders;
+  if (ranks % positions == 0) NF_RETURN_IF_ERROR(borders.assign(sizes, ranks, positions, rank));
+  return model_codec(options, Collective::kReduceScatter, counts, borders, ranks, rank);
 }
 
 }  // namespace nf

@@ -1,11 +1,12 @@
-// Predicts the traffic of an all-reduce from sizes alone, without running it. The bytes are exactly
-// those that AllReduce::traffic() counts, since message sizes depend only on the plan.
+// Predicts the traffic of an all-reduce or reduce-scatter from sizes alone, without running it. The
+// bytes are exactly those that traffic() counts, since message sizes depend only on the plan.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "neuron_fabric/all_reduce.h"
 
@@ -34,5 +35,11 @@ Expected<TrafficModel> model_traffic(const AllReduceOptions& options,
 // defaults.
 Expected<TrafficModel> model_traffic(std::string_view codec, std::span<const std::size_t> counts,
                                      std::uint32_t ranks, Topology topology);
+
+// The traffic of one reduce-scatter. `shards` has the sizes of the parameters of each shard. Fails
+// if ReduceScatter::create() would fail.
+Expected<TrafficModel> model_reduce_scatter(const AllReduceOptions& options,
+                                            std::span<const std::vector<std::size_t>> shards,
+                                            std::uint32_t rank = 0);
 
 }  // namespace nf

@@ -2,14 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <memory>
-#include <utility>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include "collective/agreement.h"
+#include "collective/traffic_model.h"
 #include "neuron_fabric/wire_frame.h"
 #include "support/generator.h"
 #include "support/shards.h"
+#include "support/spellings.h"
 
 namespace nf {
 namespace {
@@ -77,6 +79,53 @@ std::vector<Sent> sent_by_all(const AllReduceOptions& options,
 // the statistics, and the room for two slices.
 std::uint64_t waterfill_message(std::uint64_t values) {
   return kFrameHeaderBytes + values / 2 - 4 * (values / 256) + 32;
+}
+
+TEST(ReduceScatterTraffic, IsPredictedExactly) {
+  const std::vector<std::vector<std::size_t>> all = {
+      {4000, 5121, 700, 0, 33, 2560}, {100, 0, 0, 9000}, {0, 0}, {1}, {700, 300, 20'000}};
+  for (const std::string& codec : test::codec_spellings()) {
+    for (const Topology topology : {Topology::kDirect, Topology::kRing, Topology::kHierarchical}) {
+      for (const std::vector<std::size_t>& sizes : all) {
+        const auto ranks = static_cast<std::uint32_t>(sizes.size());
+        const AllReduceOptions options{.codec = codec,
+                                       .topology = topology,
+                                       .host_group_size = ranks % 2 == 0 ? 2u : 1u,
+                                       .tile_bytes = 1500};
+        SCOPED_TRACE(testing::Message()
+                     << codec << " over " << to_string(topology) << " among " << ranks);
+        std::vector<std::vector<std::size_t>> shards;
+        for (const std::size_t size : sizes) shards.push_back({size});
+        const auto sent = sent_by_all(options, sizes);
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          const auto predicted = model_reduce_scatter(options, shards, rank);
+          ASSERT_TRUE(predicted) << to_string(predicted.status());
+          EXPECT_EQ(sent[rank].traffic.total(), predicted->bytes) << rank;
+          EXPECT_EQ(std::accumulate(sent[rank].to.begin(), sent[rank].to.end(), std::uint64_t{0}),
+                    predicted->bytes);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceScatterTraffic, HasHalfOfTheHopsOfAnAllReduce) {
+  const std::vector<std::vector<std::size_t>> shards(8, {4096});
+  const auto hops = [&](const char* codec, Topology topology) {
+    const auto predicted =
+        model_reduce_scatter({.codec = codec, .topology = topology, .host_group_size = 2}, shards);
+    EXPECT_TRUE(predicted) << to_string(predicted.status());
+    return predicted ? predicted->hops : 0;
+  };
+  // Three rounds of agreement among eight ranks, two hops of statistics.
+  EXPECT_EQ(hops("fp32", Topology::kDirect), 3u + 1);
+  EXPECT_EQ(hops("fp32", Topology::kRing), 3u + 7);
+  EXPECT_EQ(hops("fp32", Topology::kHierarchical), 3u + 1 + 1);
+  EXPECT_EQ(hops("waterfill:4", Topology::kDirect), 3u + 2 + 1);
+  EXPECT_EQ(model_reduce_scatter({.topology = Topology::kTree}, shards).status().code(),
+            ErrorCode::kBadConfig);
+  EXPECT_EQ(model_reduce_scatter({.topology = Topology::kHierarchical}, shards).status().code(),
+            ErrorCode::kBadConfig);
 }
 
 TEST(ReduceScatterTraffic, IsTheReduceHalfOverDirectAndRing) {
