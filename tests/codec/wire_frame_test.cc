@@ -105,7 +105,7 @@ TEST(WireFrame, IsRejectedIfItHasAPayloadChecksumWithoutTheFlag) {
   const auto opened = open(frame);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.status().code(), ErrorCode::kCorruptFrame);
-  EXPECT_THAT(opened.status().message(), HasSubstr("but not the flag for it"));
+  EXPECT_THAT(opened.status().message(), HasSubstr("but the checksum flag is not"));
 }
 
 TEST(WireFrame, DistinguishesForeignFramesFromCorruptOnes) {
