@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "collective/agreement.h"
 #include "neuron_fabric/all_reduce.h"
 #include "support/generator.h"
 #include "support/ranks.h"
@@ -98,6 +100,20 @@ TEST(Disagreement, IsReportedOnEveryRank) {
                                                "each, but their parameters differ in name, shape "
                                                "or type"));
   }
+}
+
+TEST(Disagreement, NamesTheSumsOfLowRankCalls) {
+  on_all_ranks(2, [](Transport& transport) {
+    const auto part = static_cast<std::uint16_t>(1 + transport.rank());
+    Agreement agreement(transport, describe_call("powersgd:2", {}, {}, part), {});
+    Expected<bool> done = agreement.advance();
+    while (done && !*done) {
+      ASSERT_TRUE(transport.wait(transport.now() + std::chrono::seconds(60)).ok());
+      done = agreement.advance();
+    }
+    EXPECT_EQ(done.status().code(), ErrorCode::kDisagreement);
+    EXPECT_EQ(done.status().message(), "rank 0 is in powersgd sum 1, rank 1 in 2");
+  });
 }
 
 // One matrix. Its factors do not depend on its type, nor does the first on its number of columns.
