@@ -79,7 +79,7 @@ Status unused(const Profile& profile, const Region& region, Parameters parameter
   if (const auto matching = count_if(region); matching > 0) {
     return bad(fmt::format(
         "profile {}: region '{}' ({}) matches no parameter: earlier regions match all {} "
-        "of them; move it up or remove it",
+        "that it would; move it up or remove it",
         in_quotes(profile.name), region.name, patterns_of(region), matching));
   }
   std::string hint;

@@ -100,7 +100,7 @@ TEST(Binding, RejectsARegionWithoutParameters) {
   std::swap(profile.regions[0], profile.regions[2]);
   EXPECT_EQ(error_of(profile),
             "profile 'two': region 'norm' (module type *Norm*) matches no parameter: earlier "
-            "regions match all 2 of them; move it up or remove it");
+            "regions match all 2 that it would; move it up or remove it");
 }
 
 TEST(Binding, AllowsAnEmptyLastRegion) {
