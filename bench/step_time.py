@@ -26,18 +26,18 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-from torch.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # if the package is not installed
 from neuron_fabric.ranks.job import JobError, arithmetic, join, wait_for
 from neuron_fabric.support.tables import align
 from neuron_fabric_lab.workloads import Workload, make_workload
+from wrappers import NAMES, without_reduction, wrap
 
 UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
 MODES = ("off", "shadow")
 ADMITS = ("useful", "safe")
 PROFILE = "profile:"
+PLAIN = ("plain", "plain_bf16")  # the wrapper without the runtime
 
 
 def positive(text: str) -> int:
@@ -81,6 +81,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         "warm-up of their profile)")
     parser.add_argument("--turn", type=positive, default=5, metavar="N",
                         help="steps of a route before the next route's turn (5)")
+    parser.add_argument("--wrapper", choices=NAMES, default="ddp", help="wrapper of the model (ddp)")
+    parser.add_argument("--shards", type=positive, default=2, metavar="N",
+                        help="shards of a replica, for hsdp (2)")
     parser.add_argument("--topology", default="auto", help="topology of low-bit all-reduces (auto)")
     parser.add_argument("--trace", type=Path, metavar="DIR",
                         help="write the trace of two steps of each route on rank 0 to ROUTE.json.gz, "
@@ -95,7 +98,7 @@ class Variant:
     """A model and the route of its gradients. Creating it is collective."""
 
     route: str
-    ddp: DistributedDataParallel
+    model: nn.Module
     optimizer: torch.optim.Optimizer
     fabric: Any = None  # nf.Fabric, if one is attached
     before: dict[str, Any] = field(default_factory=dict)  # the summary before the measurement
@@ -149,17 +152,17 @@ def mode(name: str) -> Iterator[None]:
             os.environ["NF_MODE"] = saved
 
 
-def make_variant(route: str, task: Mlp | Workload, topology: str, device: torch.device) -> Variant:
-    ddp = DistributedDataParallel(task.make_model(1).to(device), gradient_as_bucket_view=True)
+def make_variant(route: str, task: Mlp | Workload, options: argparse.Namespace,
+                 device: torch.device) -> Variant:
+    model = wrap(task.make_model(1).to(device), options.wrapper, options.shards,
+                 in_bf16=route == "plain_bf16")
     # A tiny learning rate: all the work of a step, but the model cannot diverge.
-    variant = Variant(route, ddp, torch.optim.SGD(ddp.parameters(), lr=1e-9))
-    if route == "plain_bf16":
-        ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)
-    elif route != "plain":
-        import neuron_fabric as nf  # plain DDP needs no extension
+    variant = Variant(route, model, torch.optim.SGD(model.parameters(), lr=1e-9))
+    if route not in PLAIN:
+        import neuron_fabric as nf  # the wrapper alone needs no extension
 
         with mode(route if route in MODES else "on"):
-            variant.fabric = nf.attach(ddp, topology=topology, **settings_of(route))
+            variant.fabric = nf.attach(model, topology=options.topology, **settings_of(route))
     return variant
 
 
@@ -180,18 +183,18 @@ class Bench:
         self.task = make_task(options)
         rank, ranks = dist.get_rank(), dist.get_world_size()
         self.batches = self.task.batches(rank, ranks, 1)
-        self.variants = [make_variant(route, self.task, options.topology, device)
+        self.variants = [make_variant(route, self.task, options, device)
                          for route in options.routes.split(",")]
-        self.compute = make_variant("plain", self.task, options.topology, device)  # no all-reduces
+        self.compute = make_variant("plain", self.task, options, device)  # no all-reduces
         self.compute.route = "compute"
 
     def step(self, variant: Variant) -> None:
         batch = next(self.batches)
         variant.optimizer.zero_grad()
-        alone = variant.ddp.no_sync() if variant is self.compute else contextlib.nullcontext()
-        with alone:
+        is_alone = variant is self.compute
+        with without_reduction(variant.model) if is_alone else contextlib.nullcontext():
             with arithmetic(self.device):
-                loss = self.task.loss(variant.ddp, batch)
+                loss = self.task.loss(variant.model, batch)
             loss.backward()
         variant.optimizer.step()
 
@@ -244,9 +247,9 @@ class Bench:
         rows = torch.tensor([variant.turns for variant in [self.compute, *self.variants]])
         dist.all_reduce(rows, op=dist.ReduceOp.MAX)
         compute, *times = rows.tolist()
-        count = sum(p.numel() for p in self.compute.ddp.parameters())
+        count = sum(p.numel() for p in self.compute.model.parameters())
         common = {
-            "model": self.options.model, "parameters": count,
+            "model": self.options.model, "wrapper": self.options.wrapper, "parameters": count,
             "ranks": dist.get_world_size(),
             "steps": len(compute) * min(self.options.turn, self.options.steps),
             "compute_seconds": statistics.median(compute),
@@ -263,13 +266,14 @@ class Bench:
 def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dict[str, Any]:
     compute, ranks = common["compute_seconds"], common["ranks"]
     step = statistics.median(times)
+    # With shards, a rank also takes part in a reduce-scatter and in all-gathers of parameters.
     dense_bytes = 4 * common["parameters"] * 2 * (ranks - 1) / ranks
+    known = {"plain": dense_bytes, "off": dense_bytes, "plain_bf16": dense_bytes / 2}
     result = {
         "step_seconds": step, "fastest_seconds": min(times), "slowest_seconds": max(times),
         "exposed_seconds": step - compute,
         "predicted_exposed_seconds": None, "predicted_step_seconds": None,
-        "bytes": {"plain": dense_bytes, "off": dense_bytes,
-                  "plain_bf16": dense_bytes / 2}.get(variant.route),
+        "bytes": None if common["wrapper"] == "hsdp" else known.get(variant.route),
         "dense_bytes": dense_bytes, "now": "",
     }
     now = variant.fabric.summary().to_dict() if variant.fabric is not None else {}
