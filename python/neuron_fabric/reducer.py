@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from neuron_fabric.fabric import Fabric
 from neuron_fabric.model import ModelParameters, local_tensor, parameters_of, plain_parameters
-from neuron_fabric.ranks.rendezvous import agree, gather_all
+from neuron_fabric.ranks.rendezvous import AttachError, agree, gather_all
 from neuron_fabric.reducer_work import ReducerWork, pack
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings
@@ -54,7 +54,8 @@ class Reducer:
             source, group, lambda: Settings(**self._settings), self._settings.get("timeout"))
         self._session = session
         self._group = group if group is not None else dist.group.WORLD
-        self._fabric = Fabric(session, parameters)
+        self._reduced: list[torch.Tensor] = []  # of the last call
+        self._fabric = Fabric(session, parameters, gradients=lambda: self._reduced)
         self._index = {name: i for i, name in enumerate(parameters.names)}
         unrouted = [(one.name, one.tensor) for one in parameters.unrouted]
         self._known = dict(zip(parameters.names, parameters.tensors, strict=True)) | dict(unrouted)
@@ -70,19 +71,31 @@ class Reducer:
         raise and nothing is changed."""
         tensors = {name: local_tensor(tensor) for name, tensor in tensors.items()}
         if self._session is not None:
-            agree(self._session.own_group, {
+            self._agree({
                 "the reduction of all_reduce()": op,
                 "the tensors of all_reduce()": [_description(*item) for item in tensors.items()],
             })
         self._check(tensors, op)
+        self._reduced = list(tensors.values())
         buckets = pack(tensors, self._index)
         if self._session is None:
-            return ReducerWork([bucket.start_dense(self._group, op == "mean") for bucket in buckets])
+            started = [bucket.start_dense(self._group, op == "mean") for bucket in buckets]
+            return ReducerWork(buckets, started)
         runtime = self._session.runtime
-        return ReducerWork([
-            bucket.start(runtime, index, index == len(buckets) - 1, op == "mean")
-            for index, bucket in enumerate(buckets)
-        ])
+        started = [bucket.start(runtime, index, index == len(buckets) - 1, op == "mean")
+                   for index, bucket in enumerate(buckets)]
+        return ReducerWork(buckets, started)
+
+    def _agree(self, call: dict[str, object]) -> None:
+        try:
+            agree(self._session.own_group, call)
+        except AttachError:
+            raise
+        except RuntimeError as error:
+            raise RuntimeError(
+                "neuron_fabric: all_reduce() of a Reducer failed before any tensor was changed, because a rank "
+                f"is lost or did not call it ({str(error).splitlines()[0]}); continue with the other ranks "
+                "after set_process_group()") from error
 
     def _check(self, tensors: Mapping[str, torch.Tensor], op: str) -> None:
         if op not in OPS:
@@ -110,13 +123,13 @@ class Reducer:
             return
         own, rank, ranks = self._session.own_group, self._session.rank, self._session.ranks
         stayed = (old.get("rank"), old.get("ranks")) == (rank, ranks)
-        of_ranks = gather_all(own, {"stayed": stayed, "state": old.get("state")})
+        of_ranks = gather_all(own, {"stayed": stayed, "has_memory": bool(old.get("memory")),
+                                    "state": old.get("state")})
         if of_ranks[0]["state"] is None:  # NF_MODE was off
             return
         state = {"state": of_ranks[0]["state"], "memory": old.get("memory", [])}
-        changed = not all(one["stayed"] for one in of_ranks)
-        self._fabric.restore(
-            state, f"the process group changed to {ranks} ranks" if changed else None)
+        is_reset = any(one["has_memory"] for one in of_ranks) and not all(one["stayed"] for one in of_ranks)
+        self._fabric.restore(state, f"the process group changed to {ranks} ranks" if is_reset else None)
 
     def state_dict(self) -> dict[str, object]:
         """As Fabric.state_dict()."""

@@ -1,5 +1,6 @@
 """One call of a Reducer: its tensors as contiguous buckets, and the handle that waits for them."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,17 +20,17 @@ class TensorBucket:
     slots: list[tuple[int, int, int]] | None = field(default=None)  # of Runtime.run_values()
 
     def start(self, runtime: _C.Runtime, index: int, is_last: bool, is_mean: bool) -> torch.futures.Future:
-        return runtime.run_values(self.buffer, index, is_last, is_mean, self.slots).then(self._unpack)
+        return runtime.run_values(self.buffer, index, is_last, is_mean, self.slots)
 
     def start_dense(self, group: dist.ProcessGroup, is_mean: bool) -> torch.futures.Future:
         """Without a runtime."""
         if is_mean:
             self.buffer.mul_(1.0 / dist.get_world_size(group))
         work = dist.all_reduce(self.buffer, group=group, async_op=True)
-        return work.get_future().then(self._unpack)
+        return work.get_future()
 
-    def _unpack(self, done: torch.futures.Future) -> list[torch.Tensor]:
-        done.value()  # raises the error of the bucket
+    def unpack(self) -> list[torch.Tensor]:
+        """Copies the result to the tensors, once the future is complete."""
         if self.buffer.data_ptr() != self.tensors[0].data_ptr():
             parts = self.buffer.split([tensor.numel() for tensor in self.tensors])
             for tensor, part in zip(self.tensors, parts, strict=True):
@@ -64,19 +65,26 @@ def pack(tensors: Mapping[str, torch.Tensor], index: Mapping[str, int]) -> list[
 class ReducerWork:
     """The handle of a Reducer's call."""
 
-    def __init__(self, buckets: Sequence[torch.futures.Future]) -> None:
-        self._all = torch.futures.collect_all(list(buckets))
-        self._buckets = list(buckets)
+    def __init__(self, buckets: Sequence[TensorBucket], started: Sequence[torch.futures.Future]) -> None:
+        self._started = list(started)
+        self._unpacked = [future.then(functools.partial(_unpack, bucket))
+                          for bucket, future in zip(buckets, started, strict=True)]
+        self._all = torch.futures.collect_all(self._unpacked)
 
     def wait(self) -> None:
         """Waits until the tensors hold the result; on a device, the current stream waits. Raises
         RuntimeError if the call failed."""
-        for bucket in self._buckets:
-            bucket.wait()
+        for future in (*self._started, *self._unpacked):  # errors of the former have no traceback inside
+            future.wait()
 
     def is_completed(self) -> bool:
-        return all(bucket.done() for bucket in self._buckets)
+        return all(future.done() for future in self._unpacked)
 
     def get_future(self) -> torch.futures.Future:
         """Completes when all tensors hold the result."""
         return self._all
+
+
+def _unpack(bucket: TensorBucket, done: torch.futures.Future) -> list[torch.Tensor]:
+    done.value()  # raises the error of the bucket
+    return bucket.unpack()

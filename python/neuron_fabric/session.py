@@ -152,7 +152,7 @@ def open_session(
     """
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError(
-            "torch.distributed is not initialised: call init_process_group() before attach()"
+            "torch.distributed is not initialised: call init_process_group() first"
         )
     group = group if group is not None else dist.group.WORLD
     seconds = timeout if is_timeout(timeout) else _timeout_of(group)

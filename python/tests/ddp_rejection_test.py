@@ -283,8 +283,7 @@ def attach_without_a_group() -> list[str]:
 
 def test_without_a_process_group_the_error_names_the_missing_call():
     for messages in on_ranks(2, attach_without_a_group, fresh=True):
-        assert messages == 2 * ["torch.distributed is not initialised: call init_process_group() "
-                                "before attach()"]
+        assert messages == 2 * ["torch.distributed is not initialised: call init_process_group() first"]
 
 
 def join_with_another_divisor() -> str:

@@ -206,6 +206,43 @@ def test_a_reducer_continues_with_fewer_ranks_and_reports_what_is_reset():
         assert error(tensor, sums(2, 1)["first"]) < 0.2
 
 
+def with_nan(off: bool) -> list[bool]:
+    given = {"double": torch.zeros(4, dtype=torch.float64), "weight": torch.zeros(600)}
+    with pytest.MonkeyPatch.context() as patch:
+        if off:
+            patch.setenv("NF_MODE", "off")
+        reducer = nf.Reducer(given, route="waterfill:4")
+    known = []
+    for bad in (None, "double", "weight", None):
+        tensors = {name: torch.ones_like(tensor) for name, tensor in given.items()}
+        if bad and dist.get_rank() == 1:
+            tensors[bad][0] = float("nan")
+        reducer.all_reduce(tensors).wait()
+        known.append(reducer.fabric.should_step())
+    reducer.close()
+    return known
+
+
+@pytest.mark.parametrize("off", [False, True])
+def test_all_ranks_learn_of_nan_in_any_tensor(off):
+    for known in on_ranks(2, with_nan, off):
+        assert known == [True, False, False, True]
+
+
+def after_close() -> str:
+    reducer = nf.Reducer(empty(), route="waterfill:4")
+    reducer.close()
+    with pytest.raises(RuntimeError) as caught:
+        reducer.all_reduce(tensors_of(dist.get_rank())).wait()
+    return str(caught.value)
+
+
+def test_the_error_of_a_call_has_no_traceback_inside():
+    for message in on_ranks(2, after_close, fresh=True):
+        assert message.endswith("the fabric has been closed")
+        assert "Traceback" not in message
+
+
 def when_off() -> torch.Tensor:
     tensors = tensors_of(dist.get_rank())
     with pytest.MonkeyPatch.context() as patch:
