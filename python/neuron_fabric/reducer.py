@@ -93,9 +93,9 @@ class Reducer:
             raise
         except RuntimeError as error:
             raise RuntimeError(
-                "neuron_fabric: all_reduce() of a Reducer failed before any tensor was changed, because a rank "
-                f"is lost or did not call it ({str(error).splitlines()[0]}); continue with the other ranks "
-                "after set_process_group()") from error
+                "neuron_fabric: all_reduce() of a Reducer failed before any tensor was changed, because a "
+                f"rank has ended or did not call it ({str(error).splitlines()[0]}); continue with the "
+                "other ranks after set_process_group()") from error
 
     def _check(self, tensors: Mapping[str, torch.Tensor], op: str) -> None:
         if op not in OPS:
