@@ -94,7 +94,7 @@ class DeviceCodec {
   virtual Status statistics(const Batch& batch, std::byte* out, std::byte* scratch,
                             cudaStream_t stream) const = 0;
   // `by_rank` contains the statistics of the batch's blocks for `ranks` ranks, `size` bytes each.
-  // Of the batch only the counts are read.
+  // Reads only the counts of the batch.
   virtual Status combine_statistics(const Batch& batch, std::uint32_t ranks,
                                     const std::byte* by_rank, std::size_t size, std::byte* combined,
                                     cudaStream_t stream) const = 0;

@@ -82,7 +82,7 @@ class CodecAllReduce final : public AllReduce {
   Status prepare_work();
   void widen(ConstValues values, std::span<float> out) const;
   TileCodec tile_codec(const ChunkPlans& plans) const;
-  // Of a reduce-scatter: finds the parameters of each chunk.
+  // In a reduce-scatter, finds the parameters of each chunk.
   Status set_borders();
   std::span<const Piece> own_shard() const;
 
