@@ -1,8 +1,9 @@
 // Sums gradients over all ranks, compressed by a codec, and leaves the sum of each shard with its
 // owner.
 //
-//   auto sum = ReduceScatter::create(transport, {.codec = "waterfill:4", .topology =
-//   Topology::kDirect}); Status status = (*sum)->run({.step = step, .shards = shards});
+//   const AllReduceOptions options{.codec = "waterfill:4", .topology = Topology::kDirect};
+//   auto sum = ReduceScatter::create(transport, options);
+//   Status status = (*sum)->run({.step = step, .shards = shards});
 //
 // Every rank calls with the same options and with values for all shards: the same parameters of the
 // same sizes, in the same order. Afterwards shard r on rank r holds the sum, which is not encoded.
