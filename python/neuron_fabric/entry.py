@@ -1,11 +1,11 @@
 """nf.attach(): attaches the runtime to a wrapped model."""
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.distributed.fsdp import FSDPModule
 
 from neuron_fabric.ddp import attach_ddp
 from neuron_fabric.fabric import Fabric
@@ -49,7 +49,8 @@ def attach(
     """
     options = {name: value for name, value in locals().items() if name != "model"}
     inner = getattr(model, "_orig_mod", model)  # of torch.compile()
-    if isinstance(inner, FSDPModule):
+    fsdp = sys.modules.get("torch.distributed.fsdp")  # slow to import; wrapping a model imports it
+    if fsdp is not None and isinstance(inner, fsdp.FSDPModule):
         from neuron_fabric.hsdp import attach_replicas
 
         return attach_replicas(inner, options)

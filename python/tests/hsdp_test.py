@@ -15,8 +15,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
 
-SHARDED = [(2, 2), (2, 1), (3, 1), (2, 3)]  # replicas, shards
-REPLICATED = [(2, 0), (3, 0), (4, 0)]       # replicate()
+# Replicas, shards (0: replicate()), and steps.
+MESHES = [(2, 2, 30), (3, 1, 8), (2, 3, 8), (2, 0, 8), (3, 0, 30), (4, 0, 8)]
 
 
 class Net(nn.Module):
@@ -108,11 +108,11 @@ def assert_equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> None:
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize(("replicas", "shards"), SHARDED + REPLICATED)
-def test_fp32_equals_fsdp_alone_bit_for_bit(replicas, shards):
+@pytest.mark.parametrize(("replicas", "shards", "steps"), MESHES)
+def test_fp32_equals_fsdp_alone_bit_for_bit(replicas, shards, steps):
     ranks = ranks_of(replicas, shards)
-    alone = on_ranks(ranks, train, replicas, shards, 30)
-    attached = on_ranks(ranks, train, replicas, shards, 30, attach={"route": "fp32"})
+    alone = on_ranks(ranks, train, replicas, shards, steps)
+    attached = on_ranks(ranks, train, replicas, shards, steps, attach={"route": "fp32"})
     for (plain, _), (ours, summary) in zip(alone, attached, strict=True):
         assert_equal(plain[-1], ours[-1])
         assert summary["source"] == ("hsdp" if shards else "replicate")
@@ -120,16 +120,16 @@ def test_fp32_equals_fsdp_alone_bit_for_bit(replicas, shards):
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "plain"])
 def test_fp32_equals_fsdp_alone_in_every_mode(mode):
-    alone = on_ranks(4, train, 2, 2, 30, mode)
-    attached = on_ranks(4, train, 2, 2, 30, mode, attach={"route": "fp32"})
+    alone = on_ranks(4, train, 2, 2, 8, mode)
+    attached = on_ranks(4, train, 2, 2, 8, mode, attach={"route": "fp32"})
     for (plain, _), (ours, _) in zip(alone, attached, strict=True):
         assert_equal(plain[-1], ours[-1])
 
 
-@pytest.mark.parametrize(("replicas", "shards"), [(2, 2), (3, 1), (3, 0)])
-def test_replicas_are_equal_after_each_of_200_steps(replicas, shards):
+@pytest.mark.parametrize(("replicas", "shards", "steps"), [(2, 2, 200), (3, 0, 30)])
+def test_replicas_are_equal_after_every_step(replicas, shards, steps):
     ranks = ranks_of(replicas, shards)
-    results = on_ranks(ranks, train, replicas, shards, 200, attach={"route": "waterfill:4"}, timeout=240)
+    results = on_ranks(ranks, train, replicas, shards, steps, attach={"route": "waterfill:4"}, timeout=240)
     stride = max(shards, 1)
     for rank, (history, summary) in enumerate(results):
         for step, (own, first) in enumerate(zip(history, results[rank % stride][0], strict=True)):
@@ -140,7 +140,7 @@ def test_replicas_are_equal_after_each_of_200_steps(replicas, shards):
 
 @pytest.mark.parametrize("mode", ["bf16_reduction", "accumulation", "late_all_reduce", "unused"])
 def test_replicas_are_equal_in_every_mode(mode):
-    results = on_ranks(4, train, 2, 2, 20, mode, attach={"route": "waterfill:3+ef"})
+    results = on_ranks(4, train, 2, 2, 8, mode, attach={"route": "waterfill:3+ef"})
     for rank, (history, _) in enumerate(results):
         for own, first in zip(history, results[rank % 2][0], strict=True):
             assert_equal(own, first)
