@@ -10,9 +10,9 @@
 #include <span>
 #include <string_view>
 
-#include "collective/collective.h"
 #include "collective/stage.h"
 #include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/collective.h"
 
 namespace nf {
 

@@ -10,12 +10,12 @@
 
 #include "collective/agreement.h"
 #include "collective/chunk_plans.h"
-#include "collective/collective.h"
 #include "collective/executor.h"
 #include "collective/residuals.h"
 #include "collective/shard_borders.h"
 #include "collective/statistics_stage.h"
 #include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/collective.h"
 #include "transport/subset_transport.h"
 
 namespace nf {
@@ -36,6 +36,8 @@ class CodecAllReduce final : public AllReduce {
   // A reduce-scatter. `shards` is the number of gradients in each shard, in the order of
   // ShardBorders.
   Status start_shards(const AllReduceCall& call, std::span<const std::size_t> shards);
+  // start_shards(), then waits.
+  Status run_shards(const AllReduceCall& call, std::span<const std::size_t> shards);
   // The scale of the last call, once all ranks have agreed on it.
   LossScale loss_scale() const { return loss_scale_of(call_); }
   Expected<bool> advance() override;

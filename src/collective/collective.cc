@@ -1,4 +1,4 @@
-#include "collective/collective.h"
+#include "neuron_fabric/collective.h"
 
 #include <fmt/format.h>
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "collective/collective.h"
 #include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/collective.h"
 #include "neuron_fabric/topology.h"
 
 namespace nf {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "collective/chunk_plans.h"
-#include "collective/collective.h"
 #include "collective/schedule.h"
 #include "neuron_fabric/codec.h"
+#include "neuron_fabric/collective.h"
 #include "neuron_fabric/topology.h"
 
 namespace nf {

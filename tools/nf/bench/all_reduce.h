@@ -1,7 +1,7 @@
 // The commands `nf bench all_reduce` and `nf bench reduce_scatter`.
 #pragma once
 
-#include "collective/collective.h"
+#include "neuron_fabric/collective.h"
 #include "nf/support/command.h"
 
 namespace nf::cli {

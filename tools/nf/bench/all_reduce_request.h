@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collective/collective.h"
+#include "neuron_fabric/collective.h"
 #include "neuron_fabric/data_type.h"
 #include "neuron_fabric/status.h"
 #include "neuron_fabric/topology.h"

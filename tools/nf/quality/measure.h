@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "collective/collective.h"
 #include "neuron_fabric/codec.h"
+#include "neuron_fabric/collective.h"
 #include "neuron_fabric/topology.h"
 #include "nf/plan/shapes.h"
 #include "nf/quality/error.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "collective/collective.h"
 #include "neuron_fabric/codec.h"
+#include "neuron_fabric/collective.h"
 #include "neuron_fabric/topology.h"
 #include "nf/quality/measure.h"
 #include "nf/quality/rank_gradients.h"
