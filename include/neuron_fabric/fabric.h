@@ -20,6 +20,7 @@
 
 #include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/binding.h"
+#include "neuron_fabric/collective.h"
 #include "neuron_fabric/data_type.h"
 #include "neuron_fabric/status.h"
 #include "neuron_fabric/topology.h"
@@ -38,20 +39,26 @@ struct BucketSlot {
 
 enum class Reduction { kMean, kSum };
 
+// In a reduce-scatter, the values are one row per rank, all of the same size, and each slot lies in
+// one row: the slots of a parameter are its shards. Rank r gets the result of row r; its other rows
+// are undefined afterwards.
 struct Bucket {
   std::uint32_t index = 0;
   bool is_last = false;
   Reduction reduction = Reduction::kMean;
-  Values values;
+  Values values = {};
   std::vector<BucketSlot> slots = {};
 };
 
-// The full-precision all-reduce that training uses without this library: a process group or MPI.
+// The full-precision collectives that training uses without this library: a process group or MPI.
 class DenseEngine {
  public:
   virtual ~DenseEngine() = default;
   // Sums the values of all ranks in place and waits for the result.
   virtual Status sum(Values values) = 0;
+  // `rows` is one row per rank, all of the same size. Replaces row r on rank r by its sum, or mean,
+  // over all ranks and waits for it. Needed for Collective::kReduceScatter only.
+  virtual Status reduce_scatter(Values rows, Reduction reduction);
 };
 
 enum class Mode {
@@ -75,6 +82,7 @@ struct MeasuredDecision {
 struct FabricOptions {
   Profile profile = {};
   std::vector<ModelParameter> parameters = {};
+  Collective collective = Collective::kAllReduce;  // of every bucket
   Mode mode = Mode::kOn;
   Admit admit = Admit::kUseful;
   std::optional<Topology> topology = {};  // default: chosen by the numbers of ranks and hosts
@@ -116,8 +124,8 @@ class Fabric {
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // Replaces the values of the bucket by their mean, or their sum, over all ranks. Ends the step if
-  // the bucket is the last one.
+  // Replaces the values of the bucket, or this rank's row of them, by their mean, or their sum,
+  // over all ranks. Ends the step if the bucket is the last one.
   Status all_reduce(const Bucket& bucket);
   // The same without the end of the step.
   Status reduce_bucket(const Bucket& bucket);
@@ -141,9 +149,9 @@ class Fabric {
   void detach();
 
   // Whether the gradients of the last finished step are finite; the same on every rank. Waits for
-  // the device if they are on one. False after a failure. nullopt if the step was not monitored,
-  // which happens only if no low-bit route was in use: check the gradients, which are the same on
-  // every rank.
+  // the device if they are on one, and for the other ranks if each has only its shard of them.
+  // False after a failure. nullopt if the step was not monitored, which happens only if no low-bit
+  // route was in use: check the gradients, which are the same on every rank.
   std::optional<bool> should_step() const;
   std::uint64_t step() const;  // the next one to begin
   const Binding& binding() const;

@@ -47,9 +47,10 @@ struct ReduceScatterCall {
 // Belongs to one rank and one thread at a time. Keeps its buffers and residuals from call to call.
 class ReduceScatter {
  public:
-  // Borrows the transport. Supports the topologies kDirect, kRing and kHierarchical, and every
-  // codec but powersgd. Fails with kBadConfig for any other, or if the codec or the host group size
-  // is invalid.
+  // Supports the topologies kDirect, kRing and kHierarchical, and every codec but powersgd. Fails
+  // with kBadConfig for any other, or if the codec is invalid.
+  static Status check(const AllReduceOptions& options);
+  // Borrows the transport. Fails like check(), or if the host group size is invalid.
   static Expected<std::unique_ptr<ReduceScatter>> create(Transport& transport,
                                                          const AllReduceOptions& options);
   ~ReduceScatter();

@@ -107,6 +107,10 @@ Status CodecAllReduce::start_shards(const AllReduceCall& call,
   return transport_.ranks() == 1 ? set_borders() : Status();
 }
 
+Status CodecAllReduce::run_shards(const AllReduceCall& call, std::span<const std::size_t> shards) {
+  return complete(start_shards(call, shards), to_string(collective_), call.step);
+}
+
 Status CodecAllReduce::set_borders() {
   return borders_.assign(shards_, transport_.ranks(), positions_of(options_), transport_.rank());
 }

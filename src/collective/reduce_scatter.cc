@@ -17,17 +17,21 @@ std::uint64_t shard_key(std::uint64_t parameter, std::uint32_t shard) {
   return checksum(std::as_bytes(std::span(place)));
 }
 
-Expected<std::unique_ptr<ReduceScatter>> ReduceScatter::create(Transport& transport,
-                                                               const AllReduceOptions& options) {
+Status ReduceScatter::check(const AllReduceOptions& options) {
   const Expected<CodecSpec> spec = CodecSpec::parse(options.codec);
   if (!spec) return spec.status();
   if (spec->name == LowRankAllReduce::kName) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("reduce_scatter does not support {}: its factors belong to whole "
-                              "matrices; use a codec",
-                              LowRankAllReduce::kName));
+    return {ErrorCode::kBadConfig,
+            fmt::format("reduce_scatter does not support {}: its factors belong to whole matrices; "
+                        "use a codec",
+                        LowRankAllReduce::kName)};
   }
-  NF_RETURN_IF_ERROR(check_topology(Collective::kReduceScatter, options.topology));
+  return check_topology(Collective::kReduceScatter, options.topology);
+}
+
+Expected<std::unique_ptr<ReduceScatter>> ReduceScatter::create(Transport& transport,
+                                                               const AllReduceOptions& options) {
+  NF_RETURN_IF_ERROR(check(options));
   Expected<std::unique_ptr<CodecAllReduce>> sum =
       CodecAllReduce::create(transport, options, Collective::kReduceScatter);
   if (!sum) return sum.status();

@@ -23,9 +23,10 @@ class Probe {
 
   // Every rank sends `bytes` to the next rank and receives as many from the previous one.
   virtual Status shift(std::size_t bytes) = 0;
-  // The engine sums `bytes` of FP32 values.
+  // The engine reduces about `bytes` of FP32 values.
   virtual Status sum_dense(std::size_t bytes) = 0;
-  // Sums one matrix of shape() along `route`. Leaves no route memory behind.
+  // Reduces one matrix of shape() along `route`; in a reduce-scatter, each rank gets an equal part.
+  // Leaves no route memory behind.
   virtual Status sum_low_bit(const std::string& route, std::uint64_t step) = 0;
   virtual ParameterShape shape() const = 0;
 };

@@ -4,11 +4,13 @@
 
 namespace nf {
 
-BucketWork::BucketWork(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step)
+BucketWork::BucketWork(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step,
+                       BucketRows rows)
     : bucket_(bucket),
       plan_(std::move(plan)),
       step_(std::move(step)),
-      runs_(runs_of(plan_.dense)),
+      rows_(rows),
+      dense_(runs_of(plan_.dense, row_size(), rows_.count)),
       traffic_(step_->traffic.size()),
       norms_(step_->traffic.size()) {}
 
@@ -18,10 +20,15 @@ Values BucketWork::values(std::size_t offset, std::size_t count) const {
 }
 
 std::size_t BucketWork::gathered_count() const {
-  if (plan_.is_dense()) return 0;
-  std::size_t count = 0;
-  for (const DenseRun& run : runs_) count += run.count;
-  return count;
+  return plan_.is_dense() ? 0 : dense_.row_size * rows_.count;
+}
+
+std::vector<BucketSlot> BucketWork::result_slots() const {
+  std::vector<BucketSlot> slots = in_parameter_order(bucket_.slots);
+  std::erase_if(slots, [this](const BucketSlot& slot) {
+    return slot.count == 0 || row_of(slot) != rows_.own;
+  });
+  return slots;
 }
 
 void BucketWork::set_gathered(Values gathered, std::shared_ptr<void> buffer) {

@@ -15,12 +15,17 @@ namespace nf {
 // Borrows the values of the bucket.
 class BucketWork {
  public:
-  BucketWork(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step);
+  BucketWork(const Bucket& bucket, Plan plan, std::shared_ptr<TrainingStep> step,
+             BucketRows rows = {});
 
   // The values for the engine: the whole bucket if nothing else is in it, otherwise the gathered
-  // dense values. Empty if there are none.
+  // dense values. Empty if there are none. In a reduce-scatter, they are one row per rank.
   Values dense() const { return plan_.is_dense() ? bucket_.values : gathered_; }
   bool has_low_bit() const { return !plan_.is_dense(); }
+  // The reduction of the engine. finish() divides the results of a mixed bucket.
+  Reduction dense_reduction() const {
+    return plan_.is_dense() ? bucket_.reduction : Reduction::kSum;
+  }
 
   const Bucket& bucket() const { return bucket_; }
   const Plan& plan() const { return plan_; }
@@ -29,19 +34,33 @@ class BucketWork {
   // A part of the bucket's values.
   Values values(std::size_t offset, std::size_t count) const;
 
+  // Whether each rank gets the result of one row only.
+  bool scatters() const { return rows_.count > 1; }
+  std::uint32_t rows() const { return rows_.count; }
+  std::uint32_t row_of(const BucketSlot& slot) const {
+    return scatters() ? static_cast<std::uint32_t>(slot.offset / row_size()) : 0;
+  }
+  // The values that this rank gets the result of.
+  Values result() const { return values(rows_.own * row_size(), row_size()); }
+  // Their slots, in_parameter_order().
+  std::vector<BucketSlot> result_slots() const;
+
   // The engine takes one array, so the dense runs of a mixed bucket are gathered into a staging
   // buffer. The path that allocates the buffer may leave its ownership here.
-  std::size_t gathered_count() const;  // values; 0 if there is nothing to gather
+  std::size_t gathered_count() const;  // values of all rows; 0 if there is nothing to gather
   void set_gathered(Values gathered, std::shared_ptr<void> buffer);
   // Calls copy(own, gathered, size) for every dense run until one fails: `own` points into the
   // bucket, `gathered` into the staging buffer.
   template <typename Copy>
   Status for_each_run(void* gathered, Copy copy) const {
-    auto* at = static_cast<std::byte*>(gathered);
-    for (const DenseRun& run : runs_) {
-      const std::size_t size = run.count * size_of(bucket_.values.type);
-      NF_RETURN_IF_ERROR(copy(values(run.offset, run.count).data, at, size));
-      at += size;
+    for (const DenseRun& run : dense_.runs) NF_RETURN_IF_ERROR(copy_run(run, gathered, copy));
+    return {};
+  }
+  // The same for the runs of result().
+  template <typename Copy>
+  Status for_each_result_run(void* gathered, Copy copy) const {
+    for (const DenseRun& run : dense_.runs) {
+      if (run.row == rows_.own) NF_RETURN_IF_ERROR(copy_run(run, gathered, copy));
     }
     return {};
   }
@@ -51,10 +70,19 @@ class BucketWork {
   std::vector<GradientNorm>& norms() { return norms_; }
 
  private:
+  std::size_t row_size() const { return bucket_.values.count / rows_.count; }
+  template <typename Copy>
+  Status copy_run(const DenseRun& run, void* gathered, Copy copy) const {
+    const std::size_t size = size_of(bucket_.values.type);
+    auto* at = static_cast<std::byte*>(gathered) + (run.row * dense_.row_size + run.at) * size;
+    return copy(values(run.offset, run.count).data, at, run.count * size);
+  }
+
   const Bucket bucket_;
   const Plan plan_;
   const std::shared_ptr<TrainingStep> step_;
-  const std::vector<DenseRun> runs_;
+  const BucketRows rows_;
+  const DenseRuns dense_;
   std::vector<RegionTraffic> traffic_;
   std::vector<GradientNorm> norms_;
   Values gathered_ = {};

@@ -44,11 +44,17 @@ std::vector<double> shares_of(std::span<const BucketLoad> step,
 
 }  // namespace
 
-CostModel::CostModel(const LinkFigures& link, std::uint32_t ranks) : link_(link), ranks_(ranks) {}
+double dense_share(Collective collective, std::uint32_t ranks) {
+  const double once = (ranks - 1.0) / ranks;
+  return collective == Collective::kReduceScatter ? once : 2 * once;
+}
+
+CostModel::CostModel(const LinkFigures& link, std::uint32_t ranks, Collective collective)
+    : link_(link), ranks_(ranks), dense_share_(dense_share(collective, ranks)) {}
 
 double CostModel::dense_seconds(std::size_t bytes) const {
   if (ranks_ <= 1 || bytes == 0) return 0;
-  const double sent = 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes);
+  const double sent = dense_share_ * static_cast<double>(bytes);
   return dense_correction_ * (link_.dense_latency + seconds_of(sent, link_.dense_bytes_per_second));
 }
 

@@ -8,17 +8,22 @@
 #include <span>
 #include <vector>
 
+#include "neuron_fabric/collective.h"
+
 namespace nf {
 
 // Measured at attach on the slowest rank, or given. A speed of 0 means no time.
 struct LinkFigures {
   double latency = 0;                 // seconds, of one transfer between two ranks
   double bytes_per_second = 0;        // between two ranks, both directions busy
-  double dense_latency = 0;           // seconds, of a minimal all-reduce of the engine
-  double dense_bytes_per_second = 0;  // of the engine's all-reduce, in bytes that a rank sends
+  double dense_latency = 0;           // seconds, of a minimal collective of the engine
+  double dense_bytes_per_second = 0;  // of the engine's collective, in bytes that a rank sends
 };
 
-// One codec: seconds per value for a rank's share of an all-reduce.
+// The bytes that a rank sends in the engine's collective, per byte of values: those of a ring.
+double dense_share(Collective collective, std::uint32_t ranks);
+
+// One codec: seconds per value for a rank's share of a collective.
 struct CodecFigures {
   double seconds_per_value = 0;
 };
@@ -41,9 +46,10 @@ struct BucketLoad {
 
 class CostModel {
  public:
-  CostModel(const LinkFigures& link, std::uint32_t ranks);
+  CostModel(const LinkFigures& link, std::uint32_t ranks,
+            Collective collective = Collective::kAllReduce);
 
-  // Seconds of the engine's all-reduce of `bytes` of values; 0 for no bytes.
+  // Seconds of the engine's collective of `bytes` of values; 0 for no bytes.
   double dense_seconds(std::size_t bytes) const;
   double low_bit_seconds(const BucketLoad::LowBit& part) const;
   // The time of a bucket if the regions marked in `is_low_bit` use low bits. Precondition, here and
@@ -76,6 +82,7 @@ class CostModel {
  private:
   LinkFigures link_;
   std::uint32_t ranks_;
+  double dense_share_;
   double dense_correction_ = 1;
   double low_bit_correction_ = 1;
 };

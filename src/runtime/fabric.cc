@@ -7,6 +7,10 @@
 
 namespace nf {
 
+Status DenseEngine::reduce_scatter(Values /*rows*/, Reduction /*reduction*/) {
+  return {ErrorCode::kUnsupported, "the engine has no reduce_scatter"};
+}
+
 Expected<std::unique_ptr<Fabric>> create_fabric(Transport& transport, FabricOptions options,
                                                 const MakePath& make_path) {
   Expected<std::unique_ptr<FabricImpl>> impl =

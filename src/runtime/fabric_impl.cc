@@ -19,6 +19,11 @@ AdmissionMode mode_of(Admit admit) {
   return admit == Admit::kForced ? AdmissionMode::kForced : AdmissionMode::kMonitored;
 }
 
+BucketRows rows_of(Collective collective, const Transport& transport) {
+  if (collective == Collective::kAllReduce) return {};
+  return {.count = transport.ranks(), .own = transport.rank()};
+}
+
 bool has_feedback(const Profile& profile) {
   return std::ranges::any_of(profile.phases, [](const TrainingPhase& phase) {
     return std::ranges::any_of(phase.routes, [](const auto& entry) {
@@ -38,12 +43,15 @@ Topology topology_of(const FabricOptions& options, const Profile& profile, std::
   const bool has_groups = options.host_group_size > 1 && options.host_group_size < ranks &&
                           ranks % options.host_group_size == 0;
   if (has_groups && !has_feedback(profile)) return Topology::kHierarchical;
-  return ranks <= kMaxDirectRanks ? Topology::kDirect : Topology::kTree;
+  if (ranks <= kMaxDirectRanks) return Topology::kDirect;
+  return options.collective == Collective::kReduceScatter ? Topology::kRing : Topology::kTree;
 }
 
 Expected<std::unique_ptr<FabricImpl>> FabricImpl::create(Transport& transport,
                                                          FabricOptions options,
                                                          const MakePath& make_path) {
+  const Collective collective = options.collective;
+  if (options.topology) NF_RETURN_IF_ERROR(check_topology(collective, *options.topology));
   Expected<Binding> binding =
       Binding::make(std::move(options.profile), std::move(options.parameters));
   if (!binding) return binding.status();
@@ -74,6 +82,7 @@ FabricImpl::FabricImpl(Transport& transport, FabricOptions options, Binding bind
     : transport_(transport),
       options_(std::move(options)),
       binding_(std::move(binding)),
+      rows_(rows_of(options_.collective, transport)),
       topology_(topology_of(options_, binding_.profile(), transport.ranks())),
       statistics_reducer_(std::move(reducer)),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)),
@@ -83,7 +92,7 @@ Status FabricImpl::measure() {
   CostFigures figures;
   if (transport_.ranks() > 1) {
     const std::unique_ptr<Probe> transfers = path_->probe();
-    LinkProbe probe(transport_, *transfers, statistics_reducer_);
+    LinkProbe probe(transport_, *transfers, statistics_reducer_, options_.collective);
     Expected<LinkFigures> link = probe.measure_link();
     if (!link) return link.status();
     figures.link = *link;
@@ -107,7 +116,8 @@ Status FabricImpl::measure() {
                            transport_.ranks()));
   usefulness_ = std::make_unique<Usefulness>(
       binding_, std::move(figures), transport_.ranks(),
-      AllReduceOptions{.topology = topology_, .host_group_size = options_.host_group_size});
+      AllReduceOptions{.topology = topology_, .host_group_size = options_.host_group_size},
+      options_.collective);
   return {};
 }
 
@@ -116,9 +126,10 @@ Status FabricImpl::reduce_bucket(const Bucket& bucket) {
   if (!work) return work.status();
   if ((*work)->has_low_bit()) NF_RETURN_IF_ERROR(sum_low_bit(**work));
   if (const Values dense = (*work)->dense(); dense.count > 0) {
-    if (Status status = path_->engine().sum(dense); !status.ok()) {
-      return remember_failure(std::move(status));
-    }
+    DenseEngine& engine = path_->engine();
+    Status status = (*work)->scatters() ? engine.reduce_scatter(dense, (*work)->dense_reduction())
+                                        : engine.sum(dense);
+    if (!status.ok()) return remember_failure(std::move(status));
   }
   return finish(**work);
 }
@@ -133,13 +144,15 @@ Expected<std::unique_ptr<BucketWork>> FabricImpl::begin(const Bucket& bucket) {
                  fmt::format("bucket {} of step {} is out of order; expected bucket {}",
                              bucket.index, step_, next)});
   }
-  if (Status status = check_slots(binding_, bucket); !status.ok()) {
+  if (Status status = check_slots(binding_, bucket, rows_.count); !status.ok()) {
     return fail({status.code(),
                  fmt::format("bucket {} of step {}: {}", bucket.index, step_, status.message())});
   }
   if (is_first) NF_RETURN_IF_ERROR(begin_step(lock));
   const std::shared_ptr<TrainingStep> step = current_;
-  step->buckets.push_back({.slots = bucket.slots, .type = bucket.values.type});
+  step->buckets.push_back({.slots = bucket.slots,
+                           .type = bucket.values.type,
+                           .row_size = scatters() ? bucket.values.count / rows_.count : 0});
   step->norms.emplace_back();
   step->local.buckets.push_back({.ready = seconds(transport_.now() - step->begin)});
   if (bucket.is_last) {
@@ -148,8 +161,8 @@ Expected<std::unique_ptr<BucketWork>> FabricImpl::begin(const Bucket& bucket) {
   }
   lock.unlock();
 
-  auto work =
-      std::make_unique<BucketWork>(bucket, make_plan(binding_, bucket.slots, step->routes), step);
+  auto work = std::make_unique<BucketWork>(bucket, make_plan(binding_, bucket.slots, step->routes),
+                                           step, rows_);
   if (Status status = path_->begin(*work); !status.ok()) return remember_failure(std::move(status));
   return work;
 }
@@ -162,8 +175,7 @@ Status FabricImpl::sum_low_bit(BucketWork& work) {
 Status FabricImpl::finish(BucketWork& work) {
   const Status status = path_->finish(work);
   TrainingStep& step = work.step();
-  // A ring sends 2 (R - 1) / R times the values.
-  const double sent = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
+  const double sent = dense_share(options_.collective, transport_.ranks());
 
   const std::lock_guard lock(mutex_);
   if (!status.ok()) return fail(status);
@@ -173,8 +185,11 @@ Status FabricImpl::finish(BucketWork& work) {
     step.traffic[binding_.region_of(slot.parameter)].dense_bytes +=
         size * static_cast<double>(slot.count);
   }
+  const double up_share = dense_share(Collective::kReduceScatter, transport_.ranks()) / sent;
   for (const Segment& segment : work.plan().dense) {
-    step.traffic[segment.region].engine_bytes += size * static_cast<double>(segment.slot.count);
+    const double bytes = size * static_cast<double>(segment.slot.count);
+    step.traffic[segment.region].engine_bytes += bytes;
+    step.traffic[segment.region].engine_up_bytes += up_share * bytes;
   }
   double lines = 0;
   for (std::uint32_t region = 0; region < regions(); ++region) {
@@ -190,7 +205,7 @@ Status FabricImpl::finish(BucketWork& work) {
   step.local.buckets[work.bucket().index].done = seconds(transport_.now() - step.begin);
   ++step.finished_buckets;
   if (step.is_finished()) step.add_norms();
-  if (step.is_finished() && !path_->is_asynchronous()) set_is_finite(step);
+  if (step.is_finished() && !has_late_norms()) set_is_finite(step);
   return failure_;
 }
 
@@ -216,19 +231,20 @@ Status FabricImpl::end_step() {
     const Status status = path_->collect(*step);
     const std::lock_guard lock(mutex_);
     if (!status.ok()) return fail(status);
-    set_is_finite(*step);
+    if (!scatters()) set_is_finite(*step);
   }
-  // All steps with low-bit routes are monitored.
-  if (step->is_monitored && !step->is_finite()) path_->undo(step->statistics.step);
   if (step->is_monitored) {
-    if (Status status =
-            statistics_reducer_.sum(step->local, step->epoch, step->loss_scale, step->statistics);
+    if (Status status = statistics_reducer_.sum(step->local, step->epoch, scatters(),
+                                                step->loss_scale, step->statistics);
         !status.ok()) {
       return remember_failure(std::move(status));
     }
     step->unscale_norms();
   }
+  // All steps with low-bit routes are monitored.
+  if (step->is_monitored && !step->is_finite()) path_->undo(step->statistics.step);
   const std::lock_guard lock(mutex_);
+  if (scatters()) set_is_finite(*step);
   if (!is_scale_fresh_ && step->loss_scale.version > loss_scale_.version) {
     loss_scale_ = step->loss_scale;
   }

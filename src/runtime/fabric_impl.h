@@ -75,11 +75,15 @@ class FabricImpl {
   FabricState current_state() const;
 
   std::size_t regions() const { return binding_.profile().regions.size(); }
+  bool scatters() const { return rows_.count > 1; }
+  // Whether norms are known in end_step() only.
+  bool has_late_norms() const { return path_->is_asynchronous() || scatters(); }
 
   // Constant after create().
   Transport& transport_;
   const FabricOptions options_;
   const Binding binding_;
+  const BucketRows rows_;
   const Topology topology_;
   std::unique_ptr<BucketPath> path_;
   std::optional<RecordedDecisions> recorded_;  // replaces decisions from measured times

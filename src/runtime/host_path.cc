@@ -21,8 +21,9 @@ HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest&
     : BucketPath(engine, /*is_asynchronous=*/false),
       transport_(transport),
       binding_(request.binding),
+      collective_(request.options.collective),
       timeout_(request.options.timeout),
-      collectives_(transport, request.binding,
+      collectives_(transport, request.binding, collective_,
                    {.topology = request.topology,
                     .host_group_size = request.options.host_group_size,
                     .seed = request.options.seed,
@@ -32,13 +33,14 @@ HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest&
       route_errors_(request.binding, request.options.seed, transport.rank()) {}
 
 Status HostPath::begin(BucketWork& work) {
-  if (work.step().is_monitored) sample(work);
-  if (work.bucket().reduction == Reduction::kMean) {
+  if (work.step().is_monitored) NF_RETURN_IF_ERROR(sample(work));
+  if (work.bucket().reduction == Reduction::kMean && !work.scatters()) {
     scale(work.bucket().values, static_cast<float>(1.0 / transport_.ranks()));
   }
   const std::size_t count = work.gathered_count();
   if (count == 0) return {};
   const DataType type = work.bucket().values.type;
+  // Zero: in a reduce-scatter, shorter rows leave gaps.
   auto buffer = std::make_shared<std::vector<std::byte>>(count * size_of(type));
   NF_RETURN_IF_ERROR(work.for_each_run(buffer->data(), [](auto* own, auto* gathered, auto size) {
     std::memcpy(gathered, own, size);
@@ -48,31 +50,31 @@ Status HostPath::begin(BucketWork& work) {
   return {};
 }
 
-void HostPath::sample(BucketWork& work) {
+Status HostPath::sample(BucketWork& work) {
   TrainingStep& step = work.step();
-  for (const BucketSlot& slot : work.bucket().slots) {
-    const std::uint32_t region = binding_.region_of(slot.parameter);
-    const std::string& route = step.wanted[region];
-    const Piece piece = route_errors_.sample(step.statistics.step, slot.parameter, route);
-    if (piece.count == 0 || piece.first + piece.count > slot.count) continue;
+  return route_errors_.for_each_sample(work, [&](std::uint32_t parameter, Values values) {
+    const std::uint32_t region = binding_.region_of(parameter);
     const RouteSample measured =
-        route_errors_.measure(step.statistics.step, slot.parameter, route,
-                              work.values(slot.offset + piece.first, piece.count));
+        route_errors_.measure(step.statistics.step, parameter, step.wanted[region], values);
     step.local.samples[region].error_energy += measured.error_energy;
     step.local.samples[region].energy += measured.energy;
-  }
+    return Status();
+  });
 }
 
 Status HostPath::finish(BucketWork& work) {
   if (work.gathered_count() > 0) {
     NF_RETURN_IF_ERROR(
-        work.for_each_run(work.dense().data, [](auto* own, auto* gathered, auto size) {
+        work.for_each_result_run(work.dense().data, [](auto* own, auto* gathered, auto size) {
           std::memcpy(own, gathered, size);
           return Status();
         }));
   }
+  if (work.scatters() && work.dense_reduction() != work.bucket().reduction) {
+    scale(work.result(), static_cast<float>(1.0 / transport_.ranks()));
+  }
   if (!work.step().is_monitored) return {};
-  for (const BucketSlot& slot : in_parameter_order(work.bucket().slots)) {
+  for (const BucketSlot& slot : work.result_slots()) {
     const GradientNorm norm = gradient_norm(work.values(slot.offset, slot.count));
     GradientNorm& region = work.norms()[binding_.region_of(slot.parameter)];
     region.energy += norm.energy;
@@ -82,7 +84,7 @@ Status HostPath::finish(BucketWork& work) {
 }
 
 std::unique_ptr<Probe> HostPath::probe() {
-  return std::make_unique<HostProbe>(transport_, engine(), collectives_, timeout_);
+  return std::make_unique<HostProbe>(transport_, engine(), collectives_, collective_, timeout_);
 }
 
 }  // namespace nf

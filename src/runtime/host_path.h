@@ -28,11 +28,12 @@ class HostPath final : public BucketPath {
   }
 
  private:
-  void sample(BucketWork& work);
+  Status sample(BucketWork& work);
 
   // Constant after construction.
   Transport& transport_;
   const Binding& binding_;
+  const Collective collective_;
   const Duration timeout_;
 
   RouteCollectives collectives_;  // used by the thread of sum_low_bit()

@@ -1,6 +1,10 @@
 #include "runtime/host_probe.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
+
+#include "neuron_fabric/reduce_scatter.h"
 
 namespace nf {
 
@@ -13,11 +17,27 @@ std::vector<float> probe_values(std::size_t count, std::uint32_t rank) {
   return values;
 }
 
+ProbeCall::ProbeCall(Values values, std::size_t rows, std::uint32_t ranks, bool scatters) {
+  const std::uint64_t key = parameter_key("neuron_fabric.probe");
+  if (!scatters) {
+    gradients.push_back({.parameter = key, .values = values, .rows = rows});
+    return;
+  }
+  shards.assign(ranks, 1);
+  auto* at = static_cast<std::byte*>(values.data);
+  const std::size_t count = values.count / ranks;
+  for (std::uint32_t owner = 0; owner < ranks; ++owner, at += count * size_of(values.type)) {
+    gradients.push_back(
+        {.parameter = shard_key(key, owner), .values = Values(at, count, values.type)});
+  }
+}
+
 HostProbe::HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
-                     Duration timeout)
+                     Collective collective, Duration timeout)
     : transport_(transport),
       engine_(engine),
       collectives_(collectives),
+      scatters_(collective == Collective::kReduceScatter && transport.ranks() > 1),
       timeout_(timeout),
       values_(probe_values(kShape.count, transport.rank())) {}
 
@@ -44,18 +64,22 @@ Status HostProbe::shift(std::size_t bytes) {
 }
 
 Status HostProbe::sum_dense(std::size_t bytes) {
-  sent_.assign(bytes / sizeof(float), 0.0f);
-  return engine_.sum(Values(sent_));
+  const std::size_t count = bytes / sizeof(float);
+  if (!scatters_) {
+    sent_.assign(count, 0.0f);
+    return engine_.sum(Values(sent_));
+  }
+  const std::size_t row_size = std::max<std::size_t>(count / transport_.ranks(), 1);
+  sent_.assign(row_size * transport_.ranks(), 0.0f);
+  return engine_.reduce_scatter(Values(sent_), Reduction::kSum);
 }
 
 Status HostProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
   const Expected<AllReduce*> sum = collectives_.find(route);
   if (!sum) return sum.status();
   used_.insert(*sum);
-  const Gradient gradient{.parameter = parameter_key("neuron_fabric.probe"),
-                          .values = Values(values_),
-                          .rows = kShape.rows};
-  return (*sum)->run({.step = step, .gradients = std::span(&gradient, 1)});
+  const ProbeCall call(Values(values_), kShape.rows, transport_.ranks(), scatters_);
+  return collectives_.run(route, {.step = step, .gradients = call.gradients}, call.shards);
 }
 
 }  // namespace nf

@@ -16,13 +16,22 @@ namespace nf {
 // nor a hard case.
 std::vector<float> probe_values(std::size_t count, std::uint32_t rank);
 
+// The call in which a probe reduces its values. With `scatters`, each rank gets an equal part;
+// values beyond that are left out.
+struct ProbeCall {
+  ProbeCall(Values values, std::size_t rows, std::uint32_t ranks, bool scatters);
+
+  std::vector<Gradient> gradients;
+  std::vector<std::size_t> shards;  // as RouteCalls::shards()
+};
+
 class HostProbe final : public Probe {
  public:
   static constexpr ParameterShape kShape = {.count = 512 << 10, .rows = 512};
 
   // Borrows all but the timeout.
   HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
-            Duration timeout);
+            Collective collective, Duration timeout);
   // Deletes the route memory of its sums.
   ~HostProbe() override;
 
@@ -35,6 +44,7 @@ class HostProbe final : public Probe {
   Transport& transport_;
   DenseEngine& engine_;
   RouteCollectives& collectives_;
+  const bool scatters_;
   const Duration timeout_;
   std::vector<float> values_;
   std::vector<float> sent_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <limits>
+#include <vector>
 
 #include "collective/traffic_model.h"
 
@@ -55,7 +56,7 @@ Expected<LinkFigures> LinkProbe::measure_link() {
   if (!dense_latency) return dense_latency.status();
   link.dense_latency = *dense_latency;
 
-  const double share = 2.0 * (transport_.ranks() - 1) / transport_.ranks();
+  const double share = dense_share(collective_, transport_.ranks());
   for (std::size_t bytes = kMinBytes;; bytes *= 4) {
     const Expected<double> seconds = min_time([&] { return probe_.shift(bytes); }, kRounds);
     if (!seconds) return seconds.status();
@@ -71,8 +72,11 @@ Expected<LinkFigures> LinkProbe::measure_link() {
 Expected<CodecFigures> LinkProbe::measure_codec(const AllReduceOptions& sum,
                                                 const LinkFigures& link) {
   const ParameterShape shape = probe_.shape();
+  const std::uint32_t ranks = transport_.ranks();
   const Expected<TrafficModel> traffic =
-      model_traffic(sum, std::span(&shape, 1), transport_.ranks());
+      collective_ == Collective::kReduceScatter
+          ? model_reduce_scatter(sum, std::vector(ranks, std::vector{shape.count / ranks}))
+          : model_traffic(sum, std::span(&shape, 1), ranks);
   if (!traffic) return traffic.status();
   std::uint64_t step = 0;  // the first call also allocates buffers
   const Expected<double> seconds =

@@ -15,12 +15,16 @@ namespace nf {
 // same time.
 class LinkProbe {
  public:
-  // Borrows all arguments.
-  LinkProbe(Transport& transport, Probe& probe, StatisticsReducer& reducer)
-      : transport_(transport), probe_(probe), statistics_reducer_(reducer) {}
+  // Borrows all arguments but the last.
+  LinkProbe(Transport& transport, Probe& probe, StatisticsReducer& reducer,
+            Collective collective = Collective::kAllReduce)
+      : transport_(transport),
+        probe_(probe),
+        statistics_reducer_(reducer),
+        collective_(collective) {}
 
   Expected<LinkFigures> measure_link();
-  // The time of one all-reduce, less the time of the link for the bytes sent. Traffic inside host
+  // The time of one collective, less the time of the link for the bytes sent. Traffic inside host
   // groups counts as codec time, because it uses another link.
   Expected<CodecFigures> measure_codec(const AllReduceOptions& sum, const LinkFigures& link);
 
@@ -35,6 +39,7 @@ class LinkProbe {
   Transport& transport_;  // its clock
   Probe& probe_;
   StatisticsReducer& statistics_reducer_;
+  const Collective collective_;
 };
 
 }  // namespace nf

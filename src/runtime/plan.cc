@@ -12,9 +12,15 @@ std::size_t RoutedSegments::values() const {
   return values;
 }
 
-Status check_slots(const Binding& binding, const Bucket& bucket) {
+Status check_slots(const Binding& binding, const Bucket& bucket, std::uint32_t rows) {
   const std::size_t parameters = binding.parameters().size();
   const std::size_t room = bucket.values.count;
+  if (room % rows != 0) {
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("a reduce-scatter over {} ranks has {} values, which are not {} equal rows",
+                        rows, room, rows)};
+  }
+  const std::size_t row_size = room / rows;
   for (const BucketSlot& slot : bucket.slots) {
     if (slot.parameter >= parameters) {
       return {ErrorCode::kInvalidArgument,
@@ -25,6 +31,11 @@ Status check_slots(const Binding& binding, const Bucket& bucket) {
       return {ErrorCode::kInvalidArgument,
               fmt::format("a slot has {} values from value {} on, but the bucket has {}",
                           slot.count, slot.offset, room)};
+    }
+    if (slot.count > 0 && slot.offset % row_size + slot.count > row_size) {
+      return {ErrorCode::kInvalidArgument,
+              fmt::format("a slot has {} values from value {} on, which are in two rows of {}",
+                          slot.count, slot.offset, row_size)};
     }
     const ModelParameter& parameter = binding.parameters()[slot.parameter];
     if (slot.count > parameter.count) {
@@ -66,17 +77,25 @@ Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
   return plan;
 }
 
-std::vector<DenseRun> runs_of(std::span<const Segment> segments) {
-  std::vector<DenseRun> runs;
+DenseRuns runs_of(std::span<const Segment> segments, std::size_t row_size, std::uint32_t rows) {
+  DenseRuns found;
+  std::vector<std::size_t> filled(rows, 0);
+  std::vector<std::size_t> last(rows, 0);  // 1 + the index of the row's last run
   for (const Segment& segment : segments) {
     const BucketSlot& slot = segment.slot;
-    if (!runs.empty() && runs.back().offset + runs.back().count == slot.offset) {
-      runs.back().count += slot.count;
+    const auto row = static_cast<std::uint32_t>(rows == 1 ? 0 : slot.offset / row_size);
+    DenseRun* before = last[row] == 0 ? nullptr : &found.runs[last[row] - 1];
+    if (before != nullptr && before->offset + before->count == slot.offset) {
+      before->count += slot.count;
     } else {
-      runs.push_back({.offset = slot.offset, .count = slot.count});
+      found.runs.push_back(
+          {.offset = slot.offset, .count = slot.count, .row = row, .at = filled[row]});
+      last[row] = found.runs.size();
     }
+    filled[row] += slot.count;
   }
-  return runs;
+  found.row_size = std::ranges::max(filled);
+  return found;
 }
 
 }  // namespace nf

@@ -33,9 +33,15 @@ struct Plan {
   bool is_dense() const { return low_bit.empty(); }
 };
 
-// Fails with kInvalidArgument if a slot has an unknown parameter, more values than its parameter,
-// or ends beyond the bucket.
-Status check_slots(const Binding& binding, const Bucket& bucket);
+// The rows of a bucket: one per rank in a reduce-scatter, otherwise one.
+struct BucketRows {
+  std::uint32_t count = 1;
+  std::uint32_t own = 0;
+};
+
+// Fails with kInvalidArgument if the values are not `rows` rows of one size, or if a slot has an
+// unknown parameter, more values than its parameter, ends beyond the bucket, or lies in two rows.
+Status check_slots(const Binding& binding, const Bucket& bucket, std::uint32_t rows = 1);
 
 // The slots in an order that does not depend on their offsets: the last parameter first, which is
 // about the order in which DDP fills its buckets. Results that depend on the order of parameters in
@@ -48,11 +54,20 @@ std::vector<BucketSlot> in_parameter_order(std::span<const BucketSlot> slots);
 Plan make_plan(const Binding& binding, std::span<const BucketSlot> slots,
                std::span<const std::string> routes);
 
-// Adjacent dense segments form one run.
+// Adjacent dense segments of a row form one run.
 struct DenseRun {
   std::size_t offset = 0;
   std::size_t count = 0;
+  std::uint32_t row = 0;
+  std::size_t at = 0;  // its place in its row of the gathered values
 };
-std::vector<DenseRun> runs_of(std::span<const Segment> segments);
+
+// The dense values of a bucket, gathered for the engine: rows of one size.
+struct DenseRuns {
+  std::vector<DenseRun> runs;
+  std::size_t row_size = 0;  // the values of the longest row
+};
+// `row_size` is that of the bucket.
+DenseRuns runs_of(std::span<const Segment> segments, std::size_t row_size, std::uint32_t rows = 1);
 
 }  // namespace nf

@@ -65,8 +65,7 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
       {"non_finite", step.is_monitored ? ordered_json(statistics.non_finite) : nullptr},
       {"bytes", std::llround(traffic.low_bit_bytes + traffic.engine_bytes)},
       {"dense_bytes", std::llround(traffic.dense_bytes)},
-      // Half of the traffic of an engine's all-reduce are contributions.
-      {"up_bytes", std::llround(traffic.low_bit_up_bytes + traffic.engine_bytes / 2)},
+      {"up_bytes", std::llround(traffic.low_bit_up_bytes + traffic.engine_up_bytes)},
       {"seconds", traffic.seconds}};
 }
 
@@ -108,6 +107,7 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
                             {"version", kVersion},
                             {"mode", to_string(options.mode)},
                             {"admit", to_string(options.admit)},
+                            {"collective", nf::to_string(options.collective)},
                             {"topology", nf::to_string(topology)},
                             {"seed", options.seed},
                             {"profile", profile.name},

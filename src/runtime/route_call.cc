@@ -1,8 +1,12 @@
 #include "runtime/route_call.h"
 
+#include "collective/shard_borders.h"
+#include "neuron_fabric/reduce_scatter.h"
+
 namespace nf {
 
-RouteCalls::RouteCalls(const Binding& binding) : binding_(binding) {
+RouteCalls::RouteCalls(const Binding& binding, std::uint32_t positions)
+    : binding_(binding), positions_(positions) {
   for (const ModelParameter& parameter : binding.parameters()) {
     keys_.push_back(parameter_key(parameter.name));
   }
@@ -10,11 +14,20 @@ RouteCalls::RouteCalls(const Binding& binding) : binding_(binding) {
 
 AllReduceCall RouteCalls::make(const BucketWork& work, std::span<const Segment> segments) {
   gradients_.clear();
-  for (const Segment& segment : segments) {
-    const BucketSlot& slot = segment.slot;
-    gradients_.push_back({.parameter = keys_[slot.parameter],
-                          .values = work.values(slot.offset, slot.count),
-                          .rows = binding_.parameters()[slot.parameter].rows});
+  shards_.clear();
+  if (!work.scatters()) {
+    for (const Segment& segment : segments) gradients_.push_back(gradient_of(work, segment.slot));
+  } else {
+    for_each_owner(work.rows(), positions_, [&](std::uint32_t owner) {
+      const std::size_t before = gradients_.size();
+      for (const Segment& segment : segments) {
+        if (work.row_of(segment.slot) != owner) continue;
+        Gradient& part = gradients_.emplace_back(gradient_of(work, segment.slot));
+        part.parameter = shard_key(part.parameter, owner);
+        part.rows = 0;
+      }
+      shards_.push_back(gradients_.size() - before);
+    });
   }
   const TrainingStep& step = work.step();
   return {.step = step.statistics.step,
@@ -22,6 +35,12 @@ AllReduceCall RouteCalls::make(const BucketWork& work, std::span<const Segment> 
           .gradients = gradients_,
           .loss_scale = step.loss_scale.value,
           .loss_scale_version = step.loss_scale.version};
+}
+
+Gradient RouteCalls::gradient_of(const BucketWork& work, const BucketSlot& slot) const {
+  return {.parameter = keys_[slot.parameter],
+          .values = work.values(slot.offset, slot.count),
+          .rows = binding_.parameters()[slot.parameter].rows};
 }
 
 std::vector<RegionShare> shares_of(const RoutedSegments& routed) {

@@ -1,4 +1,4 @@
-// The all-reduce of one route of a bucket, as far as host and device agree: its arguments, and the
+// The collective of one route of a bucket, as far as host and device agree: its arguments, and the
 // shares of the regions in its traffic and time.
 #pragma once
 
@@ -16,16 +16,23 @@ namespace nf {
 
 class RouteCalls {
  public:
-  // Borrows the binding.
-  explicit RouteCalls(const Binding& binding);
+  // Borrows the binding. `positions` is that of ShardBorders.
+  explicit RouteCalls(const Binding& binding, std::uint32_t positions = 1);
 
-  // The call that sums these segments of a bucket. Valid until the next make().
+  // The call that sums these segments of a bucket. Valid until the next make(). In a
+  // reduce-scatter, the gradients are in the order of ShardBorders, with the keys of their shards.
   AllReduceCall make(const BucketWork& work, std::span<const Segment> segments);
+  // Of that call, in a reduce-scatter: the number of gradients in each shard. Otherwise empty.
+  std::span<const std::size_t> shards() const { return shards_; }
 
  private:
+  Gradient gradient_of(const BucketWork& work, const BucketSlot& slot) const;
+
   const Binding& binding_;
+  const std::uint32_t positions_;
   std::vector<std::uint64_t> keys_;  // by parameter
   std::vector<Gradient> gradients_;
+  std::vector<std::size_t> shards_;
 };
 
 // The share of a region in the values of one all-reduce.

@@ -1,4 +1,4 @@
-// The all-reduces of a job's low-bit routes in host memory, created on first use, and their route
+// The collectives of a job's low-bit routes in host memory, created on first use, and their route
 // memory. Belongs to the thread of sum_low_bit().
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "collective/codec_all_reduce.h"
 #include "collective/route_memory.h"
 #include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/shared_reducer.h"
@@ -25,13 +26,16 @@ struct MemorySideReducer {
 class RouteCollectives {
  public:
   // Borrows transport and binding.
-  RouteCollectives(Transport& transport, const Binding& binding, const AllReduceOptions& options,
-                   MemorySideReducer reducer);
+  RouteCollectives(Transport& transport, const Binding& binding, Collective collective,
+                   const AllReduceOptions& options, MemorySideReducer reducer);
 
-  // The all-reduce of a route, for benchmarking.
+  // For benchmarking: the collective of a route, and one call of it. `shards` is
+  // RouteCalls::shards().
   Expected<AllReduce*> find(const std::string& route);
+  Status run(const std::string& route, const AllReduceCall& call,
+             std::span<const std::size_t> shards);
 
-  // Sums the low-bit segments of a bucket in place, one all-reduce per route. Adds the bytes sent
+  // Sums the low-bit segments of a bucket in place, one collective per route. Adds the bytes sent
   // and the time taken to the bucket's traffic.
   Status sum(BucketWork& work);
 
@@ -45,18 +49,24 @@ class RouteCollectives {
 
  private:
   struct Route {
-    std::unique_ptr<AllReduce> all_reduce;
+    // `shards` is the number of gradients in each shard of a reduce-scatter, in the order of
+    // ShardBorders; empty in an all-reduce.
+    Status run(const AllReduceCall& call, std::span<const std::size_t> shards);
+
+    std::unique_ptr<AllReduce> collective;
+    CodecAllReduce* scatter = nullptr;  // the same object in a reduce-scatter
     RouteSteps steps;
   };
 
   Expected<Route*> route(const std::string& spelling);
-  Expected<std::unique_ptr<AllReduce>> make(const std::string& spelling);
+  Status make(const std::string& spelling, Route& route);
   // Joins it on the first call.
   Expected<SharedReducer*> shared_reducer();
   Status sum_route(BucketWork& work, const RoutedSegments& routed);
 
   Transport& transport_;
   const Binding& binding_;
+  const Collective collective_;
   const AllReduceOptions options_;
   const std::string reducer_name_;
   std::string record_lines_;               // empty once recording has started

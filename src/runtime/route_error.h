@@ -2,6 +2,7 @@
 // compares the result. This is the error of one contribution; hops that requantise add their own.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "neuron_fabric/binding.h"
 #include "neuron_fabric/codec.h"
+#include "runtime/bucket_work.h"
 #include "runtime/sampler.h"
 #include "runtime/statistics_reducer.h"
 
@@ -60,6 +62,28 @@ class RouteErrors {
   // Borrows the binding.
   RouteErrors(const Binding& binding, std::uint64_t seed, std::uint32_t rank);
 
+  // Calls visit(parameter, values) for the values of a bucket that are sampled in its step, until
+  // one call fails. A sample does not extend beyond its slot. Any thread.
+  template <typename Visit>
+  Status for_each_sample(const BucketWork& work, Visit visit) const {
+    const TrainingStep& step = work.step();
+    std::size_t first = 0;  // of the slot, in its parameter
+    std::uint32_t before = 0;
+    for (const BucketSlot& slot : in_parameter_order(work.bucket().slots)) {
+      if (slot.parameter != before) first = 0;
+      before = slot.parameter;
+      const std::size_t end = first + slot.count;
+      const Piece piece = sample(step.statistics.step, slot.parameter,
+                                 step.wanted[binding_.region_of(slot.parameter)]);
+      if (piece.count > 0 && piece.first >= first && piece.first < end) {
+        const std::size_t count = std::min(piece.count, end - piece.first);
+        NF_RETURN_IF_ERROR(
+            visit(slot.parameter, work.values(slot.offset + piece.first - first, count)));
+      }
+      first = end;
+    }
+    return {};
+  }
   // The part of a parameter that is sampled in this step. Empty if the sample is in another
   // parameter, the route is dense, or the parameter is small. Any thread.
   Piece sample(std::uint64_t step, std::size_t parameter, const std::string& route) const;

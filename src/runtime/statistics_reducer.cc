@@ -29,14 +29,18 @@ Status StatisticsReducer::run(std::uint64_t step, std::uint64_t epoch, const Los
                            .loss_scale_version = scale.version});
 }
 
-Status StatisticsReducer::sum(const RankStatistics& local, std::uint64_t epoch, LossScale& scale,
-                              StepStatistics& statistics) {
+Status StatisticsReducer::sum(const RankStatistics& local, std::uint64_t epoch, bool adds_norms,
+                              LossScale& scale, StepStatistics& statistics) {
   figures_ = {static_cast<float>(local.loss), static_cast<float>(local.losses),
               static_cast<float>(local.lines), static_cast<float>(local.seconds),
               local.capacity_breach ? 1.0f : 0.0f};
   for (const RouteSample& sample : local.samples) {
     figures_.push_back(static_cast<float>(sample.error_energy));
     figures_.push_back(static_cast<float>(sample.energy));
+  }
+  for (std::size_t region = 0; adds_norms && region < statistics.regions.size(); ++region) {
+    figures_.push_back(static_cast<float>(statistics.regions[region].energy));
+    figures_.push_back(static_cast<float>(statistics.regions[region].non_finite));
   }
   for (const BucketTimes& times : local.buckets) {
     figures_.push_back(static_cast<float>(times.ready));
@@ -57,6 +61,10 @@ Status StatisticsReducer::sum(const RankStatistics& local, std::uint64_t epoch, 
   for (RegionStatistics& region : statistics.regions) {
     region.error_energy = *next++;
     region.sample_energy = *next++;
+  }
+  for (std::size_t region = 0; adds_norms && region < statistics.regions.size(); ++region) {
+    statistics.regions[region].energy = *next++;
+    statistics.regions[region].non_finite = static_cast<std::uint64_t>(*next++);
   }
   statistics.buckets.resize(local.buckets.size());
   for (BucketTimes& times : statistics.buckets) {

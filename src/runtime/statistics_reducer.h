@@ -35,9 +35,10 @@ class StatisticsReducer {
                                             Duration timeout);
 
   // Adds the statistics of all ranks to `statistics`. All ranks have the same numbers of regions
-  // and buckets. Replaces `scale` by the one that all ranks agree on; fails with kDisagreement if
+  // and buckets. If `adds_norms`, the norms in `statistics` are those of this rank's shard, and are
+  // summed too. Replaces `scale` by the one that all ranks agree on; fails with kDisagreement if
   // they do not.
-  Status sum(const RankStatistics& local, std::uint64_t epoch, LossScale& scale,
+  Status sum(const RankStatistics& local, std::uint64_t epoch, bool adds_norms, LossScale& scale,
              StepStatistics& statistics);
 
   // Fails with kDisagreement on all ranks unless all of them begin the same step with the same

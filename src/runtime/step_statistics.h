@@ -8,7 +8,7 @@
 namespace nf {
 
 struct RegionStatistics {
-  // The reduced gradient, which is the same on every rank.
+  // Of the reduced gradient. In a reduce-scatter, of this rank's shard until they are summed.
   double energy = 0;             // of the finite values, without the loss scale
   std::uint64_t non_finite = 0;  // values
   // Summed over ranks: the error of the region's low-bit route on a rotating sample.

@@ -31,7 +31,7 @@ void FabricImpl::detach() {
 
 std::optional<bool> FabricImpl::should_step() const {
   std::unique_lock lock(mutex_);
-  if (path_->is_asynchronous() && current_ != nullptr && current_->is_finished()) {
+  if (has_late_norms() && current_ != nullptr && current_->is_finished()) {
     changed_.wait_for(lock, options_.timeout,
                       [this] { return !failure_.ok() || checked_steps_ >= step_; });
   }

@@ -21,6 +21,7 @@ namespace nf {
 struct BucketLayout {
   std::vector<BucketSlot> slots;
   DataType type = DataType::kFloat32;
+  std::size_t row_size = 0;  // in a reduce-scatter: the values of one row; otherwise 0
 
   friend bool operator==(const BucketLayout&, const BucketLayout&) = default;
 };
@@ -30,8 +31,9 @@ struct RegionTraffic {
   double low_bit_bytes = 0;
   double low_bit_up_bytes = 0;  // of these: contributions, without finished sums
   double engine_bytes = 0;
-  double dense_bytes = 0;  // that the engine would have sent for all values
-  double seconds = 0;      // of its low-bit all-reduces on this rank
+  double engine_up_bytes = 0;  // of these: contributions
+  double dense_bytes = 0;      // that the engine would have sent for all values
+  double seconds = 0;          // of its low-bit all-reduces on this rank
 };
 
 struct TrainingStep {

@@ -16,40 +16,50 @@ bool has_low_bit(std::span<const std::string> routes) {
 }  // namespace
 
 Usefulness::Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
-                       AllReduceOptions sum)
+                       AllReduceOptions sum, Collective collective)
     : binding_(binding),
       figures_(std::move(figures)),
       ranks_(ranks),
+      collective_(collective),
       sum_(std::move(sum)),
-      model_(figures_.link, ranks) {}
+      model_(figures_.link, ranks, collective) {}
 
 // Cached: layouts rarely change, and a traffic model takes a whole plan.
-const TrafficModel& Usefulness::traffic_of(const std::string& route,
-                                           const std::vector<std::uint32_t>& parameters) const {
-  const auto [it, is_new] = traffic_.try_emplace({route, parameters});
+const TrafficModel& Usefulness::traffic_of(const std::string& route, const Slots& slots) const {
+  const auto [it, is_new] = traffic_.try_emplace({route, slots});
   if (!is_new) return it->second;
-  std::vector<ParameterShape> shapes;
-  for (const std::uint32_t parameter : parameters) {
-    const ModelParameter& model = binding_.parameters()[parameter];
-    shapes.push_back({.count = model.count, .rows = model.rows});
-  }
   // Cannot fail: the binding has checked the routes.
   AllReduceOptions options = sum_;
   options.codec = route;
-  if (const auto traffic = model_traffic(options, shapes, ranks_)) it->second = *traffic;
+  if (const auto traffic = model(options, slots)) it->second = *traffic;
   return it->second;
+}
+
+Expected<TrafficModel> Usefulness::model(const AllReduceOptions& options,
+                                         const Slots& slots) const {
+  if (collective_ == Collective::kReduceScatter) {
+    std::vector<std::vector<std::size_t>> shards(ranks_);
+    for (const auto& [parameter, count, row] : slots) shards[row].push_back(count);
+    return model_reduce_scatter(options, shards);
+  }
+  std::vector<ParameterShape> shapes;
+  for (const auto& [parameter, count, row] : slots) {
+    shapes.push_back({.count = count, .rows = binding_.parameters()[parameter].rows});
+  }
+  return model_traffic(options, shapes, ranks_);
 }
 
 BucketLoad Usefulness::load_of(const BucketLayout& bucket,
                                std::span<const std::string> routes) const {
   BucketLoad work;
-  std::vector<std::vector<std::uint32_t>> low_bit(routes.size());
+  std::vector<Slots> low_bit(routes.size());
   for (const BucketSlot& slot : bucket.slots) {
     const std::uint32_t region = binding_.region_of(slot.parameter);
     if (routes[region] == kDenseRoute || binding_.is_small(slot.parameter)) {
       work.dense_bytes += slot.count * size_of(bucket.type);
     } else {
-      low_bit[region].push_back(slot.parameter);
+      const std::size_t row = bucket.row_size > 0 ? slot.offset / bucket.row_size : 0;
+      low_bit[region].push_back({slot.parameter, slot.count, row});
     }
   }
   for (std::uint32_t region = 0; region < routes.size(); ++region) {
@@ -60,9 +70,7 @@ BucketLoad Usefulness::load_of(const BucketLayout& bucket,
     part.wire_bytes = traffic.bytes - traffic.inside_bytes;
     part.inside_bytes = traffic.inside_bytes;
     part.hops = traffic.hops - traffic.inside_hops;
-    for (const std::uint32_t parameter : low_bit[region]) {
-      part.values += binding_.parameters()[parameter].count;
-    }
+    for (const auto& [parameter, count, row] : low_bit[region]) part.values += count;
     part.bytes = part.values * size_of(bucket.type);
     if (const auto it = figures_.codecs.find(routes[region]); it != figures_.codecs.end()) {
       part.codec = it->second;
@@ -92,7 +100,8 @@ Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
   Prediction prediction{.exposed_seconds = model_.exposed_seconds(all, is_low_bit)};
   for (const BucketLoad& work : all) {
     prediction.busy_seconds += model_.bucket_seconds(work, is_low_bit);
-    prediction.bytes += 2 * work.dense_bytes * (ranks_ - 1) / ranks_;
+    prediction.bytes += static_cast<std::uint64_t>(dense_share(collective_, ranks_) *
+                                                   static_cast<double>(work.dense_bytes));
     for (const BucketLoad::LowBit& part : work.low_bit) {
       prediction.bytes += part.wire_bytes + part.inside_bytes;
     }

@@ -2,6 +2,7 @@
 // times of real steps. Its inputs are the same on every rank, and so are its outputs.
 #pragma once
 
+#include <array>
 #include <map>
 #include <span>
 #include <string>
@@ -23,9 +24,9 @@ struct CostFigures {
 
 class Usefulness {
  public:
-  // Borrows the binding. `sum` holds the options of low-bit all-reduces; its codec is ignored.
-  Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
-             AllReduceOptions sum);
+  // Borrows the binding. `sum` holds the options of low-bit collectives; its codec is ignored.
+  Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks, AllReduceOptions sum,
+             Collective collective = Collective::kAllReduce);
 
   // Takes a step whose statistics have been reduced.
   void observe(const TrainingStep& step);
@@ -53,17 +54,20 @@ class Usefulness {
  private:
   std::vector<BucketLoad> loads(std::span<const BucketLayout> buckets,
                                 std::span<const std::string> routes) const;
-  const TrafficModel& traffic_of(const std::string& route,
-                                 const std::vector<std::uint32_t>& parameters) const;
+  // Slots of one bucket that share a route, in a form that is a key: parameter, values, row.
+  using Slots = std::vector<std::array<std::size_t, 3>>;
+  const TrafficModel& traffic_of(const std::string& route, const Slots& slots) const;
+  Expected<TrafficModel> model(const AllReduceOptions& options, const Slots& slots) const;
   BucketLoad load_of(const BucketLayout& bucket, std::span<const std::string> routes) const;
 
   const Binding& binding_;
   const CostFigures figures_;
   const std::uint32_t ranks_;
+  const Collective collective_;
   const AllReduceOptions sum_;
   CostModel model_;
 
-  mutable std::map<std::pair<std::string, std::vector<std::uint32_t>>, TrafficModel> traffic_;
+  mutable std::map<std::pair<std::string, Slots>, TrafficModel> traffic_;
 
   // From the observed steps.
   std::vector<BucketLayout> buckets_;

@@ -100,6 +100,46 @@ TEST(FabricFailure, RejectsMoreValuesThanTheParameterHas) {
   });
 }
 
+TEST(FabricFailure, RejectsRowsThatAreNotThoseOfAReduceScatter) {
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions options = test::short_options("waterfill:4");
+    options.collective = Collective::kReduceScatter;
+    FabricRank rank(transport, options);
+    std::vector<float> values(11, 1.0f);
+    Bucket bucket{.index = 0, .is_last = true, .values = Values(values)};
+    Status status = rank.fabric().all_reduce(bucket);
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), testing::HasSubstr("11 values, which are not 2 equal rows"));
+  });
+  on_all_ranks(2, [&](Transport& transport) {
+    FabricOptions options = test::short_options("waterfill:4");
+    options.collective = Collective::kReduceScatter;
+    FabricRank rank(transport, options);
+    std::vector<float> values(12, 1.0f);
+    const Status status =
+        rank.fabric().all_reduce({.index = 0,
+                                  .is_last = true,
+                                  .values = Values(values),
+                                  .slots = {{.parameter = kBias, .offset = 2, .count = 10}}});
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(status.message(),
+                testing::HasSubstr("10 values from value 2 on, which are in two rows of 6"));
+  });
+}
+
+TEST(FabricFailure, RejectsATopologyWithoutReduceScatter) {
+  on_all_ranks(2, [&](Transport& transport) {
+    test::OwnDenseEngine engine(transport);
+    FabricOptions options = test::short_options("waterfill:4");
+    options.collective = Collective::kReduceScatter;
+    options.topology = Topology::kTree;
+    options.parameters = test::small_model();
+    const auto made = Fabric::create(transport, engine, options);
+    ASSERT_FALSE(made);
+    EXPECT_THAT(made.status().message(), testing::HasSubstr("does not support topology 'tree'"));
+  });
+}
+
 // Fails on request.
 class FailingSum final : public DenseEngine {
  public:

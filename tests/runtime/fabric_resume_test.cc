@@ -26,8 +26,18 @@ struct Saved {
   std::string decision;
 };
 
-FabricOptions options(const std::string& route) {
-  FabricOptions own = test::short_options(route);
+struct Job {
+  Collective collective = Collective::kAllReduce;
+  const char* route;
+};
+
+void PrintTo(const Job& job, std::ostream* out) {
+  *out << to_string(job.collective) << " " << job.route;
+}
+
+FabricOptions options(const Job& job) {
+  FabricOptions own = test::short_options(job.route);
+  own.collective = job.collective;
   own.profile.health.error_budget = 10;  // error feedback compensates
   own.profile.phases.push_back(
       {.from_step = kPhase, .routes = {{"head", "fp32"}, {"backbone", "waterfill:4+ef"}}});
@@ -55,24 +65,26 @@ struct Stop {
 
 void PrintTo(const Stop& stop, std::ostream* out) { *out << stop.step << " " << stop.decision; }
 
-class EveryStop : public testing::TestWithParam<std::tuple<std::string, Stop>> {};
-INSTANTIATE_TEST_SUITE_P(Stops, EveryStop,
-                         testing::Combine(testing::Values("waterfill:3+ef", "powersgd:2"),
-                                          testing::Values(Stop{kTroubled, "admitted", true},
-                                                          Stop{kFallback, "admitted", true},
-                                                          Stop{kFallback + 2, "cool_down", false},
-                                                          Stop{kProbation, "cool_down", false},
-                                                          Stop{kProbation + 1, "probation", true},
-                                                          Stop{kPhase, "admitted", true})));
+class EveryStop : public testing::TestWithParam<std::tuple<Job, Stop>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Stops, EveryStop,
+    testing::Combine(testing::Values(Job{.route = "waterfill:3+ef"}, Job{.route = "powersgd:2"},
+                                     Job{Collective::kReduceScatter, "waterfill:3+ef"}),
+                     testing::Values(Stop{kTroubled, "admitted", true},
+                                     Stop{kFallback, "admitted", true},
+                                     Stop{kFallback + 2, "cool_down", false},
+                                     Stop{kProbation, "cool_down", false},
+                                     Stop{kProbation + 1, "probation", true},
+                                     Stop{kPhase, "admitted", true})));
 
 TEST_P(EveryStop, IsResumedWithTheSameBits) {
-  const std::string& route = std::get<0>(GetParam());
+  const Job& job = std::get<0>(GetParam());
   const Stop& stop = std::get<1>(GetParam());
   std::vector<Saved> saved(kRanks);
   std::vector<std::vector<Gradients>> uninterrupted(kRanks);
   std::vector<std::vector<Gradients>> resumed(kRanks);
   on_all_ranks(kRanks, [&](Transport& transport) {
-    FabricRank rank(transport, options(route));
+    FabricRank rank(transport, options(job));
     run_until(rank, transport.rank(), stop.step);
     auto memory = rank.fabric().memory();
     ASSERT_TRUE(memory) << to_string(memory.status());
@@ -87,7 +99,7 @@ TEST_P(EveryStop, IsResumedWithTheSameBits) {
   }
   on_all_ranks(kRanks, [&](Transport& transport) {
     const Saved& own = saved[transport.rank()];
-    FabricRank rank(transport, options(route));
+    FabricRank rank(transport, options(job));
     ASSERT_TRUE(rank.fabric().load_state(own.state).ok());
     ASSERT_TRUE(rank.fabric().load_memory(own.memory).ok());
     EXPECT_EQ(rank.fabric().step(), stop.step);

@@ -40,13 +40,25 @@ class ByRank {
   std::vector<T> values_;
 };
 
-class EveryRankCount : public testing::TestWithParam<std::uint32_t> {};
-INSTANTIATE_TEST_SUITE_P(Ranks, EveryRankCount, testing::Values(1, 2, 3, 4));
+constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter};
+
+FabricOptions options_of(Collective collective, const std::string& route,
+                         Admit admit = Admit::kSafe) {
+  FabricOptions options = short_options(route, admit);
+  options.collective = collective;
+  return options;
+}
+
+class EveryRankCount : public testing::TestWithParam<std::tuple<Collective, std::uint32_t>> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryRankCount,
+                         testing::Combine(testing::ValuesIn(kCollectives),
+                                          testing::Values(1, 2, 3, 4)));
 
 TEST_P(EveryRankCount, HoldsTheSameBitsAfterEveryStep) {
-  ByRank<std::vector<Gradients>> results(GetParam());
-  on_all_ranks(GetParam(), [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4"));
+  const auto [collective, ranks] = GetParam();
+  ByRank<std::vector<Gradients>> results(ranks);
+  on_all_ranks(ranks, [&, collective = collective](Transport& transport) {
+    FabricRank rank(transport, options_of(collective, "waterfill:4"));
     std::vector<Gradients> all;
     for (int i = 0; i < 12; ++i) {
       run_steps(rank, 1);
@@ -57,11 +69,20 @@ TEST_P(EveryRankCount, HoldsTheSameBitsAfterEveryStep) {
   results.expect_all_equal();
 }
 
-TEST(Fabric, ComputesTheMeanIfEverythingIsDense) {
+class EveryCollective : public testing::TestWithParam<Collective> {
+ protected:
+  static FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
+    return options_of(GetParam(), route, admit);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Collectives, EveryCollective, testing::ValuesIn(kCollectives),
+                         [](const auto& one) { return std::string(to_string(one.param)); });
+
+TEST_P(EveryCollective, ComputesTheMeanIfEverythingIsDense) {
   std::vector<Gradients> before(2);
   ByRank<Gradients> after(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("fp32"));
+    FabricRank rank(transport, options("fp32"));
     ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
     after.set(transport.rank(), rank.gradients());
   });
@@ -98,11 +119,11 @@ TEST(Fabric, ComputesTheSumIfTheBucketRequestsIt) {
   }
 }
 
-TEST(Fabric, KeepsDenseSegmentsOfMixedBucketsExact) {
+TEST_P(EveryCollective, KeepsDenseSegmentsOfMixedBucketsExact) {
   std::vector<Gradients> before(2);
   ByRank<Gradients> after(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
+    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
     ASSERT_TRUE(rank.run_step([&](Gradients& own) { before[transport.rank()] = own; }).ok());
     after.set(transport.rank(), rank.gradients());
   });
@@ -115,9 +136,9 @@ TEST(Fabric, KeepsDenseSegmentsOfMixedBucketsExact) {
   EXPECT_NE(after.first()[0][0], before[0][0][0] * 0.5f + before[1][0][0] * 0.5f);
 }
 
-TEST(Fabric, WarmsUpThenAdmits) {
+TEST_P(EveryCollective, WarmsUpThenAdmits) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4"));
+    FabricRank rank(transport, options("waterfill:4"));
     run_steps(rank, 4);
     EXPECT_EQ(rank.decision("backbone"), "fp32 warm_up");
     run_steps(rank, 1);
@@ -134,34 +155,42 @@ struct Trouble {
 
 void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.reason; }
 
-class EveryTrouble : public testing::TestWithParam<Trouble> {};
+class EveryTrouble : public testing::TestWithParam<std::tuple<Collective, Trouble>> {};
 INSTANTIATE_TEST_SUITE_P(
     Kinds, EveryTrouble,
-    testing::Values(
-        Trouble{
-            "non_finite",
-            [](Fabric&, Gradients& own) { own[0][7] = std::numeric_limits<float>::quiet_NaN(); }},
-        Trouble{
-            "non_finite",
-            [](Fabric&, Gradients& own) { own[0][7] = std::numeric_limits<float>::infinity(); }},
-        Trouble{"norm_spike",
-                [](Fabric&, Gradients& own) {
-                  for (float& value : own[0]) value *= 1e4f;
-                }},
-        Trouble{"loss_spike", [](Fabric& fabric, Gradients&) { fabric.observe_loss(1e6); }},
-        Trouble{"capacity", [](Fabric& fabric, Gradients&) { fabric.report_capacity_breach(); }}));
+    testing::Combine(testing::ValuesIn(kCollectives),
+                     testing::Values(Trouble{"non_finite",
+                                             [](Fabric&, Gradients& own) {
+                                               own[0][7] = std::numeric_limits<float>::quiet_NaN();
+                                             }},
+                                     Trouble{"non_finite",
+                                             [](Fabric&, Gradients& own) {
+                                               own[0][7] = std::numeric_limits<float>::infinity();
+                                             }},
+                                     Trouble{"norm_spike",
+                                             [](Fabric&, Gradients& own) {
+                                               for (float& value : own[0]) value *= 1e4f;
+                                             }},
+                                     Trouble{"loss_spike",
+                                             [](Fabric& fabric, Gradients&) {
+                                               fabric.observe_loss(1e6);
+                                             }},
+                                     Trouble{"capacity", [](Fabric& fabric, Gradients&) {
+                                               fabric.report_capacity_breach();
+                                             }})));
 
 TEST_P(EveryTrouble, MakesAllRanksFallBackAtTheSameStepAndRecover) {
   constexpr int kTroubled = 15;
+  const auto& [collective, trouble] = GetParam();
   ByRank<std::vector<std::string>> decisions(3);
-  on_all_ranks(3, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4"));
+  on_all_ranks(3, [&, collective = collective, trouble = trouble](Transport& transport) {
+    FabricRank rank(transport, options_of(collective, "waterfill:4"));
     std::vector<std::string> all;
     for (int step = 0; step < 30; ++step) {
       const bool is_troubled = step == kTroubled && transport.rank() == 1;
       rank.fabric().observe_loss(1.0);
       const Status status = rank.run_step([&](Gradients& own) {
-        if (is_troubled) GetParam().make(rank.fabric(), own);
+        if (is_troubled) trouble.make(rank.fabric(), own);
       });
       ASSERT_TRUE(status.ok()) << to_string(status);
       all.push_back(rank.decision("backbone"));
@@ -172,15 +201,15 @@ TEST_P(EveryTrouble, MakesAllRanksFallBackAtTheSameStepAndRecover) {
   const std::vector<std::string>& all = decisions.first();
   const auto fallback = std::size_t{kTroubled + 2};
   EXPECT_EQ(all[fallback - 1], "waterfill:4 admitted");
-  EXPECT_EQ(all[fallback], "fp32 " + GetParam().reason);
+  EXPECT_EQ(all[fallback], "fp32 " + trouble.reason);
   EXPECT_EQ(all[fallback + 1], "fp32 cool_down");
   EXPECT_EQ(all[fallback + 3], "waterfill:4 probation");
   EXPECT_EQ(all[fallback + 6], "waterfill:4 admitted");
 }
 
-TEST(Fabric, ReturnsTheSameShouldStepOnEveryRank) {
+TEST_P(EveryCollective, ReturnsTheSameShouldStepOnEveryRank) {
   on_all_ranks(3, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
+    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
     run_steps(rank, 2);
     EXPECT_EQ(rank.fabric().should_step(), true);
     const Status status = rank.run_step([&](Gradients& own) {
@@ -193,18 +222,18 @@ TEST(Fabric, ReturnsTheSameShouldStepOnEveryRank) {
   });
 }
 
-TEST(Fabric, DoesNotCheckGradientsWithoutLowBits) {
+TEST_P(EveryCollective, DoesNotCheckGradientsWithoutLowBits) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("fp32", Admit::kForced));
+    FabricRank rank(transport, options("fp32", Admit::kForced));
     run_steps(rank, 2);
     EXPECT_EQ(rank.fabric().should_step(), std::nullopt);
   });
 }
 
-TEST(Fabric, FallsBackIfTheErrorOfARouteIsTooLarge) {
+TEST_P(EveryCollective, FallsBackIfTheErrorOfARouteIsTooLarge) {
   ByRank<std::vector<std::string>> decisions(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = short_options("g_binary");
+    FabricOptions own = options("g_binary");
     own.profile.health.error_budget = 0.5;
     FabricRank rank(transport, own);
     std::vector<std::string> all;
@@ -226,9 +255,9 @@ TEST(Fabric, FallsBackIfTheErrorOfARouteIsTooLarge) {
   EXPECT_THAT(decisions.first(), testing::Contains("fp32 error_budget"));
 }
 
-TEST(Fabric, FallsBackIfABucketExceedsTheQueueOfAReducer) {
+TEST_P(EveryCollective, FallsBackIfABucketExceedsTheQueueOfAReducer) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = short_options("waterfill:4");
+    FabricOptions own = options("waterfill:4");
     own.profile.reducer.queue_lines = 1;
     FabricRank rank(transport, own);
     std::vector<std::string> all;
@@ -242,9 +271,9 @@ TEST(Fabric, FallsBackIfABucketExceedsTheQueueOfAReducer) {
   });
 }
 
-TEST(Fabric, LocksOutAfterTooManyFallbacks) {
+TEST_P(EveryCollective, LocksOutAfterTooManyFallbacks) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4"));
+    FabricRank rank(transport, options("waterfill:4"));
     for (int step = 0; step < 60; ++step) {
       const Status status = rank.run_step([&](Gradients& own) {
         if (transport.rank() == 0 && step % 8 == 5) {
@@ -257,9 +286,9 @@ TEST(Fabric, LocksOutAfterTooManyFallbacks) {
   });
 }
 
-TEST(Fabric, ChangesRoutesAtTheStepOfAPhase) {
+TEST_P(EveryCollective, ChangesRoutesAtTheStepOfAPhase) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = short_options("waterfill:4");
+    FabricOptions own = options("waterfill:4");
     own.profile.phases.push_back(
         {.from_step = 8, .routes = {{"head", "fp32"}, {"backbone", "g_ternary"}}});
     own.profile.health.error_budget = 0.9;
@@ -271,11 +300,11 @@ TEST(Fabric, ChangesRoutesAtTheStepOfAPhase) {
   });
 }
 
-TEST(Fabric, OnlyMonitorsInShadowMode) {
+TEST_P(EveryCollective, OnlyMonitorsInShadowMode) {
   ByRank<Gradients> shadow(2);
   ByRank<Gradients> dense(2);
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = short_options("waterfill:4");
+    FabricOptions own = options("waterfill:4");
     own.mode = Mode::kShadow;
     FabricRank rank(transport, own);
     run_steps(rank, 8);
@@ -287,16 +316,16 @@ TEST(Fabric, OnlyMonitorsInShadowMode) {
     shadow.set(transport.rank(), rank.gradients());
   });
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("fp32"));
+    FabricRank rank(transport, options("fp32"));
     run_steps(rank, 8);
     dense.set(transport.rank(), rank.gradients());
   });
   EXPECT_EQ(shadow.first(), dense.first());
 }
 
-TEST(Fabric, IsPermanentlyDenseAfterDetach) {
+TEST_P(EveryCollective, IsPermanentlyDenseAfterDetach) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4", Admit::kForced));
+    FabricRank rank(transport, options("waterfill:4", Admit::kForced));
     run_steps(rank, 2);
     EXPECT_EQ(rank.decision("backbone"), "waterfill:4 forced");
     rank.fabric().detach();
@@ -305,9 +334,9 @@ TEST(Fabric, IsPermanentlyDenseAfterDetach) {
   });
 }
 
-TEST(Fabric, UsesLowBitsIfTheLinkIsSlow) {
+TEST_P(EveryCollective, UsesLowBitsIfTheLinkIsSlow) {
   on_all_ranks(2, [&](Transport& transport) {
-    FabricOptions own = short_options("waterfill:4", Admit::kUseful);
+    FabricOptions own = options("waterfill:4", Admit::kUseful);
     own.link_gbps = 1e-4;
     FabricRank rank(transport, own);
     run_steps(rank, 8);
@@ -315,9 +344,9 @@ TEST(Fabric, UsesLowBitsIfTheLinkIsSlow) {
   });
 }
 
-TEST(Fabric, RejectsBucketsOutOfOrder) {
+TEST_P(EveryCollective, RejectsBucketsOutOfOrder) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4"));
+    FabricRank rank(transport, options("waterfill:4"));
     std::vector<float> values(10);
     const Status status = rank.fabric().all_reduce(
         {.index = 1, .is_last = true, .values = Values(values), .slots = {}});
@@ -326,9 +355,9 @@ TEST(Fabric, RejectsBucketsOutOfOrder) {
   });
 }
 
-TEST(Fabric, RejectsAStateOfAnotherJob) {
+TEST_P(EveryCollective, RejectsAStateOfAnotherJob) {
   on_all_ranks(1, [&](Transport& transport) {
-    FabricRank rank(transport, short_options("waterfill:4"));
+    FabricRank rank(transport, options("waterfill:4"));
     EXPECT_EQ(rank.fabric().load_state("{}").code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(rank.fabric().load_state("nonsense").code(), ErrorCode::kInvalidArgument);
     run_steps(rank, 1);

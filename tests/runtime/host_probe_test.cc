@@ -11,22 +11,45 @@
 namespace nf {
 namespace {
 
+// The total traffic of one call of `route`.
+std::uint64_t traffic_of(Transport& transport, Collective collective, const char* route,
+                         const AllReduceOptions& options, ParameterShape& shape) {
+  const Binding binding = test::bind(static_profile(route));
+  RouteCollectives sums(transport, binding, collective, options, {});
+  test::OwnDenseEngine engine(transport);
+  HostProbe probe(transport, engine, sums, collective, options.timeout);
+  const Expected<AllReduce*> sum = sums.find(route);
+  EXPECT_TRUE(sum) << sum.status().message();
+  EXPECT_TRUE(probe.sum_low_bit(route, 0).ok());
+  shape = probe.shape();
+  return (*sum)->traffic().total();
+}
+
 TEST(HostProbe, SendsTheTrafficOfItsShape) {
-  const Binding binding = test::bind(static_profile("powersgd:2"));
   for (const char* route : {"waterfill:4", "g_binary", "powersgd:2"}) {
     test::on_all_ranks(3, [&](Transport& transport) {
-      const AllReduceOptions options{.topology = Topology::kRing};
-      RouteCollectives sums(transport, binding, options, {});
-      test::OwnDenseEngine engine(transport);
-      HostProbe probe(transport, engine, sums, options.timeout);
-      const Expected<AllReduce*> sum = sums.find(route);
-      ASSERT_TRUE(sum) << sum.status().message();
-      ASSERT_TRUE(probe.sum_low_bit(route, 0).ok());
-      const ParameterShape shape = probe.shape();
-      const auto modelled = model_traffic({.codec = route, .topology = options.topology},
-                                          std::span(&shape, 1), 3, transport.rank());
+      const AllReduceOptions options{.codec = route, .topology = Topology::kRing};
+      ParameterShape shape;
+      const std::uint64_t sent =
+          traffic_of(transport, Collective::kAllReduce, route, options, shape);
+      const auto modelled = model_traffic(options, std::span(&shape, 1), 3, transport.rank());
       ASSERT_TRUE(modelled) << modelled.status().message();
-      EXPECT_EQ((*sum)->traffic().total(), modelled->bytes) << route;
+      EXPECT_EQ(sent, modelled->bytes) << route;
+    });
+  }
+}
+
+TEST(HostProbe, SendsTheTrafficOfItsShards) {
+  for (const char* route : {"waterfill:4", "g_binary"}) {
+    test::on_all_ranks(3, [&](Transport& transport) {
+      const AllReduceOptions options{.codec = route, .topology = Topology::kDirect};
+      ParameterShape shape;
+      const std::uint64_t sent =
+          traffic_of(transport, Collective::kReduceScatter, route, options, shape);
+      const auto modelled = model_reduce_scatter(
+          options, std::vector(3, std::vector{shape.count / 3}), transport.rank());
+      ASSERT_TRUE(modelled) << modelled.status().message();
+      EXPECT_EQ(sent, modelled->bytes) << route;
     });
   }
 }

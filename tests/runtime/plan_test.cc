@@ -89,10 +89,28 @@ TEST(Runs, JoinAdjacentSegments) {
   const std::vector<Segment> segments = {{.slot = {.offset = 0, .count = 10}},
                                          {.slot = {.offset = 10, .count = 5}},
                                          {.slot = {.offset = 20, .count = 1}}};
-  const std::vector<nf::DenseRun> runs = runs_of(segments);
-  ASSERT_EQ(runs.size(), 2u);
-  EXPECT_EQ(runs[0].count, 15u);
-  EXPECT_EQ(runs[1].offset, 20u);
+  const DenseRuns found = runs_of(segments, 21);
+  ASSERT_EQ(found.runs.size(), 2u);
+  EXPECT_EQ(found.runs[0].count, 15u);
+  EXPECT_EQ(found.runs[1].offset, 20u);
+  EXPECT_EQ(found.runs[1].at, 15u);
+  EXPECT_EQ(found.row_size, 16u);
+}
+
+// Two rows of 20 values: the parts of two parameters, which are longer in the first row.
+TEST(Runs, FillRowsOfOneSize) {
+  const std::vector<Segment> segments = {{.slot = {.offset = 0, .count = 10}},
+                                         {.slot = {.offset = 20, .count = 8}},
+                                         {.slot = {.offset = 10, .count = 3}},
+                                         {.slot = {.offset = 30, .count = 2}}};
+  const DenseRuns found = runs_of(segments, 20, 2);
+  ASSERT_EQ(found.runs.size(), 3u);
+  EXPECT_EQ(found.row_size, 13u);
+  EXPECT_EQ(found.runs[0].count, 13u) << "adjacent in row 0";
+  EXPECT_EQ(found.runs[1].row, 1u);
+  EXPECT_EQ(found.runs[1].count, 8u);
+  EXPECT_EQ(found.runs[2].offset, 30u);
+  EXPECT_EQ(found.runs[2].at, 8u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "neuron_fabric/reduce_scatter.h"
 #include "support/fabric_job.h"
 
 namespace nf {
@@ -36,6 +37,30 @@ TEST(RouteCalls, HaveTheGradientsAndTheStepOfABucket) {
   EXPECT_EQ(call.gradients[0].rows, 64u);
   EXPECT_EQ(call.gradients[1].values.data, values.data() + 3);
   EXPECT_EQ(call.gradients[1].values.count, 1u);
+}
+
+// Four rows of two values of one parameter; the last row has one.
+TEST(RouteCalls, HaveTheShardsInTheOrderOfHostPositions) {
+  const auto binding = Binding::make(static_profile("waterfill:4"), test::small_model());
+  ASSERT_TRUE(binding);
+  auto step = std::make_shared<TrainingStep>();
+  std::vector<float> values(8);
+  std::vector<Segment> segments;
+  for (std::size_t row = 0; row < 4; ++row) {
+    segments.push_back({.slot = {.parameter = 0, .offset = 2 * row, .count = row == 3 ? 1u : 2u}});
+  }
+  const BucketWork work({.values = Values(values)}, {}, step, {.count = 4, .own = 1});
+  RouteCalls calls(*binding, /*positions=*/2);
+  const AllReduceCall call = calls.make(work, segments);
+  EXPECT_THAT(calls.shards(), testing::ElementsAre(1, 1, 1, 1));
+  ASSERT_EQ(call.gradients.size(), 4u);
+  const std::uint64_t key = parameter_key("block1.weight");
+  const std::uint32_t owners[] = {0, 2, 1, 3};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(call.gradients[i].parameter, shard_key(key, owners[i]));
+    EXPECT_EQ(call.gradients[i].values.data, values.data() + 2 * owners[i]);
+    EXPECT_EQ(call.gradients[i].rows, 0u);
+  }
 }
 
 TEST(RegionShares, SplitTrafficAndTimeByValues) {

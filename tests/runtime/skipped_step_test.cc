@@ -17,9 +17,13 @@ using test::FabricRank;
 using test::on_all_ranks;
 using Gradients = FabricRank::Gradients;
 
-class SkippedStep : public testing::TestWithParam<std::string> {
+class SkippedStep : public testing::TestWithParam<std::tuple<Collective, std::string>> {
  protected:
-  static FabricOptions options() { return test::short_options(GetParam(), Admit::kForced); }
+  static FabricOptions options() {
+    FabricOptions options = test::short_options(std::get<1>(GetParam()), Admit::kForced);
+    options.collective = std::get<0>(GetParam());
+    return options;
+  }
 
   static void run_step(FabricRank& rank, const std::function<void(Gradients&)>& spoil = {}) {
     const Status status = rank.run_step(spoil);
@@ -48,7 +52,13 @@ class SkippedStep : public testing::TestWithParam<std::string> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Routes, SkippedStep, testing::ValuesIn(test::routes_with_memory()));
+INSTANTIATE_TEST_SUITE_P(Routes, SkippedStep,
+                         testing::Combine(testing::Values(Collective::kAllReduce),
+                                          testing::ValuesIn(test::routes_with_memory())));
+// powersgd has no reduce-scatter.
+INSTANTIATE_TEST_SUITE_P(Scattered, SkippedStep,
+                         testing::Combine(testing::Values(Collective::kReduceScatter),
+                                          testing::Values("waterfill:3+ef", "g_binary+ef")));
 
 // Values are infinite in the dense head, and large but finite in a block.
 TEST_P(SkippedStep, LeavesNoMemory) {
@@ -96,7 +106,9 @@ TEST_P(SkippedStep, MayOccurTwiceInARow) {
     run_step(rank);
     EXPECT_EQ(rank.fabric().should_step(), true);
     ASSERT_FALSE(before.empty());
-    EXPECT_NE(memory_of(rank)[0].entry, before[0].entry);
+    const std::vector<Fabric::Memory> after = memory_of(rank);
+    EXPECT_FALSE(
+        std::ranges::equal(after, before, {}, &Fabric::Memory::entry, &Fabric::Memory::entry));
   });
 }
 

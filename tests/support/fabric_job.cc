@@ -10,10 +10,76 @@
 
 namespace nf::test {
 
-OwnDenseEngine::OwnDenseEngine(Transport& transport) {
+namespace {
+
+// The bucket in rows: for each slot, every rank's part of its values, padded to one size.
+Status reduce_rows(Fabric& fabric, const Transport& transport, OwnDenseEngine& gather,
+                   const Bucket& bucket) {
+  const std::uint32_t ranks = transport.ranks();
+  std::size_t row_size = 0;
+  for (const BucketSlot& slot : bucket.slots) row_size += (slot.count + ranks - 1) / ranks;
+  std::vector<float> rows(row_size * ranks, 0.0f);
+  Bucket sharded{.index = bucket.index,
+                 .is_last = bucket.is_last,
+                 .reduction = bucket.reduction,
+                 .values = Values(rows)};
+  auto* flat = static_cast<float*>(bucket.values.data);
+  const auto for_each_part = [&](auto visit) {
+    std::size_t at = 0;
+    for (const BucketSlot& slot : bucket.slots) {
+      const std::size_t size = (slot.count + ranks - 1) / ranks;
+      for (std::uint32_t row = 0; row < ranks; ++row) {
+        const std::size_t first = std::min(row * size, slot.count);
+        const std::size_t count = std::min(size, slot.count - first);
+        visit(slot.parameter, flat + slot.offset + first, row * row_size + at, count);
+      }
+      at += size;
+    }
+  };
+  for_each_part([&](std::uint32_t parameter, float* from, std::size_t to, std::size_t count) {
+    std::copy_n(from, count, &rows[to]);
+    if (count > 0) {
+      sharded.slots.push_back({.parameter = parameter, .offset = to, .count = count});
+    }
+  });
+  NF_RETURN_IF_ERROR(fabric.all_reduce(sharded));
+  const auto own = std::span(rows).subspan(transport.rank() * row_size, row_size);
+  std::fill(rows.begin(), rows.begin() + (own.data() - rows.data()), 0.0f);
+  std::fill(rows.begin() + (own.data() - rows.data()) + own.size(), rows.end(), 0.0f);
+  NF_RETURN_IF_ERROR(gather.sum(Values(rows)));
+  for_each_part([&](std::uint32_t, float* to, std::size_t from, std::size_t count) {
+    std::copy_n(&rows[from], count, to);
+  });
+  return {};
+}
+
+}  // namespace
+
+OwnDenseEngine::OwnDenseEngine(Transport& transport) : transport_(transport) {
   auto made = AllReduce::create(transport, {.codec = "fp32", .topology = Topology::kRing});
   EXPECT_TRUE(made) << to_string(made.status());
   all_reduce_ = std::move(*made);
+  auto scatter = ReduceScatter::create(transport, {.codec = "fp32", .topology = Topology::kRing});
+  EXPECT_TRUE(scatter) << to_string(scatter.status());
+  reduce_scatter_ = std::move(*scatter);
+}
+
+Status OwnDenseEngine::reduce_scatter(Values rows, Reduction reduction) {
+  const std::uint32_t ranks = transport_.ranks();
+  const std::size_t size = rows.count / ranks;
+  auto* first = static_cast<float*>(rows.data);
+  std::vector<Gradient> gradients;
+  for (std::uint32_t row = 0; row < ranks; ++row) {
+    gradients.push_back({.parameter = 2, .values = Values(std::span(first + row * size, size))});
+  }
+  std::vector<Shard> shards;
+  for (const Gradient& gradient : gradients) shards.push_back({std::span(&gradient, 1)});
+  NF_RETURN_IF_ERROR(reduce_scatter_->run({.step = calls_++, .shards = shards}));
+  if (reduction == Reduction::kSum) return {};
+  for (float& value : std::span(first + transport_.rank() * size, size)) {
+    value *= 1.0f / static_cast<float>(ranks);
+  }
+  return {};
 }
 
 Status OwnDenseEngine::sum(Values values) {
@@ -49,7 +115,12 @@ FabricOptions short_options(const std::string& route, Admit admit) {
 FabricRank::FabricRank(Transport& transport, FabricOptions options)
     : transport_(transport),
       engine_(std::make_unique<OwnDenseEngine>(transport)),
-      average_([](Fabric& fabric, const Bucket& bucket) { return fabric.all_reduce(bucket); }),
+      average_([&transport, this, collective = options.collective](Fabric& fabric,
+                                                                   const Bucket& bucket) {
+        return collective == Collective::kReduceScatter
+                   ? reduce_rows(fabric, transport, *engine_, bucket)
+                   : fabric.all_reduce(bucket);
+      }),
       model_(small_model()) {
   options.parameters = model_;
   auto made = Fabric::create(transport, *engine_, std::move(options));

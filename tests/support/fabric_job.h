@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "neuron_fabric/fabric.h"
+#include "neuron_fabric/reduce_scatter.h"
 
 namespace nf::test {
 
@@ -16,9 +17,12 @@ class OwnDenseEngine final : public DenseEngine {
  public:
   explicit OwnDenseEngine(Transport& transport);
   Status sum(Values values) override;
+  Status reduce_scatter(Values rows, Reduction reduction) override;
 
  private:
+  Transport& transport_;
   std::unique_ptr<AllReduce> all_reduce_;
+  std::unique_ptr<ReduceScatter> reduce_scatter_;
   std::uint64_t calls_ = 0;
 };
 
@@ -31,7 +35,8 @@ Profile short_profile(const std::string& route);
 // Options with that profile and a timeout that suits a loaded machine.
 FabricOptions short_options(const std::string& route, Admit admit = Admit::kSafe);
 
-// One rank of a job.
+// One rank of a job. If the options request a reduce-scatter, its buckets have the layout of FSDP2,
+// and the ranks exchange the reduced rows, so that gradients() is complete on all of them.
 class FabricRank {
  public:
   FabricRank(Transport& transport, FabricOptions options);
