@@ -14,6 +14,7 @@
 #include "bench.h"
 #include "contribution.h"
 #include "ddp_hook.h"
+#include "neuron_fabric/reduce_scatter.h"
 #include "neuron_fabric/topology.h"
 #include "neuron_fabric/version.h"
 #include "runtime.h"
@@ -52,6 +53,7 @@ FabricOptions options_from(const py::dict& options) {
   result.profile = take(Profile::parse(options["profile"].cast<std::string>()));
   const auto mode = options["mode"].cast<std::string>();
   result.mode = mode == "shadow" ? Mode::kShadow : Mode::kOn;
+  result.collective = take(find_collective(options["collective"].cast<std::string>()));
   const auto admit = options["admit"].cast<std::string>();
   result.admit = admit == "forced" ? Admit::kForced
                  : admit == "safe" ? Admit::kSafe
@@ -278,6 +280,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     return names;
   });
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
+  module.def("shard_key", &shard_key);
   module.def(
       "bench_all_reduce",
       [](const c10::intrusive_ptr<c10d::ProcessGroup>& training,

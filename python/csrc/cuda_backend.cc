@@ -232,7 +232,7 @@ std::unique_ptr<DeviceBackend> DeviceBackend::create(Request request, std::strin
     return nullptr;
   }
   const auto ranks = static_cast<std::uint32_t>(request.context.own->getSize());
-  const Topology topology = topology_of(options, options.profile, ranks);
+  const Topology topology = cuda::device_topology_of(options, ranks);
   if (const Status status = cuda::DevicePath::check(options, options.profile, topology, ranks);
       !status.ok()) {
     why_not = status.message();

@@ -67,6 +67,7 @@ Runtime::Runtime(Model model, JobContext context, FabricOptions options, MemoryS
     : model_(std::move(model)),
       context_(std::move(context)),
       timeout_(options.timeout),
+      collective_(options.collective),
       transport_(context_.own),
       watch_(context_, transport_, timeout_),
       engine_(model_.device().is_cpu() ? context_.training : context_.own, timeout_),
@@ -202,18 +203,20 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job) {
   if (job->parts == 0) return finish(*job);
   if (dense.count > 0) {
     try {
-      engine_.start(dense)->getFuture()->addCallback(
-          [link = link_, job](c10::ivalue::Future& done) {
-            const std::shared_lock lock(link->mutex);
-            Runtime* self = link->runtime;
-            if (self == nullptr) return;
-            if (done.hasError()) {
-              self->fail(*job, self->watch_.engine_failure(
-                                   job->step, done.tryRetrieveErrorMessage(), kPeerCheckInterval));
-            } else {
-              self->finish_part(*job);
-            }
-          });
+      const Reduction reduction = job->work->dense_reduction();
+      const auto started = job->work->scatters() ? engine_.start_reduce_scatter(dense, reduction)
+                                                 : engine_.start(dense);
+      started->getFuture()->addCallback([link = link_, job](c10::ivalue::Future& done) {
+        const std::shared_lock lock(link->mutex);
+        Runtime* self = link->runtime;
+        if (self == nullptr) return;
+        if (done.hasError()) {
+          self->fail(*job, self->watch_.engine_failure(job->step, done.tryRetrieveErrorMessage(),
+                                                       kPeerCheckInterval));
+        } else {
+          self->finish_part(*job);
+        }
+      });
     } catch (const std::exception& error) {
       return fail(*job, watch_.engine_failure(job->step, error.what(), kPeerCheckInterval));
     }
@@ -238,17 +241,11 @@ void Runtime::sum_unrouted(const std::shared_ptr<Job>& job) {
   if (Status status = fabric_->reduce_bucket(core_bucket(job->bucket, buffer)); !status.ok()) {
     return fail(*job, watch_.report_unresponsive_peers(job->step, status));
   }
-  if (job->bucket.reduction == Reduction::kMean) {
-    const int ranks = context_.training->getSize();
-    if (buffer.is_sparse()) {
-      buffer.div_(ranks);
-    } else {
-      buffer.mul_(1.0 / ranks);
-    }
-  }
-  std::vector<at::Tensor> tensors{buffer};
-  context_.training->allreduce(tensors)->getFuture()->addCallback([link = link_,
-                                                                   job](c10::ivalue::Future& done) {
+  const bool scatters = collective_ == Collective::kReduceScatter;
+  const auto started = scatters
+                           ? reduce_scatter_rows(*context_.training, buffer, job->bucket.reduction)
+                           : start_all_reduce(buffer, job->bucket.reduction);
+  started->getFuture()->addCallback([link = link_, job, scatters](c10::ivalue::Future& done) {
     const std::shared_lock lock(link->mutex);
     Runtime* self = link->runtime;
     if (self == nullptr) return;
@@ -257,8 +254,21 @@ void Runtime::sum_unrouted(const std::shared_ptr<Job>& job) {
                                                           kPeerCheckInterval));
     }
     // The sum of sparse tensors is a new tensor.
-    self->complete(*job, done.value().toTensorVector().front());
+    self->complete(*job, scatters ? job->bucket.buffer : done.value().toTensorVector().front());
   });
+}
+
+c10::intrusive_ptr<c10d::Work> Runtime::start_all_reduce(at::Tensor buffer, Reduction reduction) {
+  if (reduction == Reduction::kMean) {
+    const int ranks = context_.training->getSize();
+    if (buffer.is_sparse()) {
+      buffer.div_(ranks);
+    } else {
+      buffer.mul_(1.0 / ranks);
+    }
+  }
+  std::vector<at::Tensor> tensors{buffer};
+  return context_.training->allreduce(tensors);
 }
 
 // Enqueues everything on streams, the completion of the future included.

@@ -32,7 +32,7 @@ class Runtime {
   ~Runtime();
 
   // Reduces the bucket over all ranks. Returns immediately. The future holds its buffer with the
-  // result, or the error with which training must stop.
+  // result (in a reduce-scatter, in this rank's row), or the error with which training must stop.
   c10::intrusive_ptr<c10::ivalue::Future> run(SourceBucket bucket);
 
   Fabric& fabric() { return *fabric_; }
@@ -57,6 +57,7 @@ class Runtime {
   void sum_on_host(const std::shared_ptr<Job>& job);
   void sum_on_device(const std::shared_ptr<Job>& job);
   void sum_unrouted(const std::shared_ptr<Job>& job);
+  c10::intrusive_ptr<c10d::Work> start_all_reduce(at::Tensor buffer, Reduction reduction);
   void sum_through_host(const std::shared_ptr<Job>& job);
   void end_step(std::uint64_t step);
   std::unique_ptr<Fabric> make_fabric(FabricOptions options, MemorySideReducer reducer);
@@ -73,6 +74,7 @@ class Runtime {
   const Model model_;
   const JobContext context_;
   const Duration timeout_;
+  const Collective collective_;
   C10dTransport transport_;
   PeerWatch watch_;
   ProcessGroupEngine engine_;  // sums on the host

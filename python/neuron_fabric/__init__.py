@@ -8,7 +8,7 @@ faster.
 Every module that needs PyTorch is imported on first use, so that reports can be made without PyTorch.
 
     entry, comm_hook, reducer attach(), hook() and Reducer: the entry points
-    ddp, hsdp                 attach() for DistributedDataParallel; for HSDP and replicate()
+    ddp, fsdp                 attach() for DistributedDataParallel; for FSDP2, HSDP and replicate()
     settings, profile, model  their arguments: settings, profiles, the parameters of a model
     source, session, attached what passes gradients to the runtime; one attached model
     running                   the threads that must end before the process

@@ -36,7 +36,7 @@ def attach(
     decisions: str | os.PathLike | None = None,
 ) -> Fabric:
     """Attaches the runtime to a wrapped model, before its first backward pass: DistributedDataParallel,
-    fully_shard() on a mesh with replicas (HSDP), or replicate().
+    FSDP2's fully_shard(), also with replicas (HSDP), or replicate().
 
     Every rank calls it with the same settings (docs/runtime.md has the table). If they are invalid, or
     the model is not supported, all ranks raise.
@@ -51,9 +51,9 @@ def attach(
     inner = getattr(model, "_orig_mod", model)  # of torch.compile()
     fsdp = sys.modules.get("torch.distributed.fsdp")  # slow to import; wrapping a model imports it
     if fsdp is not None and isinstance(inner, fsdp.FSDPModule):
-        from neuron_fabric.hsdp import attach_replicas
+        from neuron_fabric.fsdp import attach_fsdp
 
-        return attach_replicas(inner, options)
+        return attach_fsdp(inner, options)
     return attach_ddp(inner, options)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from neuron_fabric import _C
 from neuron_fabric.model import ModelParameters, all_finite
 from neuron_fabric.ranks.rendezvous import agree
+from neuron_fabric.route_memory import check_memory, core_items, memory_items
 from neuron_fabric.session import Session
 from neuron_fabric.summary import Summary
 
@@ -20,7 +20,6 @@ logger = logging.getLogger(__name__)
 _FORMAT = "neuron_fabric.state"
 _VERSION = 1
 _KEYS = {"rank", "ranks", "profile", "state", "memory"}
-_MEMORY_KEYS = {"route", "parameter", "what", "rows", "values"}
 
 
 class Fabric:
@@ -147,7 +146,6 @@ class Fabric:
         if not self._session:
             return {"format": _FORMAT, "version": _VERSION, "off": True}
         runtime = self._session.runtime
-        names = {_C.parameter_key(name): name for name in self._session.parameters.names}
         return {
             "format": _FORMAT,
             "version": _VERSION,
@@ -155,11 +153,7 @@ class Fabric:
             "ranks": self._session.ranks,
             "profile": self._session.profile.text,
             "state": runtime.state(),
-            "memory": [
-                {"route": route, "parameter": names[key], "what": what, "rows": rows, "values": values}
-                for route, key, what, rows, values in runtime.memory()
-                if key in names
-            ],
+            "memory": memory_items(runtime.memory(), self._session.parameters, self._session.shards),
         }
 
     def load_state_dict(self, state: dict[str, object]) -> None:
@@ -169,41 +163,42 @@ class Fabric:
         _check_state(state)
         if not self._session or state.get("off"):
             return
+        self.check(state)
         session = self._session
-        if self.step > 0:
-            raise RuntimeError(
-                f"the fabric has already run {self.step} steps; load the state into a new one, "
-                "attached to a new DistributedDataParallel"
-            )
-        if state["profile"] != session.profile.text:
-            raise ValueError(
-                "the state was saved with another profile; attach with that profile, or do not load it"
-            )
-        _check_memory(state["memory"], session.parameters)
         is_same_size = state["ranks"] == session.ranks
         if is_same_size and state["rank"] != session.rank:
-            raise ValueError(
-                f"rank {session.rank} received the state of rank {state['rank']}; every rank saves "
-                "and loads its own"
-            )
+            raise ValueError(f"rank {session.rank} received the state of rank {state['rank']}; every rank "
+                             "saves and loads its own")
         self.restore(state, None if is_same_size else (
             f"the state is from {state['ranks']} ranks and this job has {session.ranks}"))
 
+    def check(self, state: dict[str, object]) -> None:
+        """Raises if the state cannot be loaded: the first step has been run, or the state has another profile
+        or the route memory of another model."""
+        if self.step > 0:
+            raise RuntimeError(f"the fabric has already run {self.step} steps; load the state into a new one, "
+                               "attached to a newly wrapped model")
+        if state["profile"] != self._session.profile.text:
+            raise ValueError("the state was saved with another profile; attach with that profile, or do not "
+                             "load it")
+        check_memory(state["memory"], self._session.parameters)
+
     def restore(self, state: dict[str, object], why_reset: str | None) -> None:
-        """Loads decisions and statistics, and route memory unless there is a reason to reset it, which is
-        issued as a warning. The state has been checked."""
+        """Loads decisions and statistics, and route memory unless there is a reason to reset it. The state
+        has been checked."""
         runtime = self._session.runtime
         runtime.load_state(state["state"])
         if why_reset:
-            self._warn(f"{why_reset}: the error feedback of {len(state['memory'])} tensors is reset")
+            self.report_reset(why_reset, len(state["memory"]))
             return
-        runtime.load_memory(
-            [
-                (item["route"], _C.parameter_key(item["parameter"]), item["what"], item["rows"],
-                 item["values"])
-                for item in state["memory"]
-            ]
-        )
+        runtime.load_memory(core_items(state["memory"]))
+
+    def report_reset(self, why: str, tensors: int) -> None:
+        """Warns that the route memory of `tensors` tensors is not loaded. A notice if there is none."""
+        if tensors:
+            self._warn(f"{why}: the error feedback of {tensors} tensors is reset")
+        else:
+            self._session.notice("info", f"{why}: decisions and statistics carry over")
 
     def _warn(self, text: str) -> None:
         warnings.warn(f"neuron_fabric: {text}", stacklevel=3)
@@ -219,25 +214,3 @@ def _check_state(state: object) -> None:
         )
     if not state.get("off") and (missing := _KEYS - state.keys()):
         raise ValueError(f"the state has no {', '.join(sorted(missing))}: save all of it")
-
-
-def _check_memory(memory: list[dict[str, object]], parameters: ModelParameters) -> None:
-    """Raises ValueError if it belongs to another model."""
-    sizes = {
-        name: tensor.numel()
-        for name, tensor in zip(parameters.names, parameters.tensors, strict=True)
-    }
-    for item in memory:
-        if missing := _MEMORY_KEYS - item.keys():
-            raise ValueError(f"the memory of the state has no {', '.join(sorted(missing))}")
-        name, values = item["parameter"], item["values"]
-        if name not in sizes:
-            raise ValueError(
-                f"the state is from another model: it contains {name}, which this model does not have"
-            )
-        # The basis of powersgd is smaller than the parameter.
-        if item["what"] != "basis" and values.numel() != sizes[name]:
-            raise ValueError(
-                f"the state is from another model: it contains {values.numel()} values of {name}, "
-                f"which has {sizes[name]} in this model"
-            )

@@ -10,11 +10,13 @@ from neuron_fabric.model import ModelParameters
 class Source:
     """What a session needs to know of a source, besides its buckets.
 
-    kind: "ddp", "hsdp", "replicate" or "reducer". All ranks must have the same one.
+    kind: "ddp", "fsdp2", "hsdp", "replicate" or "reducer". All ranks must have the same one.
     model: the class of the model, for the records.
-    parameters: returns the parameters of this rank.
+    parameters: returns the parameters of this rank; if the source scatters, the whole parameters.
+    collective: what the source needs of every bucket.
     """
 
     kind: str
     model: str
     parameters: Callable[[], ModelParameters]
+    collective: str = "all_reduce"

@@ -53,7 +53,7 @@ class Attach:
     version: str
     torch: str
     backend: str
-    source: str  # of the gradients: "ddp", "hsdp", "replicate" or "reducer"
+    source: str  # of the gradients: "ddp", "fsdp2", "hsdp", "replicate" or "reducer"
     mode: str
     admit: str
     topology: str
