@@ -55,8 +55,11 @@ def test_this_installation_passes():
     last = found["two ranks"]
     assert last["state"] == OK
     assert "replicas equal" in last["finding"]
-    assert 0.2 < float(re.search(r"error ([\d.]+) %", last["finding"])[1]) < 5
-    assert 12 < float(re.search(r"([\d.]+) % of FP32's", last["finding"])[1]) < 20
+    for wrapper in ("DDP", "FSDP2"):
+        error, size = map(float, re.search(rf"{wrapper}: error ([\d.]+) % of the energy, ([\d.]+) % of FP32's",
+                                           last["finding"]).groups())
+        assert 0.1 < error < 5
+        assert 12 < size < 20
 
 
 def test_a_broken_extension_is_reported_and_no_job_is_started(tmp_path):
