@@ -23,6 +23,7 @@ def attach(
     run_dir: str | os.PathLike | None = None,
     topology: str = "auto",
     group_size: int | None = None,
+    within_replicas: str = "dense",
     reducer: str = "ranks",
     seed: int = 0,
     timeout: float | None = None,

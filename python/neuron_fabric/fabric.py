@@ -30,14 +30,16 @@ class Fabric:
 
     def __init__(self, session: Session | None, parameters: ModelParameters, *,
                  gradients: Callable[[], list[torch.Tensor]] | None = None,
-                 shards: dist.ProcessGroup | None = None) -> None:
+                 shards: dist.ProcessGroup | None = None, within: "Fabric | None" = None) -> None:
         """gradients: returns the reduced gradients of this rank; default: those of the parameters.
         shards: the ranks that hold the other shards of a replica.
+        within: with attach(within_replicas="low_bit"), the fabric within this rank's replica.
         """
         self._session = session  # None if NF_MODE is off, or no parameter has a route
         self._parameters = parameters
         self._gradients = gradients
         self._shards = shards
+        self._within = within
 
     def __enter__(self) -> "Fabric":
         return self
@@ -67,6 +69,12 @@ class Fabric:
         return self._session.runtime.place if self._session else "none"
 
     @property
+    def within(self) -> "Fabric | None":
+        """With attach(within_replicas="low_bit"), the fabric of the reduce-scatters within this rank's
+        replica, for its reports. The methods that change something act on both."""
+        return self._within
+
+    @property
     def held_bytes(self) -> int:
         """Peak device memory of the runtime, without the gradients."""
         return self._session.runtime.held_bytes if self._session else 0
@@ -76,6 +84,8 @@ class Fabric:
         if self._session:
             value = loss.detach().float().mean().item() if torch.is_tensor(loss) else float(loss)
             self._session.runtime.observe_loss(value)
+        if self._within:
+            self._within.observe(loss)
 
     def set_loss_scale(self, scale: float) -> None:
         """Sets the factor of the gradients. With attach(scaler=...), it is set automatically."""
@@ -83,6 +93,8 @@ class Fabric:
             raise ValueError(f"a loss scale must be a positive number, not {scale!r}")
         if self._session:
             self._session.runtime.set_loss_scale(scale)
+        if self._within:
+            self._within.set_loss_scale(scale)
 
     def report_capacity_breach(self) -> None:
         """Reports that an external reducer has rejected this rank's work: all ranks fall back to dense."""
@@ -127,11 +139,15 @@ class Fabric:
         if self._session:
             agree(self._session.own_group, {"the step at which detach() was called": self.step})
             self._session.runtime.detach()
+        if self._within:
+            self._within.detach()
 
     def close(self) -> None:
         """Ends telemetry and threads, after training. Gradients cannot be reduced afterwards."""
         if self._session:
             self._session.close()
+        if self._within:
+            self._within.close()
 
     def state_dict(self) -> dict[str, object]:
         """The state of this rank for a checkpoint. Every rank saves its own state."""
@@ -154,7 +170,7 @@ class Fabric:
             "profile": self._session.profile.text,
             "state": runtime.state(),
             "memory": memory_items(runtime.memory(), self._session.parameters, self._session.shards),
-        }
+        } | ({"within": self._within.state_dict()} if self._within else {})
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Restores the state that state_dict() returned, before the first step. If the number of ranks
@@ -171,6 +187,10 @@ class Fabric:
                              "saves and loads its own")
         self.restore(state, None if is_same_size else (
             f"the state is from {state['ranks']} ranks and this job has {session.ranks}"))
+        if self._within and "within" in state:
+            self._within.load_state_dict(state["within"])
+        elif self._within or "within" in state:
+            session.notice("warning", "within_replicas has changed: the state within replicas is not loaded")
 
     def check(self, state: dict[str, object]) -> None:
         """Raises if the state cannot be loaded: the first step has been run, or the state has another profile

@@ -177,6 +177,9 @@ def open_session(
 
 
 def _prepare(source: Source, settings: Settings) -> Prepared:
+    if settings.within_replicas != "dense" and source.kind != "hsdp":
+        raise ValueError(f"within_replicas={settings.within_replicas!r} needs fully_shard() on a mesh with "
+                         f"replicas and shards (HSDP); the source of gradients is {source.kind}")
     parameters = source.parameters()
     if not parameters.names and not parameters.unrouted:
         raise ValueError("the model has no parameter with a gradient")

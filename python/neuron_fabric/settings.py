@@ -20,6 +20,7 @@ ADMITS = ("useful", "safe")
 # needs PyTorch; python/tests/topology_test.py compares them.
 TOPOLOGIES = ("auto", "direct", "ring", "tree", "halving_doubling", "hierarchical")
 REDUCERS = ("ranks", "cxl")
+WITHIN_REPLICAS = ("dense", "low_bit")
 MAX_TIMEOUT_SECONDS = 1e9  # clocks count nanoseconds in 64 bits
 
 
@@ -103,6 +104,9 @@ class Settings:
         "The number of consecutive ranks of a host group, for hierarchical. Detected by default, if all "
         "hosts have the same number of ranks.",
         lambda value: _is_int(value) and value > 0, agreed=True)
+    within_replicas: str = _choice(
+        WITHIN_REPLICAS, "HSDP only. dense: FSDP's own reduce-scatter within a replica. low_bit: at low bits, "
+        "too, for slow links within replicas.")
     reducer: str = _choice(
         REDUCERS, "cxl: the model of a memory-side reducer in shared memory sums g_binary and g_ternary "
         "(docs/cxl.md); all ranks must be on one host.")

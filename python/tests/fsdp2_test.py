@@ -14,8 +14,9 @@ from ranks import on_ranks
 from small_job import ROUTES, Records
 from torch import nn
 
-FSDP2, HSDP = Mesh(0, 4), Mesh(2, 2)
+FSDP2, HSDP, LOW_BIT_HSDP = Mesh(0, 4), Mesh(2, 2), Mesh(2, 2, "low_bit")
 BOTH = pytest.mark.parametrize("mesh", [FSDP2, HSDP], ids=str)
+ALL = pytest.mark.parametrize("mesh", [FSDP2, HSDP, LOW_BIT_HSDP], ids=str)
 
 
 @dataclass
@@ -34,7 +35,7 @@ def distances(mesh: Mesh, mode: str, attach: dict[str, object]) -> dict[str, Dis
     """By the name of the parameter."""
     def gradients(attach: dict[str, object] | None) -> dict[str, torch.Tensor]:
         model = make(mesh, mode)
-        fabric = nf.attach(model, **attach) if attach else None
+        fabric = mesh.attach(model, **attach) if attach else None
         loss_of(model, next(batches())).backward()
         found = {name: one.grad.full_tensor().float() for name, one in model.named_parameters()
                  if one.grad is not None}
@@ -55,7 +56,7 @@ CASES = [(Mesh(0, 2), "plain", {}), (Mesh(0, 3), "plain", {}), (Mesh(0, 3), "sha
          *((FSDP2, mode, {}) for mode in ("plain", "shard_1", "tied", "frozen", "fp16_reduction", "bf16_reduction",
                                           "summed", "cpu_offload", "used_twice")),
          (FSDP2, "plain", {"topology": "ring"}), (FSDP2, "plain", {"topology": "hierarchical", "group_size": 2}),
-         (FSDP2, "shard_1", {"topology": "hierarchical", "group_size": 2}), (HSDP, "plain", {})]
+         (FSDP2, "shard_1", {"topology": "hierarchical", "group_size": 2}), (HSDP, "plain", {}), (LOW_BIT_HSDP, "plain", {})]
 
 
 @pytest.mark.parametrize(("mesh", "mode", "options"), CASES, ids=str)
@@ -138,7 +139,7 @@ def test_two_deterministic_runs_have_the_same_bits(mesh):
 def with_nan(mesh: Mesh, route: str) -> list[bool]:
     """Whether each step was sound. In the second one, the gradient of one value of one rank is NaN."""
     model = make(mesh)
-    fabric = nf.attach(model, route=route)
+    fabric = mesh.attach(model, route=route)
     known = []
     for step in range(3):
         model.is_poisoned = step == 1 and dist.get_rank() == 3
@@ -149,7 +150,7 @@ def with_nan(mesh: Mesh, route: str) -> list[bool]:
     return known
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("route", ["fp32", "waterfill:4"])
 def test_all_ranks_learn_of_a_nan_on_one_rank(mesh, route):
     assert on_ranks(4, with_nan, mesh, route) == 4 * [[True, False, True]]
@@ -163,7 +164,7 @@ def falls_back(mesh: Mesh, steps: int) -> list[tuple[int, str, str]]:
     model = make(mesh)
     profile = mixed({"all": "waterfill:5"}, regions=[{"name": "all"}], health={
         "warm_up_steps": WARM_UP, "cool_down_steps": 50, "error_budget": 1.0})
-    fabric = nf.attach(model, profile=profile, admit="safe")
+    fabric = mesh.attach(model, profile=profile, admit="safe")
     records = Records(fabric)
     for step, batch in zip(range(steps), batches()):
         model.is_poisoned = step == FAULT and dist.get_rank() == 3
@@ -194,19 +195,19 @@ def resumed(mesh: Mesh, split: int, steps: int, route: str) -> tuple[str, str]:
             optimizer.zero_grad()
 
     uninterrupted, before, after = make(mesh), make(mesh), make(mesh)
-    with nf.attach(uninterrupted, route=route):
+    with mesh.attach(uninterrupted, route=route):
         run(uninterrupted, 0, steps)
-    with nf.attach(before, route=route) as fabric:
+    with mesh.attach(before, route=route) as fabric:
         run(before, 0, split)
         state = fabric.state_dict()
     after.load_state_dict(before.state_dict())
-    with nf.attach(after, route=route) as fabric:
+    with mesh.attach(after, route=route) as fabric:
         fabric.load_state_dict(state)
         run(after, split, steps)
     return digest(shards_of(uninterrupted)), digest(shards_of(after))
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("route", ["waterfill:4", "waterfill:3+ef"])
 def test_a_resumed_run_has_the_bits_of_an_uninterrupted_run(mesh, route):
     for uninterrupted, continued in on_ranks(4, resumed, mesh, 3, 7, route):

@@ -6,7 +6,8 @@ from fsdp_modes import MODES
 from ranks import on_ranks
 
 FSDP2, HSDP, REPLICATE = Mesh(0, 4), Mesh(2, 2), Mesh(4, 0)
-MESHES = [(Mesh(0, 2), 8), (Mesh(0, 3), 30), (FSDP2, 30), (HSDP, 30), (Mesh(3, 1), 8), (Mesh(2, 3), 8),
+WITHIN = Mesh(2, 2, "low_bit")
+MESHES = [(Mesh(0, 2), 8), (Mesh(0, 3), 30), (FSDP2, 30), (HSDP, 30), (Mesh(3, 1), 8), (Mesh(2, 3), 8), (WITHIN, 8),
           (Mesh(2, 0), 8), (Mesh(3, 0), 30), (REPLICATE, 8)]
 
 ONLY_REPLICAS = {"late_all_reduce"}
@@ -15,7 +16,8 @@ ALSO_HSDP = ["bf16_parameters", "bf16_reduction", "cpu_offload", "accumulation",
              "reentrant_checkpointing", "attached_late", "reloaded"]
 ALSO_REPLICATE = ["accumulation", "unused", "unfrozen", "reduced_twice"]
 CASES = [*((FSDP2, mode) for mode in MODES if mode not in {"plain"} | ONLY_REPLICAS),
-         *((HSDP, mode) for mode in ALSO_HSDP), *((REPLICATE, mode) for mode in ALSO_REPLICATE)]
+         *((HSDP, mode) for mode in ALSO_HSDP), *((REPLICATE, mode) for mode in ALSO_REPLICATE),
+         *((WITHIN, mode) for mode in ("late_all_reduce", "unused"))]
 
 
 @pytest.mark.parametrize(("mesh", "steps"), MESHES, ids=str)

@@ -26,9 +26,14 @@ class Mesh:
 
     replicas: int
     shards: int
+    within: str = "dense"  # within_replicas
 
     def __str__(self) -> str:
-        return f"{self.source}-{self.replicas}x{self.shards}"
+        within = "" if self.within == "dense" else f"-{self.within}"
+        return f"{self.source}-{self.replicas}x{self.shards}{within}"
+
+    def attach(self, model: nn.Module, **options: object) -> nf.Fabric:
+        return nf.attach(model, within_replicas=self.within, **options)
 
     @property
     def ranks(self) -> int:
@@ -142,7 +147,7 @@ def train(mesh: Mesh, steps: int, mode: str = "plain", attach: dict[str, object]
           digested: Callable[[nn.Module], list[torch.Tensor]] = shards_of) -> Run:
     how, run, draw = MODES[mode], Run(), batches()
     model = make(mesh, mode)
-    fabric = None if attach is None else nf.attach(model, **attach)
+    fabric = None if attach is None else mesh.attach(model, **attach)
     how.late(model)
     optimizers = _optimizers(model, how.in_backward)
     for step in range(steps):

@@ -1,10 +1,12 @@
 """HSDP and replicate() at low bits: the replicas of each shard are equal after every step."""
 
+import json
+
 import pytest
-from fsdp_job import Mesh, train
+from fsdp_job import Mesh, make, train
 from ranks import on_ranks
 
-HSDP = Mesh(2, 2)
+HSDP, LOW_BIT_HSDP = Mesh(2, 2), Mesh(2, 2, "low_bit")
 
 
 def check_replicas(mesh: Mesh, results: list) -> None:
@@ -14,7 +16,7 @@ def check_replicas(mesh: Mesh, results: list) -> None:
         assert len(set(run.digests)) > 1
 
 
-@pytest.mark.parametrize(("mesh", "steps"), [(HSDP, 50), (Mesh(3, 0), 20)], ids=str)
+@pytest.mark.parametrize(("mesh", "steps"), [(HSDP, 50), (LOW_BIT_HSDP, 20), (Mesh(3, 0), 20)], ids=str)
 def test_replicas_are_equal_after_every_step(mesh, steps):
     results = on_ranks(mesh.ranks, train, mesh, steps, attach={"route": "waterfill:4"}, timeout=240)
     check_replicas(mesh, results)
@@ -27,7 +29,21 @@ def test_replicas_are_equal_in_every_mode(mode):
     check_replicas(HSDP, on_ranks(4, train, HSDP, 8, mode, {"route": "waterfill:3+ef"}))
 
 
-def test_each_shard_writes_a_run_folder(tmp_path):
-    on_ranks(4, train, HSDP, 3, attach={"route": "waterfill:4", "run_dir": str(tmp_path)})
-    for part in range(2):
-        assert list((tmp_path / f"shard-{part}").glob("*.jsonl"))
+def test_each_job_writes_a_run_folder(tmp_path):
+    on_ranks(4, train, LOW_BIT_HSDP, 3, attach={"route": "waterfill:4", "run_dir": str(tmp_path)})
+    for folder, collective in (("shard-0", "all_reduce"), ("shard-1", "all_reduce"),
+                               ("replica-0", "reduce_scatter"), ("replica-1", "reduce_scatter")):
+        [file] = (tmp_path / folder).glob("*.jsonl")
+        attach = json.loads(file.read_text().splitlines()[0])
+        assert (attach["source"], attach["collective"], attach["ranks"]) == ("hsdp", collective, 2)
+
+
+def test_low_bits_within_replicas_are_rejected_without_replicas():
+    for message in on_ranks(2, rejected, Mesh(0, 2, "low_bit")):
+        assert "within_replicas='low_bit' needs fully_shard() on a mesh with replicas and shards" in message
+
+
+def rejected(mesh: Mesh) -> str:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  the caller compares the text
+        mesh.attach(make(mesh))
+    return str(caught.value)

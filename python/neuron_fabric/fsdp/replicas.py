@@ -2,15 +2,16 @@
 
 FSDP reduces the gradients of a parameter group in two stages: a reduce-scatter within a replica, then an
 all-reduce of each shard between replicas. The second stage goes through the runtime: in each parameter
-group, a ReplicaGroup takes the place of the process group between replicas. The first stage, accumulation,
-mixed precision and offloading remain FSDP's.
+group, a ReplicaGroup takes the place of the process group between replicas. With within_replicas="low_bit",
+so does the first (shards.py). Accumulation, mixed precision and offloading remain FSDP's.
 
-The ranks that hold the same shard form one job with its own session. With S shards there are S jobs, which
-decide independently.
+The ranks that hold the same shard form one job with its own session, and with within_replicas="low_bit" the
+ranks of a replica form another. Jobs decide independently.
 """
 
 import functools
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from neuron_fabric.fsdp.groups import (
     reject_later_groups,
     states_of,
 )
+from neuron_fabric.fsdp.shards import open_shards
 from neuron_fabric.model import local_tensor
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings
@@ -36,15 +38,14 @@ from neuron_fabric.source import Source
 
 logger = logging.getLogger(__name__)
 
-_READ_BY_RANK_0 = ("tensorboard", "prometheus")  # settings of which only one rank of a job makes use
+_ONE_JOB_ONLY = {"tensorboard": None, "prometheus": None, "readers": ()}
 
 
 def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
-    options = _for_shard(options, layout)
     source = Source("hsdp" if layout.shards else "replicate", type(model).__name__,
                     lambda: managed_parameters(model, layout.groups, is_whole=False))
     session, parameters = open_session(
-        source, layout.replicas, lambda: Settings(**options), options["timeout"])
+        source, layout.replicas, lambda: Settings(**_between(options, layout)), options["timeout"])
     if session is None:
         return Fabric(None, parameters)
     step = Backward(session, states_of(model))
@@ -52,15 +53,20 @@ def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, A
     for params in layout.groups:
         params.neuron_fabric = session
         params.mesh_info.replicate_process_group = ReplicaGroup(layout.replicas, params, step, index)
+    within = None
+    if options["within_replicas"] == "low_bit":
+        own, whole = open_shards(model, layout, _within(options, layout), "hsdp")
+        within = Fabric(own, whole, shards=layout.replicas)
     reject_later_groups(model, layout.groups)
+    fabric = Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
+                    shards=layout.shards, within=within)
     if options["scaler"] is not None:
-        pass_scale(model, session.runtime, options["scaler"])
+        pass_scale(model, fabric, options["scaler"])
     if session.rank == 0:
         logger.info("attached to %d parameters of %d replicas, shard %d, topology %s, reduced on %s",
                     len(parameters.names), session.ranks, layout.shard, session.runtime.topology,
                     session.runtime.place)
-    return Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
-                  shards=layout.shards)
+    return fabric
 
 
 class ReplicaGroup(dist.ProcessGroup):
@@ -104,12 +110,22 @@ class _Done(dist._Work):
         return True
 
 
-def _for_shard(options: dict[str, Any], layout: Layout) -> dict[str, Any]:
-    """The settings of one job: each shard writes its own run folder, and the first one serves the rest."""
+def _between(options: dict[str, Any], layout: Layout) -> dict[str, Any]:
+    """The settings of the jobs between replicas, one per shard."""
     if layout.shards is None or layout.shards.size() == 1:
         return options
-    own = {name: None for name in _READ_BY_RANK_0 if layout.shard > 0}
-    for name in ("run_dir", "record", "decisions"):
-        if options[name] is not None:
-            own[name] = Path(options[name]) / f"shard-{layout.shard}"
-    return options | own
+    own = _in_folder(options, f"shard-{layout.shard}")
+    return own if layout.shard == 0 else own | _ONE_JOB_ONLY
+
+
+def _within(options: dict[str, Any], layout: Layout) -> dict[str, Any]:
+    """The settings of the jobs within replicas."""
+    return (_in_folder(options, f"replica-{layout.replicas.rank()}") | _ONE_JOB_ONLY
+            | {"topology": "auto", "group_size": None})
+
+
+def _in_folder(options: dict[str, Any], name: str) -> dict[str, Any]:
+    """Every job writes its own files."""
+    paths = {setting: options[setting] for setting in ("run_dir", "record", "decisions")}
+    paths["run_dir"] = paths["run_dir"] or os.environ.get("NF_RUN_DIR")
+    return options | {setting: Path(path) / name for setting, path in paths.items() if path}

@@ -1,6 +1,7 @@
 """nf.attach() for fully_shard() on a mesh of one dimension: gradients are reduced by a reduce-scatter, in
 which each rank gets the sum of its own shard. In each parameter group, a LowBitReduceScatter takes the place
-of FSDP's communication object. Accumulation, mixed precision and offloading remain FSDP's.
+of FSDP's communication object. Accumulation, mixed precision and offloading remain FSDP's. HSDP may use it
+within each replica.
 """
 
 import functools
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
+from torch.distributed.fsdp._fully_shard._fsdp_common import DDPMeshInfo
 
 from neuron_fabric.attached import pass_scale
 from neuron_fabric.fabric import Fabric
@@ -24,7 +26,8 @@ from neuron_fabric.fsdp.groups import (
     reject_later_groups,
     states_of,
 )
-from neuron_fabric.session import open_session
+from neuron_fabric.model import ModelParameters
+from neuron_fabric.session import Session, open_session
 from neuron_fabric.settings import Settings
 from neuron_fabric.source import Source
 
@@ -32,17 +35,9 @@ logger = logging.getLogger(__name__)
 
 
 def attach_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
-    source = Source("fsdp2", type(model).__name__,
-                    lambda: managed_parameters(model, layout.groups, is_whole=True), "reduce_scatter")
-    session, parameters = open_session(
-        source, layout.shards, lambda: Settings(**options), options["timeout"])
+    session, parameters = open_shards(model, layout, options, "fsdp2")
     if session is None:
         return Fabric(None, parameters)
-    step = Backward(session, states_of(model))
-    index = index_of(model, layout.groups, parameters)
-    for params in layout.groups:
-        params.neuron_fabric = session
-        params._reduce_scatter_comm = LowBitReduceScatter(params, step, index)
     reject_later_groups(model, layout.groups)
     if options["scaler"] is not None:
         pass_scale(model, session.runtime, options["scaler"])
@@ -51,6 +46,22 @@ def attach_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any
                     len(parameters.names), session.ranks, session.runtime.topology, session.runtime.place)
     return Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
                   shards=layout.shards)
+
+
+def open_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any],
+                source: str) -> tuple[Session | None, ModelParameters]:
+    """The session of the reduce-scatters within a replica, which are the runtime's from now on."""
+    session, parameters = open_session(
+        Source(source, type(model).__name__, lambda: managed_parameters(model, layout.groups, is_whole=True),
+               "reduce_scatter"),
+        layout.shards, lambda: Settings(**options), options["timeout"])
+    if session is not None:
+        step = Backward(session, states_of(model))
+        index = index_of(model, layout.groups, parameters)
+        for params in layout.groups:
+            params.neuron_fabric = session
+            params._reduce_scatter_comm = LowBitReduceScatter(params, step, index)
+    return session, parameters
 
 
 class LowBitReduceScatter(ReduceScatter):
@@ -87,6 +98,7 @@ class LowBitReduceScatter(ReduceScatter):
         """Whether FSDP only stores the result, so that it may arrive at the end of the backward pass. On a
         device no call waits; on the host, this lets reductions overlap with backward."""
         return (output.device.type == "cpu" and output.dtype == self._params._orig_dtype
+                and not isinstance(self._params.mesh_info, DDPMeshInfo)
                 and self._params._all_reduce_hook is None
                 and all(one.sharded_param.grad is None and not one.offload_to_cpu
                         and not getattr(one.sharded_param, "_post_accumulate_grad_hooks", None)
