@@ -84,6 +84,10 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--wrapper", choices=NAMES, default="ddp", help="wrapper of the model (ddp)")
     parser.add_argument("--shards", type=positive, default=2, metavar="N",
                         help="shards of a replica, for hsdp (2)")
+    parser.add_argument("--within", choices=["dense", "low_bit"], default="dense",
+                        help="reduction within a replica, for hsdp (dense)")
+    parser.add_argument("--gather", choices=["fp32", "bf16"], default="fp32",
+                        help="type in which FSDP gathers parameters and computes (fp32)")
     parser.add_argument("--topology", default="auto", help="topology of low-bit all-reduces (auto)")
     parser.add_argument("--trace", type=Path, metavar="DIR",
                         help="write the trace of two steps of each route on rank 0 to ROUTE.json.gz, "
@@ -155,14 +159,16 @@ def mode(name: str) -> Iterator[None]:
 def make_variant(route: str, task: Mlp | Workload, options: argparse.Namespace,
                  device: torch.device) -> Variant:
     model = wrap(task.make_model(1).to(device), options.wrapper, options.shards,
-                 in_bf16=route == "plain_bf16")
+                 in_bf16=route == "plain_bf16",
+                 parameters=torch.bfloat16 if options.gather == "bf16" else None)
     # A tiny learning rate: all the work of a step, but the model cannot diverge.
     variant = Variant(route, model, torch.optim.SGD(model.parameters(), lr=1e-9))
     if route not in PLAIN:
         import neuron_fabric as nf  # the wrapper alone needs no extension
 
         with mode(route if route in MODES else "on"):
-            variant.fabric = nf.attach(model, topology=options.topology, **settings_of(route))
+            variant.fabric = nf.attach(model, topology=options.topology, within_replicas=options.within,
+                                       **settings_of(route))
     return variant
 
 
@@ -214,7 +220,7 @@ class Bench:
         for variant in variants:
             self.turn(variant, max(1, options.warm_up))
             if variant.fabric is not None:
-                variant.before = variant.fabric.summary().to_dict()
+                variant.before = summary_of(variant.fabric)
         turns = max(1, round(options.steps / options.turn))
         for done in range(turns):
             for variant in variants:
@@ -263,11 +269,23 @@ class Bench:
                 variant.fabric.close()
 
 
+def summary_of(fabric: Any) -> dict[str, Any]:
+    """With the bytes of both stages of HSDP."""
+    if fabric is None:
+        return {}
+    summary = fabric.summary().to_dict()
+    if fabric.within is not None:
+        summary["bytes"] += fabric.within.summary().to_dict()["bytes"]
+    return summary
+
+
 def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dict[str, Any]:
     compute, ranks = common["compute_seconds"], common["ranks"]
     step = statistics.median(times)
-    # With shards, a rank also takes part in a reduce-scatter and in all-gathers of parameters.
-    dense_bytes = 4 * common["parameters"] * 2 * (ranks - 1) / ranks
+    # With shards, a rank also takes part in all-gathers of parameters, and with replicas of shards in
+    # a reduce-scatter.
+    passes = 1 if common["wrapper"] == "fsdp2" else 2
+    dense_bytes = 4 * common["parameters"] * passes * (ranks - 1) / ranks
     known = {"plain": dense_bytes, "off": dense_bytes, "plain_bf16": dense_bytes / 2}
     result = {
         "step_seconds": step, "fastest_seconds": min(times), "slowest_seconds": max(times),
@@ -276,7 +294,7 @@ def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dic
         "bytes": None if common["wrapper"] == "hsdp" else known.get(variant.route),
         "dense_bytes": dense_bytes, "now": "",
     }
-    now = variant.fabric.summary().to_dict() if variant.fabric is not None else {}
+    now = summary_of(variant.fabric)
     if now.get("steps"):
         steps = now["steps"] - variant.before["steps"]
         predicted = now["predicted_exposed_seconds"]

@@ -13,21 +13,27 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-NAMES = ("ddp", "hsdp", "replicate")
+NAMES = ("ddp", "fsdp2", "hsdp", "replicate")
 
 
-def wrap(model: nn.Module, wrapper: str, shards: int, *, in_bf16: bool) -> nn.Module:
-    """in_bf16: reduces gradients in BF16, without the runtime."""
+def wrap(model: nn.Module, wrapper: str, shards: int, *, in_bf16: bool,
+         parameters: torch.dtype | None = None) -> nn.Module:
+    """in_bf16: reduces gradients in BF16, without the runtime.
+    parameters: the type in which FSDP gathers parameters and computes; default: their own.
+    """
     if wrapper == "ddp":
         ddp = DistributedDataParallel(model, gradient_as_bucket_view=True)
         if in_bf16:
             ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)
         return ddp
-    policy = MixedPrecisionPolicy(reduce_dtype=torch.bfloat16 if in_bf16 else None)
+    policy = MixedPrecisionPolicy(parameters, torch.bfloat16 if in_bf16 else torch.float32)
     device, ranks = next(model.parameters()).device.type, dist.get_world_size()
     if wrapper == "replicate":
         mesh = init_device_mesh(device, (ranks,), mesh_dim_names=("replicas",))
         apply = functools.partial(replicate, mesh=mesh, mp_policy=policy)
+    elif wrapper == "fsdp2":
+        mesh = init_device_mesh(device, (ranks,))
+        apply = functools.partial(fully_shard, mesh=mesh, mp_policy=policy)
     else:
         mesh = init_device_mesh(device, (ranks // shards, shards), mesh_dim_names=("replicas", "shards"))
         apply = functools.partial(fully_shard, mesh=mesh, mp_policy=policy)
