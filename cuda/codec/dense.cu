@@ -21,6 +21,22 @@ __device__ std::uint32_t first_of(const device::Tile& tile, unsigned round) {
   return tile.first + (round * kThreads + threadIdx.x) * kRun;
 }
 
+// Adds the messages to the sums of a tile.
+template <DataType kWire>
+__device__ void add_messages(const device::Tile& tile, const device::Incoming& in,
+                             float (&sums)[kRounds][kRun]) {
+  for (std::uint32_t m = 0; m < in.count; ++m) {
+    const Row<const void> from(in.bytes[m] + in.piece_at[tile.index], tile.piece.count);
+#pragma unroll
+    for (unsigned round = 0; round < kRounds; ++round) {
+      float others[kRun];
+      load_run<kWire>(from, first_of(tile, round), others);
+#pragma unroll
+      for (unsigned i = 0; i < kRun; ++i) sums[round][i] += others[i];
+    }
+  }
+}
+
 template <DataType kType, DataType kWire>
 __global__ void __launch_bounds__(kThreads)
     write_values(Batch batch, device::Incoming in, DeviceMessage out) {
@@ -40,16 +56,7 @@ __global__ void __launch_bounds__(kThreads)
       device::keep_nan_bits(own, first, sums[round]);
     }
   }
-  for (std::uint32_t m = 0; m < in.count; ++m) {
-    const Row<const void> from(in.bytes[m] + in.piece_at[tile.index], held);
-#pragma unroll
-    for (unsigned round = 0; round < kRounds; ++round) {
-      float others[kRun];
-      load_run<kWire>(from, first_of(tile, round), others);
-#pragma unroll
-      for (unsigned i = 0; i < kRun; ++i) sums[round][i] += others[i];
-    }
-  }
+  add_messages<kWire>(tile, in, sums);
 #pragma unroll
   for (unsigned round = 0; round < kRounds; ++round) {
     if (kWire == DataType::kFloat32 && in.count > 0) {
@@ -59,6 +66,23 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     store_run<kWire>(sums[round], to, first_of(tile, round));
+  }
+}
+
+template <DataType kType, DataType kWire>
+__global__ void __launch_bounds__(kThreads) add_values(Batch batch, device::Incoming in) {
+  const device::Tile tile = device::this_tile(batch, kTile);
+  const std::uint32_t held = tile.piece.count;
+  const Row<const void> own(tile.piece.values, held);
+  float sums[kRounds][kRun];
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    load_run<kType>(own, first_of(tile, round), sums[round]);
+  }
+  add_messages<kWire>(tile, in, sums);
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    store_run<kType>(sums[round], Row<void>(tile.piece.values, held), first_of(tile, round));
   }
 }
 
@@ -87,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <DataType kWire>
-class DenseDevice final : public FoldingCodec {
+class DenseDevice final : public AddingCodec {
  protected:
   Status write(const Batch& batch, const device::Incoming& in, const DeviceMessage& out,
                cudaStream_t stream) const override {
@@ -102,6 +126,13 @@ class DenseDevice final : public FoldingCodec {
     return with_type(batch.type, [&](auto type) {
       return launch("dense decode", read_values<type(), kWire>, device::tiles_of(batch, kTile),
                     kThreads, stream, batch, in, adds);
+    });
+  }
+
+  Status add(const Batch& batch, const device::Incoming& in, cudaStream_t stream) const override {
+    return with_type(batch.type, [&](auto type) {
+      return launch("dense fold_add", add_values<type(), kWire>, device::tiles_of(batch, kTile),
+                    kThreads, stream, batch, in);
     });
   }
 };

@@ -42,6 +42,11 @@ Status DeviceCodec::merge(const Batch& /*batch*/, const ConstDeviceMessage& /*fi
   return {ErrorCode::kInvalidArgument, "messages of this codec do not merge"};
 }
 
+Status DeviceCodec::fold_add(const Batch& /*batch*/, std::span<const ConstDeviceMessage> /*in*/,
+                             cudaStream_t /*stream*/) const {
+  return {ErrorCode::kInvalidArgument, "messages of this codec merge; they do not add to values"};
+}
+
 Expected<std::unique_ptr<DeviceCodec>> make_device_codec(const Codec& codec) {
   std::string names;
   for (const Entry& entry : kDeviceCodecs) {

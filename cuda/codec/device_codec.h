@@ -115,6 +115,10 @@ class DeviceCodec {
   static constexpr std::size_t kMaxValues = 0xffff'ff00u;
   virtual Status fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
                              const DeviceMessage& out, cudaStream_t stream) const = 0;
+  // Replaces the values by values + all of `in`, added in order in FP32; 16-bit values are rounded
+  // once. At most kMaxFolded messages, all of one layout. Not for codecs whose messages merge.
+  virtual Status fold_add(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                          cudaStream_t stream) const;
   // Only for codecs whose messages merge.
   virtual Status merge(const Batch& batch, const ConstDeviceMessage& first,
                        const ConstDeviceMessage& second, const DeviceMessage& out,

@@ -1,4 +1,4 @@
-// dynamiq on the device (docs/codecs/dynamiq.md), except fold_encode.
+// dynamiq on the device (docs/codecs/dynamiq.md), except fold_encode and fold_add.
 #include "cuda/codec/dynamiq.h"
 
 #include "codec/dynamiq/dynamiq_draws.h"
@@ -54,8 +54,9 @@ class DynamiqDevice final : public SuperGroupDevice {
     return with_op(op, [&](auto own) { return run_as<own()>(launch, in); });
   }
 
-  Status fold(const SuperGroupLaunch& launch, const SuperGroupFolded& in) const override {
-    return fold_dynamiq(width(), tables_, strata(launch), launch, in);
+  Status fold(const SuperGroupLaunch& launch, const SuperGroupFolded& in,
+              bool encodes) const override {
+    return fold_dynamiq(width(), tables_, strata(launch), launch, in, encodes);
   }
 
  private:

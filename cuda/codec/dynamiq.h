@@ -6,9 +6,10 @@
 
 namespace nf::cuda {
 
-// `width` is the width of all super-groups, or 0 if widths are chosen.
+// `width` is the width of all super-groups, or 0 if widths are chosen. `encodes`: fold_encode,
+// otherwise fold_add.
 Status fold_dynamiq(unsigned width, const device::DynamiqTables& tables,
                     const device::DynamiqStrata& strata, const SuperGroupLaunch& to,
-                    const device::SuperGroupFolded& in);
+                    const device::SuperGroupFolded& in, bool encodes);
 
 }  // namespace nf::cuda

@@ -1,5 +1,6 @@
-// The base class of device codecs with two kernels: write() adds zero or more messages to the
-// values (encode, decode_add_encode, fold_encode), and read() decodes (decode, decode_add).
+// The base classes of device codecs with these kernels: write() adds zero or more messages to the
+// values and encodes (encode, decode_add_encode, fold_encode), read() decodes (decode, decode_add),
+// and add() adds messages to the values (fold_add), unless messages merge.
 #pragma once
 
 #include "cuda/base/launch.h"
@@ -54,6 +55,22 @@ class FoldingCodec : public DeviceCodec {
   static Status clear(const DeviceMessage& message, cudaStream_t stream) {
     return to_status(cudaMemsetAsync(message.bytes, 0, message.size, stream), "cudaMemsetAsync");
   }
+};
+
+// For codecs whose messages do not merge.
+class AddingCodec : public FoldingCodec {
+ public:
+  Status fold_add(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                  cudaStream_t stream) const override {
+    if (in.size() > kMaxFolded) return {ErrorCode::kInvalidArgument, "fold_add: too many messages"};
+    if (batch.piece_count == 0 || in.empty()) return {};
+    if (in.size() == 1) return read(batch, in.front(), true, stream);
+    return add(batch, device::incoming(in), stream);
+  }
+
+ protected:
+  // Precondition: the batch has at least one piece.
+  virtual Status add(const Batch& batch, const device::Incoming& in, cudaStream_t stream) const = 0;
 };
 
 }  // namespace nf::cuda

@@ -48,6 +48,16 @@ __device__ void load_chunk(const device::Tile& tile, const Chunk& chunk, float (
   }
 }
 
+template <DataType kType>
+__device__ void store_chunk(const float (&x)[kLaneCodes], const device::Tile& tile,
+                            const Chunk& chunk) {
+  if (chunk.is_whole) {
+    device::store_values<kType>(x, tile.piece.values, chunk.first);
+  } else {
+    device::store_values_before<kType>(x, tile.piece.values, chunk.first, tile.piece.count);
+  }
+}
+
 __device__ MxScale scale_of(MxFormat format, const MxScales& scales, const device::Tile& tile,
                             const Chunk& chunk) {
   const unsigned exponent =
@@ -176,16 +186,33 @@ __global__ void __launch_bounds__(kThreads)
     for (unsigned i = 0; i < kLaneCodes; ++i) {
       decoded[i] = adds ? values[round][i] + decoded[i] : decoded[i];
     }
-    if (chunk.is_whole) {
-      device::store_values<kType>(decoded, tile.piece.values, chunk.first);
-    } else {
-      device::store_values_before<kType>(decoded, tile.piece.values, chunk.first, tile.piece.count);
+    store_chunk<kType>(decoded, tile, chunk);
+  }
+}
+
+template <DataType kType, MxFormat kFormat>
+__global__ void __launch_bounds__(kThreads)
+    add_mx(Batch batch, MxScales scales, device::Incoming in) {
+  const device::Tile tile = device::this_tile(batch, kTile);
+  const std::uint64_t in_at = in.piece_at[tile.index];
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    const Chunk chunk(tile, round);
+    const MxScale scale = scale_of(kFormat, scales, tile, chunk);
+    float sums[kLaneCodes];
+    load_chunk<kType>(tile, chunk, sums);
+    for (std::uint32_t m = 0; m < in.count; ++m) {
+      float others[kLaneCodes];
+      decode_chunk(kFormat, scale, chunk, in.bytes[m] + in_at, others);
+#pragma unroll
+      for (unsigned i = 0; i < kLaneCodes; ++i) sums[i] += others[i];
     }
+    store_chunk<kType>(sums, tile, chunk);
   }
 }
 
 template <MxFormat kFormat>
-class MxDevice final : public FoldingCodec {
+class MxDevice final : public AddingCodec {
  public:
   // A negative `headroom` is derived from the number of ranks.
   MxDevice(int headroom, bool published) : headroom_(headroom), published_(published) {}
@@ -224,6 +251,13 @@ class MxDevice final : public FoldingCodec {
     return with_type(batch.type, [&](auto type) {
       return launch("mxfp decode", read_mx<type(), kFormat>, device::tiles_of(batch, kTile),
                     kThreads, stream, batch, scales(batch.ranks), in, adds);
+    });
+  }
+
+  Status add(const Batch& batch, const device::Incoming& in, cudaStream_t stream) const override {
+    return with_type(batch.type, [&](auto type) {
+      return launch("mxfp fold_add", add_mx<type(), kFormat>, device::tiles_of(batch, kTile),
+                    kThreads, stream, batch, scales(batch.ranks), in);
     });
   }
 

@@ -74,6 +74,18 @@ __device__ void decode_run(const SparseShape& shape, const SparseBlock& block,
   for (unsigned i = 0; i < kRun; ++i) values[i] = all;
 }
 
+// Adds the messages to a run of values.
+__device__ void add_messages(const SparseShape& shape, const SparseBlock& block,
+                             std::uint32_t number, const device::Incoming& in, std::uint32_t first,
+                             float (&sums)[kRun]) {
+  for (std::uint32_t m = 0; m < in.count; ++m) {
+    float others[kRun];
+    decode_run(shape, block, in.offsets[number], in.bytes[m], first, others);
+#pragma unroll
+    for (unsigned i = 0; i < kRun; ++i) sums[i] += others[i];
+  }
+}
+
 template <DataType kType>
 __global__ void __launch_bounds__(kThreads)
     write_blocks(SparseShape shape, Batch batch, device::Incoming in, DeviceMessage out) {
@@ -87,12 +99,7 @@ __global__ void __launch_bounds__(kThreads)
     if (first >= block.held) continue;
     float sums[kRun];
     load_run<kType>(Row<const void>(values_of<kType>(block), block.held), first, sums);
-    for (std::uint32_t m = 0; m < in.count; ++m) {
-      float others[kRun];
-      decode_run(shape, block, in.offsets[number], in.bytes[m], first, others);
-#pragma unroll
-      for (unsigned i = 0; i < kRun; ++i) sums[i] += others[i];
-    }
+    add_messages(shape, block, number, in, first, sums);
     store_run<DataType::kBfloat16>(sums, Row<void>(out.bytes + to.codes, block.held), first);
   }
 
@@ -131,6 +138,23 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+template <DataType kType>
+__global__ void __launch_bounds__(kThreads)
+    add_blocks(SparseShape shape, Batch batch, device::Incoming in) {
+  const Runs runs(shape, batch);
+  for (std::uint64_t run = Runs::first(); run < runs.count; run += Runs::stride()) {
+    const std::uint32_t number = runs.block(run);
+    const SparseBlock block = block_of(shape, batch, runs, number);
+    const std::uint32_t first = runs.value(run);
+    if (first >= block.held) continue;
+    std::byte* own = values_of<kType>(block);
+    float sums[kRun];
+    load_run<kType>(Row<const void>(own, block.held), first, sums);
+    add_messages(shape, block, number, in, first, sums);
+    store_run<kType>(sums, Row<void>(own, block.held), first);
+  }
+}
+
 // Adds norms in rank order and rounds once.
 __global__ void __launch_bounds__(kThreads)
     add_norms(std::uint32_t ranks, const std::uint16_t* by_rank, std::size_t count,
@@ -144,7 +168,7 @@ __global__ void __launch_bounds__(kThreads)
   combined[i] = float_to_bfloat16(sum);
 }
 
-class SparseDevice : public FoldingCodec {
+class SparseDevice : public AddingCodec {
  protected:
   explicit SparseDevice(const SparseFormat& format) : shape_(format) {}
 
@@ -163,6 +187,13 @@ class SparseDevice : public FoldingCodec {
     return with_type(batch.type, [&](auto type) {
       return launch("sparse decode", read_blocks<type()>, grid(batch), kThreads, stream, shape_,
                     batch, in, adds);
+    });
+  }
+
+  Status add(const Batch& batch, const device::Incoming& in, cudaStream_t stream) const override {
+    return with_type(batch.type, [&](auto type) {
+      return launch("sparse fold_add", add_blocks<type()>, grid(batch), kThreads, stream, shape_,
+                    batch, in);
     });
   }
 

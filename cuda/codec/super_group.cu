@@ -193,17 +193,29 @@ Status SuperGroupDevice::decode_add_encode(const Batch& batch, const ConstDevice
 
 Status SuperGroupDevice::fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
                                      const DeviceMessage& out, cudaStream_t stream) const {
-  if (in.size() > kMaxFolded) {
-    return {ErrorCode::kInvalidArgument, "fold_encode: too many messages"};
-  }
   if (batch.blocks == 0) return clear(out, stream);
-  SuperGroupLaunch launch = start(batch, out, stream);
+  return fold_all(start(batch, out, stream), in, true);
+}
+
+Status SuperGroupDevice::fold_add(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                                  cudaStream_t stream) const {
+  if (batch.blocks == 0 || in.empty()) return {};
+  if (in.size() == 1) return decode_add(batch, in.front(), stream);
+  return fold_all(start(batch, layout(in.front()), stream), in, false);
+}
+
+Status SuperGroupDevice::fold_all(SuperGroupLaunch launch, std::span<const ConstDeviceMessage> in,
+                                  bool encodes) const {
+  if (in.size() > kMaxFolded) {
+    return {ErrorCode::kInvalidArgument,
+            encodes ? "fold_encode: too many messages" : "fold_add: too many messages"};
+  }
   device::SuperGroupFolded folded;
   for (const ConstDeviceMessage& message : in) {
     folded.messages[folded.count++] = message_of(message);
     launch.in_layout = layout(message);
   }
-  return fold(launch, folded);
+  return fold(launch, folded, encodes);
 }
 
 }  // namespace nf::cuda

@@ -52,6 +52,8 @@ class SuperGroupDevice : public DeviceCodec {
                            const DeviceMessage& out, cudaStream_t stream) const override;
   Status fold_encode(const Batch& batch, std::span<const ConstDeviceMessage> in,
                      const DeviceMessage& out, cudaStream_t stream) const override;
+  Status fold_add(const Batch& batch, std::span<const ConstDeviceMessage> in,
+                  cudaStream_t stream) const override;
 
  protected:
   // `width` is the width of all super-groups, or 0 if widths are chosen.
@@ -60,7 +62,9 @@ class SuperGroupDevice : public DeviceCodec {
   // Launch the codec's kernels.
   virtual Status run(device::SuperGroupOp op, const SuperGroupLaunch& launch,
                      const device::SuperGroupMessage<const std::byte>& in) const = 0;
-  virtual Status fold(const SuperGroupLaunch& launch, const device::SuperGroupFolded& in) const = 0;
+  // `encodes`: fold_encode, otherwise fold_add.
+  virtual Status fold(const SuperGroupLaunch& launch, const device::SuperGroupFolded& in,
+                      bool encodes) const = 0;
   // Resident thread blocks of decode() per multiprocessor.
   virtual unsigned decoding_blocks() const { return kResidentBlocks; }
 
@@ -75,6 +79,8 @@ class SuperGroupDevice : public DeviceCodec {
   SuperGroupLaunch start(const Batch& batch, const device::SuperGroupLayout& layout,
                          cudaStream_t stream, unsigned resident = kResidentBlocks) const;
   SuperGroupLaunch start(const Batch& batch, const DeviceMessage& out, cudaStream_t stream) const;
+  Status fold_all(SuperGroupLaunch launch, std::span<const ConstDeviceMessage> in,
+                  bool encodes) const;
 
   const unsigned width_;
 };

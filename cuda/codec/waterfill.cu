@@ -1,4 +1,4 @@
-// waterfill on the device (docs/codecs/waterfill.md), except fold_encode.
+// waterfill on the device (docs/codecs/waterfill.md), except fold_encode and fold_add.
 #include "cuda/codec/waterfill.h"
 
 #include "cuda/codec/make_device_codecs.h"
@@ -38,8 +38,9 @@ class WaterfillDevice final : public SuperGroupDevice {
     return with_op(op, [&](auto own) { return run_as<own()>(launch, in); });
   }
 
-  Status fold(const SuperGroupLaunch& launch, const SuperGroupFolded& in) const override {
-    return fold_waterfill(width(), launch, in);
+  Status fold(const SuperGroupLaunch& launch, const SuperGroupFolded& in,
+              bool encodes) const override {
+    return fold_waterfill(width(), launch, in, encodes);
   }
 
   unsigned decoding_blocks() const override {

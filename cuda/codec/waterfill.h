@@ -5,8 +5,9 @@
 
 namespace nf::cuda {
 
-// `width` is the width of all super-groups, or 0 if widths are chosen.
+// `width` is the width of all super-groups, or 0 if widths are chosen. `encodes`: fold_encode,
+// otherwise fold_add.
 Status fold_waterfill(unsigned width, const SuperGroupLaunch& to,
-                      const device::SuperGroupFolded& in);
+                      const device::SuperGroupFolded& in, bool encodes);
 
 }  // namespace nf::cuda

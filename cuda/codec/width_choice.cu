@@ -33,10 +33,8 @@ __device__ float energy_in(std::uint32_t statistics) {
 
 // The weights of pieces, one thread block per piece: the same as in codec/width_rule.cc.
 __global__ void __launch_bounds__(kEnergyLanes)
-    compute_weights(Need need, const DevicePiece* pieces, const std::uint32_t* piece_count,
-                    float* weights) {
+    compute_weights(Need need, const DevicePiece* pieces, float* weights) {
   __shared__ float lanes[kEnergyLanes];
-  if (piece_count != nullptr && blockIdx.x >= *piece_count) return;
   const DevicePiece piece = pieces[blockIdx.x];
   const std::uint32_t blocks = blocks_of(piece.count);
   float sum = 0;
@@ -117,17 +115,44 @@ __device__ void add_suffix_sums(std::uint32_t* counts, Scan::TempStorage& temp) 
   __syncthreads();
 }
 
+// Super-groups whose widths are chosen together, by one thread block.
+struct Job {
+  BatchBounds bounds;
+  std::uint64_t capacity = 0;  // bytes
+  bool is_kept = false;        // the widths do not change
+};
+
+struct BudgetJobs {
+  const WidthBudget* budgets;
+  std::uint32_t hop;
+
+  __device__ Job operator[](std::uint32_t i) const {
+    return {budgets[i].parameters, budgets[i].capacity, budgets[i].hop != hop};
+  }
+};
+
+struct TileJobs {
+  const BatchBounds* tiles;
+  const std::uint64_t* capacities;
+
+  __device__ Job operator[](std::uint32_t i) const {
+    return {tiles[i], capacities[i], capacities[i] == kKeepWidths};
+  }
+};
+
 // One thread block per job: fill_to_level() of codec/water_level.cc.
+template <typename Jobs>
 __global__ void __launch_bounds__(kThreads)
-    choose(DeviceWidthRule rule, const DevicePiece* pieces, const BatchBounds* jobs,
-           const float* weights, std::uint64_t capacity, std::uint8_t* widths) {
+    choose(DeviceWidthRule rule, const DevicePiece* pieces, Jobs jobs, const float* weights,
+           std::uint8_t* widths) {
   __shared__ Choice choice;
   __shared__ union {
     Scan::TempStorage scan;
     Reduce::TempStorage reduce;
   } temp;
-  const BatchBounds job = jobs[blockIdx.x];
-  if (job.blocks == 0) return;
+  const Job this_job = jobs[blockIdx.x];
+  const BatchBounds job = this_job.bounds;
+  if (this_job.is_kept || job.blocks == 0) return;
 
   const auto demand_of = [&](std::uint32_t block) {
     const std::uint32_t p =
@@ -175,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
   add_suffix_sums(choice.super_groups, temp.scan);
 
   if (threadIdx.x == 0) {
-    const std::uint64_t bytes = capacity > metadata ? capacity - metadata : 0;
+    const std::uint64_t bytes = this_job.capacity > metadata ? this_job.capacity - metadata : 0;
     int low = -rule.ladder[rule.rungs - 1].threshold - 1;
     int high = static_cast<int>(kBins) - rule.ladder[1].threshold;
     while (low < high) {
@@ -236,26 +261,26 @@ DeviceWidthRule::DeviceWidthRule(const SuperGroupCodec& codec, SumOrder order)
   std::copy_n(rule.ladder.begin(), rungs, ladder);
 }
 
-Status choose_widths(const DeviceWidthRule& rule, const WidthTables& tables, std::uint64_t capacity,
+Status choose_widths(const DeviceWidthRule& rule, const WidthTables& tables, std::uint32_t hop,
                      std::uint8_t* widths, cudaStream_t stream) {
   if (is_weighted(rule.need)) {
     NF_RETURN_IF_ERROR(launch("compute_weights", compute_weights, tables.parameter_count,
-                              kEnergyLanes, stream, rule.need, tables.parameters, nullptr,
-                              tables.weights));
+                              kEnergyLanes, stream, rule.need, tables.parameters, tables.weights));
   }
-  return launch("choose", choose, 1, kThreads, stream, rule, tables.parameters, tables.whole,
-                tables.weights, capacity, widths);
+  return launch("choose", choose<BudgetJobs>, tables.budget_count, kThreads, stream, rule,
+                tables.parameters, BudgetJobs{tables.budgets, hop}, tables.weights, widths);
 }
 
 Status choose_tile_widths(const DeviceWidthRule& rule, const WidthTables& tables,
-                          std::uint64_t capacity, std::uint8_t* widths, cudaStream_t stream) {
+                          const std::uint64_t* capacities, std::uint8_t* widths,
+                          cudaStream_t stream) {
   if (is_weighted(rule.need)) {
     NF_RETURN_IF_ERROR(launch("compute_weights", compute_weights,
                               tables.parameter_count + tables.tiles, kEnergyLanes, stream,
-                              rule.need, tables.pieces, tables.piece_count, tables.weights));
+                              rule.need, tables.pieces, tables.weights));
   }
-  return launch("choose", choose, tables.tiles, kThreads, stream, rule, tables.pieces,
-                tables.bounds, tables.weights, capacity, widths);
+  return launch("choose", choose<TileJobs>, tables.tiles, kThreads, stream, rule, tables.pieces,
+                TileJobs{tables.bounds, capacities}, tables.weights, widths);
 }
 
 }  // namespace nf::cuda

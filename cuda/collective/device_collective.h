@@ -1,4 +1,4 @@
-// The all-reduce of one route in device memory: AllReduce on streams.
+// The sum of one route in device memory: AllReduce and ReduceScatter on streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,17 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "cuda/base/device_memory.h"
 #include "cuda/transport/stream_transport.h"
 #include "neuron_fabric/all_reduce.h"
+#include "neuron_fabric/collective.h"
 
 namespace nf::cuda {
 
 class RouteMemory;
 
 struct DeviceAllReduceOptions {
+  Collective collective = Collective::kAllReduce;
   std::string codec = "bf16";
   Topology topology = Topology::kDirect;
   std::uint32_t host_group_size = 0;  // for kHierarchical; divides the number of ranks
@@ -36,13 +39,23 @@ class DeviceCollective {
   // Enqueues a sum in place on `stream`. All gradients have one type and are in device memory. All
   // ranks call it with the same parameters. Fails with kOutOfMemory before anything is sent, and
   // with the error of the transport's health().
-  virtual Status enqueue(const AllReduceCall& call, cudaStream_t stream) = 0;
+  //
+  // For a reduce-scatter, the gradients are those of all shards, in the order of ShardBorders; each
+  // has the shard_key() of its parameter. `shards` is the number of gradients in each shard. The
+  // rank's own shard receives the sum; the values of the others are undefined afterwards. Fails
+  // with kInvalidArgument if the shards do not match ranks and gradients. An all-reduce has no
+  // shards.
+  virtual Status enqueue(const AllReduceCall& call, std::span<const std::size_t> shards,
+                         cudaStream_t stream) = 0;
+  Status enqueue(const AllReduceCall& call, cudaStream_t stream) {
+    return enqueue(call, {}, stream);
+  }
 
   // Bytes that this rank has sent.
   virtual Traffic traffic() const = 0;
   // Device memory held, without the route memory.
   virtual std::size_t memory() const = 0;
-  // Deletes the route memory of a parameter and its buffer.
+  // Deletes the route memory of a parameter and its buffer; in a reduce-scatter, of a shard_key().
   virtual void forget(std::uint64_t /*parameter*/) {}
 };
 

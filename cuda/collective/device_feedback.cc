@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "collective/checkpoint_checks.h"
 #include "cuda/base/launch.h"
 
 namespace nf::cuda {
@@ -12,7 +11,6 @@ std::uint32_t* DeviceFeedback::has_nonfinite() const {
 }
 
 Status DeviceFeedback::begin(const AllReduceCall& call, cudaStream_t stream) {
-  NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   loss_scale_ = call.loss_scale;
   type_ = call.gradients.front().values.type;
   NF_RETURN_IF_ERROR(allocate(call.gradients, stream));
@@ -70,6 +68,26 @@ Status DeviceFeedback::store_residual(const DeviceCodec& codec, const Batch& til
   lost.pieces = residual_pieces_.as<DevicePiece>() + (tile.pieces - pieces_);
   NF_RETURN_IF_ERROR(codec.decode(lost, message, stream));
   return subtract_decoded(tile, distance_ / sizeof(float), distance_, 1 / loss_scale_, stream);
+}
+
+Status DeviceFeedback::clear_residuals(const GradientRange& range, cudaStream_t stream) const {
+  const auto offset_of = [&](std::size_t gradient) {
+    if (gradient == parameters_.size()) return distance_;
+    const auto* values = reinterpret_cast<const std::byte*>(parameters_[gradient].values);
+    return static_cast<std::size_t>(values - buffer_.data());
+  };
+  const std::size_t first = offset_of(range.first);
+  const std::size_t size = offset_of(range.first + range.count) - first;
+  return to_status(cudaMemsetAsync(buffer_.data() + distance_ + first, 0, size, stream),
+                   "clearing new residuals");
+}
+
+Status DeviceFeedback::end_shard(const GradientRange& own, cudaStream_t stream) {
+  const std::span<const FeedbackParameter> all = parameters_;
+  NF_RETURN_IF_ERROR(
+      store_results(all.subspan(own.first, own.count), type_, has_nonfinite(), stream));
+  NF_RETURN_IF_ERROR(find_nonfinite_residuals(all, distance_, has_nonfinite(), stream));
+  return store_residuals(all, distance_, has_nonfinite(), stream);
 }
 
 Status DeviceFeedback::end(cudaStream_t stream) {

@@ -1,5 +1,5 @@
-// Error feedback of one all-reduce in device memory. A call works on FP32 copies of its gradients,
-// to which the residuals are added. Every message that the rank encodes from its values is decoded
+// Error feedback of one route in device memory. A call works on FP32 copies of its gradients, to
+// which the residuals are added. Every message that the rank encodes from its values is decoded
 // into a second array of the same layout, which then holds the new residuals. If all results are
 // finite, they replace the stored residuals. All of this happens without the host.
 //
@@ -17,6 +17,7 @@
 #include "cuda/collective/device_plan.h"
 #include "cuda/collective/feedback.h"
 #include "cuda/collective/residual_memory.h"
+#include "cuda/collective/value_copies.h"
 
 namespace nf::cuda {
 
@@ -26,8 +27,8 @@ class DeviceFeedback {
   DeviceFeedback(ResidualMemory& memory, DeviceAllocator& allocator)
       : memory_(memory), buffer_(allocator), residual_pieces_(allocator) {}
 
-  // Starts a call: makes the copies. Fails if the loss scale is invalid, if the gradients have
-  // different types, or if a residual has another size; and with kOutOfMemory.
+  // Starts a call: makes the copies. Fails if the gradients have different types, or if a residual
+  // has another size; and with kOutOfMemory. Precondition: the loss scale is valid.
   Status begin(const AllReduceCall& call, cudaStream_t stream);
   // The copies, to be reduced in place. Their addresses are those of the last call unless
   // addresses_changed().
@@ -43,8 +44,15 @@ class DeviceFeedback {
   Status store_residual(const DeviceCodec& codec, const Batch& tile,
                         const ConstDeviceMessage& message, cudaStream_t stream) const;
 
+  // Sets the new residuals of gradients that the rank does not encode to zero.
+  Status clear_residuals(const GradientRange& range, cudaStream_t stream) const;
+
   // Ends a call: writes the sums to the gradients, and stores the residuals if all sums are finite.
   Status end(cudaStream_t stream);
+  // The same in a reduce-scatter, in which the rank only has the sums of its own gradients. If the
+  // sum of another is not finite, a residual of this rank may not be either, so the residuals must
+  // be finite, too.
+  Status end_shard(const GradientRange& own, cudaStream_t stream);
   // Called after every begin(), also if the call failed.
   Status used(cudaStream_t stream) { return memory_.used(stream); }
 

@@ -1,5 +1,7 @@
 #include "cuda/collective/device_hierarchy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -20,6 +22,13 @@ DeviceAllReduceOptions between_groups(const DeviceAllReduceOptions& options) {
 }  // namespace
 
 Status DeviceHierarchy::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
+  if (options.collective != Collective::kAllReduce) {
+    return {
+        ErrorCode::kUnsupported,
+        fmt::format("{} over topology 'hierarchical' has no CUDA form; choose topology 'direct' "
+                    "or 'ring'",
+                    to_string(options.collective))};
+  }
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
   NF_RETURN_IF_ERROR(CodecAllReduce::check(**codec,
@@ -99,14 +108,14 @@ Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradie
   layout.message_at.push_back(0);
   for (std::uint32_t member = 0; member < inner_.ranks(); ++member) {
     std::size_t bytes = 0;
-    for (std::uint32_t tile = 0; tile < layout.parts->tiles_per_chunk(); ++tile) {
+    for (std::uint32_t tile = 0; tile < layout.parts->chunks().tiles(member); ++tile) {
       bytes += aligned(layout.parts->message_size(member, tile, kOne));
     }
     layout.part_bytes.push_back(bytes);
     layout.message_at.push_back(layout.message_at.back() + bytes);
   }
   std::vector<Piece> domain;
-  layout.parts->sum().tiles().pieces_of(inner_.rank(), domain);
+  layout.parts->chunks().pieces_of(inner_.rank(), domain);
   for (const Piece& piece : domain) {
     const Gradient& whole = taken[piece.parameter];
     auto* first = static_cast<float*>(whole.values.data) + piece.first;
@@ -117,7 +126,8 @@ Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradie
   return {};
 }
 
-Status DeviceHierarchy::enqueue(const AllReduceCall& call, cudaStream_t stream) {
+Status DeviceHierarchy::enqueue(const AllReduceCall& call, std::span<const std::size_t> /*shards*/,
+                                cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};
   const Expected<Layout*> found = layout_of(call, stream);
@@ -137,7 +147,8 @@ Status DeviceHierarchy::enqueue(const AllReduceCall& call, cudaStream_t stream) 
                                      layout.firsts, stream);
   }
   if (status.ok()) status = gather_inside(layout, stream);
-  if (status.ok()) status = layout.values.copy_out(stream);
+  const GradientRange all{.first = 0, .count = call.gradients.size()};
+  if (status.ok()) status = layout.values.copy_out(all, stream);
   if (!status.ok()) transport_.abort(status);
   return status;
 }
@@ -145,7 +156,7 @@ Status DeviceHierarchy::enqueue(const AllReduceCall& call, cudaStream_t stream) 
 template <typename Work>
 Status DeviceHierarchy::for_each_tile(const Layout& layout, std::uint32_t member, Work work) const {
   std::size_t at = 0;
-  for (std::uint32_t tile = 0; tile < layout.parts->tiles_per_chunk(); ++tile) {
+  for (std::uint32_t tile = 0; tile < layout.parts->chunks().tiles(member); ++tile) {
     NF_RETURN_IF_ERROR(work(tile, at));
     at += aligned(layout.parts->message_size(member, tile, 1));
   }

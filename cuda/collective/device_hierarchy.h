@@ -24,13 +24,14 @@ namespace nf::cuda {
 class DeviceHierarchy final : public DeviceCollective {
  public:
   // kBadConfig if the group size does not divide the number of ranks, kUnsupported for error
-  // feedback, and like DeviceAllReduce::check().
+  // feedback and for a reduce-scatter, and like DeviceAllReduce::check().
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
   // Borrows the transport. Fails like check().
   static Expected<std::unique_ptr<DeviceCollective>> create(StreamTransport& transport,
                                                             const DeviceAllReduceOptions& options);
 
-  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
+  Status enqueue(const AllReduceCall& call, std::span<const std::size_t> shards,
+                 cudaStream_t stream) override;
   Traffic traffic() const override;
   std::size_t memory() const override;
 

@@ -15,28 +15,30 @@ Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& requ
                           .gradients = layout->values_.working(),
                           .firsts = request.firsts,
                           .chunks = request.schedule.chunks,
+                          .borders = request.borders,
                           .tile_bytes = request.tile_bytes,
                           .contributions = request.contributions},
                          allocator, stream);
   if (!plan) return plan.status();
   layout->plan_ = std::move(*plan);
+  layout->borders_.assign(request.borders.begin(), request.borders.end());
   layout->allocate_messages(request);
   return layout;
 }
 
 void DeviceLayout::allocate_messages(const Request& request) {
   const Schedule& schedule = request.schedule;
-  const std::uint32_t tiles = plan_->tiles_per_chunk();
   const auto largest = [&](std::uint32_t chunk, std::uint32_t contributions) {
     std::size_t max = 0;
-    for (std::uint32_t tile = 0; tile < tiles; ++tile) {
+    for (std::uint32_t tile = 0; tile < plan_->chunks().tiles(chunk); ++tile) {
+      if (!plan_->has_message(chunk, tile)) continue;
       max = std::max(max, aligned(plan_->message_size(chunk, tile, contributions)));
     }
     return max;
   };
   const auto slot = [&](std::uint32_t chunk, std::uint32_t contributions) {
     const MessageSlot made{.at = message_bytes_, .stride = largest(chunk, contributions)};
-    message_bytes_ += made.stride * tiles;
+    message_bytes_ += made.stride * plan_->chunks().tiles(chunk);
     return made;
   };
   partial_.resize(schedule.chunks);
@@ -48,8 +50,9 @@ void DeviceLayout::allocate_messages(const Request& request) {
       incoming_[step.chunk].push_back(slot(step.chunk, step.contributions));
     }
   }
-  for (std::uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
-    finished_.push_back(slot(chunk, schedule.ranks));
+  finished_.resize(schedule.chunks);
+  for (const auto& [chunk, owner] : request.finished) {
+    finished_[chunk] = slot(chunk, schedule.ranks);
   }
   std::size_t max_growing = 0;
   for (std::uint32_t chunk = 0; chunk < schedule.chunks && request.merges_one_by_one; ++chunk) {
@@ -61,8 +64,6 @@ void DeviceLayout::allocate_messages(const Request& request) {
     at = message_bytes_;
     message_bytes_ += max_growing;
   }
-  statistics_bytes_ =
-      aligned(plan_->statistics_size()) + schedule.ranks * plan_->part(schedule.rank).size;
 }
 
 }  // namespace nf::cuda

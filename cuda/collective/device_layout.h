@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include "collective/schedule.h"
 #include "cuda/collective/device_plan.h"
+#include "cuda/collective/device_rounds.h"
 #include "cuda/collective/value_copies.h"
 
 namespace nf::cuda {
@@ -33,8 +35,10 @@ class DeviceLayout {
     std::span<const Gradient> gradients;
     std::span<const std::uint64_t> firsts;  // see DevicePlan::Request
     const Schedule& schedule;
+    std::span<const std::size_t> borders = {};  // of given chunks
     std::size_t tile_bytes = 0;
     std::span<const std::uint32_t> contributions;  // of the messages
+    std::span<const FinishedChunk> finished;
     bool adds_to_values = false;     // adds received messages to the values, so copies are FP32
     bool merges_one_by_one = false;  // needs memory for two partial sums
   };
@@ -44,8 +48,10 @@ class DeviceLayout {
                                                         DeviceAllocator& allocator,
                                                         cudaStream_t stream);
 
-  // Whether these are the same gradients at the same addresses.
-  bool is_of(std::span<const Gradient> gradients) const { return values_.are_of(gradients); }
+  // Whether these are the same gradients at the same addresses, in the same chunks.
+  bool is_of(std::span<const Gradient> gradients, std::span<const std::size_t> borders) const {
+    return values_.are_of(gradients) && std::ranges::equal(borders, borders_);
+  }
 
   DevicePlan& plan() const { return *plan_; }
   // Slots of the message that this rank sends towards the owner of a chunk, of the messages that it
@@ -58,9 +64,7 @@ class DeviceLayout {
   // Memory of a partial sum that is built one message at a time. Shared by all chunks and tiles,
   // since kernels run one after the other.
   std::size_t growing(std::size_t turn) const { return growing_[turn % growing_.size()]; }
-  // Total bytes of messages; bytes of statistics: this rank's own, and its part of all ranks'.
-  std::size_t message_bytes() const { return message_bytes_; }
-  std::size_t statistics_bytes() const { return statistics_bytes_; }
+  std::size_t message_bytes() const { return message_bytes_; }  // of all messages
 
   const ValueCopies& values() const { return values_; }
 
@@ -73,13 +77,13 @@ class DeviceLayout {
   void allocate_messages(const Request& request);
 
   ValueCopies values_;
+  std::vector<std::size_t> borders_;
   std::unique_ptr<DevicePlan> plan_;
   std::vector<MessageSlot> partial_;                // by chunk
   std::vector<std::vector<MessageSlot>> incoming_;  // by chunk
   std::vector<MessageSlot> finished_;               // by chunk
   std::array<std::size_t, 2> growing_ = {};
   std::size_t message_bytes_ = 0;
-  std::size_t statistics_bytes_ = 0;
 };
 
 }  // namespace nf::cuda

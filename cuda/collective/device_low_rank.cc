@@ -7,6 +7,7 @@
 #include "collective/low_rank_all_reduce.h"
 #include "cuda/base/launch.h"
 #include "cuda/codec/device_tables.h"
+#include "neuron_fabric/reduce_scatter.h"
 
 namespace nf::cuda {
 namespace {
@@ -21,6 +22,9 @@ DeviceAllReduceOptions of_factors(const DeviceAllReduceOptions& options) {
 
 Status DeviceLowRank::check(const DeviceAllReduceOptions& options, std::uint32_t ranks) {
   if (const auto terms = LowRankAllReduce::terms_of(options.codec); !terms) return terms.status();
+  if (options.collective == Collective::kReduceScatter) {
+    NF_RETURN_IF_ERROR(ReduceScatter::check({.codec = options.codec}));
+  }
   return check_device_collective(of_factors(options), ranks);
 }
 
@@ -44,7 +48,8 @@ DeviceLowRank::DeviceLowRank(StreamTransport& transport, const DeviceAllReduceOp
       factor_buffer_(allocator_),
       new_table_(allocator_) {}
 
-Status DeviceLowRank::enqueue(const AllReduceCall& call, cudaStream_t stream) {
+Status DeviceLowRank::enqueue(const AllReduceCall& call, std::span<const std::size_t> /*shards*/,
+                              cudaStream_t stream) {
   NF_RETURN_IF_ERROR(transport_.health());
   NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
   if (transport_.ranks() == 1 || call.gradients.empty()) return {};

@@ -18,14 +18,16 @@ namespace nf::cuda {
 
 class DeviceLowRank final : public DeviceCollective {
  public:
-  // options.codec is powersgd:R. kBadConfig if R is invalid, and like DeviceAllReduce::check().
+  // options.codec is powersgd:R. kBadConfig if R is invalid or for a reduce-scatter, and like
+  // DeviceAllReduce::check().
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
   // Borrows transport and memory. Precondition: the memory has R terms.
   static Expected<std::unique_ptr<DeviceCollective>> create(StreamTransport& transport,
                                                             const DeviceAllReduceOptions& options,
                                                             LowRankMemory& memory);
 
-  Status enqueue(const AllReduceCall& call, cudaStream_t stream) override;
+  Status enqueue(const AllReduceCall& call, std::span<const std::size_t> shards,
+                 cudaStream_t stream) override;
   Traffic traffic() const override { return factors_->traffic(); }
   std::size_t memory() const override;
   void forget(std::uint64_t parameter) override { memory_.drop(parameter); }

@@ -29,19 +29,22 @@ Batch DevicePlan::batch_of(const DevicePiece* pieces, std::size_t count,
           .piece_count = static_cast<std::uint32_t>(count),
           .blocks = blocks,
           .type = type_,
-          .ranks = sum_.order().ranks};
+          .ranks = chunks_.order().ranks};
 }
 
-// Appends the pieces to `out` as DevicePieces; returns the number of their blocks.
+// Appends the pieces to `out` as DevicePieces; returns the number of their blocks. Their parameters
+// are numbered from `first_parameter` on.
 std::uint32_t DevicePlan::add_pieces(const Request& request, std::span<const Piece> pieces,
-                                     std::vector<DevicePiece>& out) const {
+                                     std::vector<DevicePiece>& out,
+                                     std::size_t first_parameter) const {
   std::uint32_t blocks = 0;
   for (const Piece& piece : pieces) {
-    const Gradient& gradient = request.gradients[piece.parameter];
-    const std::uint64_t first = request.firsts.empty() ? 0 : request.firsts[piece.parameter];
+    const std::size_t parameter = first_parameter + piece.parameter;
+    const Gradient& gradient = request.gradients[parameter];
+    const std::uint64_t first = request.firsts.empty() ? 0 : request.firsts[parameter];
     out.push_back(
         {.values = static_cast<std::byte*>(gradient.values.data) + piece.first * size_of(type_),
-         .statistics = statistics_.data() + statistics_at_[piece.parameter] +
+         .statistics = statistics_.data() + statistics_at_[parameter] +
                        request.codec.statistics_size(piece.first),
          .parameter = gradient.parameter,
          .first = first + piece.first,
@@ -70,11 +73,12 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   }
   statistics_at_.push_back(statistics);
   type_ = request.gradients.empty() ? DataType::kFloat32 : request.gradients.front().values.type;
-  chooses_widths_ = codec.max_width() != 0;
+  has_borders_ = !request.borders.empty();
+  const SumDomain values{.pieces = domain, .counts = counts, .borders = request.borders};
   if (request.granule == 0) {
-    sum_.cut(domain, counts, request.chunks, request.tile_bytes);
+    chunks_.cut(values, request.chunks, request.tile_bytes);
   } else {
-    sum_.make_even(request.granule, domain, request.chunks, request.tile_bytes);
+    chunks_.make_even(request.granule, values, request.chunks, request.tile_bytes);
   }
   NF_RETURN_IF_ERROR(statistics_.reserve(std::max<std::size_t>(statistics, 1), stream));
 
@@ -88,10 +92,11 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   const std::vector<std::size_t> first_piece = cut_parts(request, domain, part_pieces);
   const DevicePiece* parts_at = nullptr;
   tables.add(part_pieces, &parts_at);
+  const std::vector<PlanBudget> budgets = find_budgets(request, whole);
   if (const auto* sparse = dynamic_cast<const SparseCodec*>(&codec); sparse != nullptr) {
-    reserve_sparse(request, *sparse, tables);
-  } else if (chooses_widths_) {
-    reserve_widths(request, tables);
+    reserve_sparse(budgets, *sparse, std::move(whole), tables);
+  } else if (codec.max_width() != 0) {
+    super_groups_.emplace().reserve(budgets, whole_, request.order, tables);
   } else {
     cut_tiles(request, tables);
   }
@@ -99,9 +104,42 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
     parts_[rank].batch.pieces = parts_at + first_piece[rank];
   }
-  width_tables_.parameters = whole_.pieces;
-  sparse_tables_.parameters = whole_.pieces;
+  for (std::size_t i = 0; i < sparse_.size(); ++i) {
+    sparse_[i].parameters = sparse_pieces_ + budgets[i].parameters.first_piece;
+    sparse_[i].bytes_at = sparse_.front().bytes_at;
+  }
   return {};
+}
+
+// Numbers the tiles of all chunks. `whole` are the whole parameters.
+std::vector<PlanBudget> DevicePlan::find_budgets(const Request& request,
+                                                 std::span<const DevicePiece> whole) {
+  std::uint32_t tiles = 0;
+  for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
+    first_tile_.push_back(tiles);
+    tiles += chunks_.tiles(chunk);
+    max_tiles_ = std::max(max_tiles_, chunks_.tiles(chunk));
+  }
+  if (!has_borders_) {
+    const BatchBounds all{.piece_count = whole_.piece_count, .blocks = whole_.blocks};
+    return {{.sum = &chunks_.plan(0), .parameters = all, .tiles = tiles}};
+  }
+  const auto first_block = [&](std::size_t parameter) {
+    return parameter < whole.size() ? whole[parameter].first_block : whole_.blocks;
+  };
+  std::vector<PlanBudget> budgets;
+  for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
+    const std::size_t first = request.borders[chunk];
+    const std::size_t end = request.borders[chunk + 1];
+    budgets.push_back({.sum = &chunks_.plan(chunk),
+                       .parameters = {.first_piece = static_cast<std::uint32_t>(first),
+                                      .piece_count = static_cast<std::uint32_t>(end - first),
+                                      .first_block = first_block(first),
+                                      .blocks = first_block(end) - first_block(first)},
+                       .first_tile = first_tile_[chunk],
+                       .tiles = chunks_.tiles(chunk)});
+  }
+  return budgets;
 }
 
 // The parts of the statistics that ranks combine are consecutive. Returns the first piece of each
@@ -128,14 +166,14 @@ std::vector<std::size_t> DevicePlan::cut_parts(const Request& request,
 void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
   std::vector<DevicePiece> pieces;
   for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
-    for (std::uint32_t tile = 0; tile < tiles_per_chunk(); ++tile) {
-      const std::span<const Piece> own = sum_.tiles().pieces(chunk, tile);
+    for (std::uint32_t tile = 0; tile < chunks_.tiles(chunk); ++tile) {
+      const std::span<const Piece> own = chunks_.pieces(chunk, tile);
       tiles_.push_back({.first_piece = static_cast<std::uint32_t>(pieces.size()),
                         .piece_count = static_cast<std::uint32_t>(own.size())});
-      tiles_.back().blocks = add_pieces(request, own, pieces);
+      tiles_.back().blocks = add_pieces(request, own, pieces, chunks_.first_parameter(chunk));
     }
   }
-  max_pieces_ = pieces.size();
+  piece_count_ = pieces.size();
   tables.add(pieces, &pieces_);
   for (const std::uint32_t contributions : request.contributions) {
     std::vector<std::uint64_t> offsets;
@@ -154,100 +192,59 @@ void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
   }
 }
 
-void DevicePlan::reserve_widths(const Request& request, DeviceTables& tables) {
-  const std::uint32_t tiles = request.chunks * tiles_per_chunk();
-  max_pieces_ = whole_.piece_count + std::size_t{tiles};
-  width_tables_.parameter_count = whole_.piece_count;
-  width_tables_.super_groups = whole_.blocks;
-  width_tables_.tiles = tiles;
-  tables.add(std::vector<BatchBounds>{{.piece_count = whole_.piece_count, .blocks = whole_.blocks}},
-             &width_tables_.whole);
-  tables.reserve(max_pieces_, &width_tables_.pieces);
-  tables.reserve(tiles, &width_tables_.bounds);
-  tables.reserve(1, &width_tables_.piece_count);
-  tables.reserve(max_pieces_, &width_tables_.piece_parameter);
-  tables.reserve(max_pieces_, &width_tables_.piece_tile);
-  tables.reserve(max_pieces_, &width_tables_.weights);
-
-  hops_.resize(sum_.stage_count());
-  std::size_t min_granule = sum_.tiles().padded_size();
-  for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
-    // All codecs that choose widths are SuperGroupCodecs, except sparse ones.
-    const auto& codec = dynamic_cast<const SuperGroupCodec&>(sum_.stage_codec(hop));
-    hops_[hop].rule = DeviceWidthRule(codec, request.order);
-    tables.reserve(whole_.blocks, &hops_[hop].widths);
-    tables.reserve(whole_.blocks, &hops_[hop].offsets);
-    const auto min_width = static_cast<std::uint8_t>(codec.format().min_width);
-    min_granule = std::min(min_granule, codec.granule_size(min_width));
-  }
-  // If super-groups may have width 0, any tile may contain all of them.
-  max_tile_blocks_ = whole_.blocks;
-  if (min_granule > 0) {
-    const std::size_t max = sum_.tiles().padded_size() / min_granule + whole_.piece_count + 1;
-    max_tile_blocks_ = static_cast<std::uint32_t>(std::min<std::size_t>(max, whole_.blocks));
-  }
-}
-
-// Blocks that are not sent take no bytes, so any tile may contain all blocks.
-void DevicePlan::reserve_sparse(const Request& request, const SparseCodec& codec,
-                                DeviceTables& tables) {
-  is_sparse_ = true;
+// Each budget has tables of its own, whose blocks are numbered from 0. The budgets share the memory
+// for counting keys, since kernels run one after the other.
+void DevicePlan::reserve_sparse(std::span<const PlanBudget> budgets, const SparseCodec& codec,
+                                std::vector<DevicePiece> pieces, DeviceTables& tables) {
   sparse_shape_ = SparseShape(codec.format());
-  sparse_tables_.parameter_count = whole_.piece_count;
-  sparse_tables_.blocks = whole_.blocks;
-  sparse_tables_.tiles = request.chunks * tiles_per_chunk();
-  tables.reserve(whole_.blocks, &sparse_tables_.widths);
-  tables.reserve(whole_.blocks, &sparse_tables_.offsets);
-  tables.reserve(sparse_tables_.tiles, &sparse_tables_.bounds);
-  tables.reserve(1, &sparse_tables_.level);
-  tables.reserve(codec.format().poison, &sparse_tables_.bytes_at);
-  tables.reserve(sparse_spans(whole_.blocks), &sparse_tables_.span_sums);
-  tables.reserve(sparse_tables_.tiles, &sparse_tables_.tile_starts);
+  sparse_.resize(budgets.size());
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    const BatchBounds& own = budgets[i].parameters;
+    for (std::uint32_t p = 0; p < own.piece_count; ++p) {
+      pieces[own.first_piece + p].first_block -= own.first_block;
+    }
+    SparseTables& sparse = sparse_[i];
+    sparse.parameter_count = own.piece_count;
+    sparse.blocks = own.blocks;
+    sparse.tiles = budgets[i].tiles;
+    tables.reserve(own.blocks, &sparse.widths);
+    tables.reserve(own.blocks, &sparse.offsets);
+    tables.reserve(sparse.tiles, &sparse.bounds);
+    tables.reserve(1, &sparse.level);
+    tables.reserve(sparse_spans(own.blocks), &sparse.span_sums);
+    tables.reserve(sparse.tiles, &sparse.tile_starts);
+  }
+  tables.reserve(codec.format().poison, &sparse_.front().bytes_at);
+  tables.add(pieces, &sparse_pieces_);
 }
 
 Status DevicePlan::make(cudaStream_t stream) {
-  if (!chooses_widths_) return {};
-  if (is_sparse_) {
-    NF_RETURN_IF_ERROR(
-        choose_blocks(sparse_shape_, sparse_tables_, sum_.placing_capacity(), stream));
-    return lay_out_blocks(sparse_shape_, sparse_tables_, sum_.tiles().share(), stream);
-  }
-  const std::size_t placing = sum_.placing_stage();
-  const Hop& first = hops_[placing];
-  NF_RETURN_IF_ERROR(
-      choose_widths(first.rule, width_tables_, sum_.placing_capacity(), first.widths, stream));
-  NF_RETURN_IF_ERROR(partition_tiles(first.rule, width_tables_, sum_.tiles().share(),
-                                     size_of(type_), first.widths, stream));
-  for (std::size_t hop = 0; hop < hops_.size(); ++hop) {
-    const Hop& own = hops_[hop];
-    if (hop != placing) {
-      NF_RETURN_IF_ERROR(choose_tile_widths(own.rule, width_tables_, sum_.stage_padded_size(hop),
-                                            own.widths, stream));
-    }
-    NF_RETURN_IF_ERROR(lay_out_tiles(own.rule, width_tables_, own.widths, own.offsets, stream));
+  if (super_groups_) return super_groups_->make(whole_, stream);
+  for (std::size_t i = 0; i < sparse_.size(); ++i) {
+    const SumPlan& sum = chunks_.plan(static_cast<std::uint32_t>(i));
+    NF_RETURN_IF_ERROR(choose_blocks(sparse_shape_, sparse_[i], sum.placing_capacity(), stream));
+    NF_RETURN_IF_ERROR(lay_out_blocks(sparse_shape_, sparse_[i], sum.tiles().share(), stream));
   }
   return {};
 }
 
 Batch DevicePlan::batch(std::uint32_t chunk, std::uint32_t tile) const {
-  if (is_sparse_) {
-    Batch batch = whole_;
-    batch.bounds = sparse_tables_.bounds + index(chunk, tile);
+  const std::size_t budget = budget_of(chunk);
+  if (!sparse_.empty()) {
+    // Blocks that are not sent take no bytes, so any tile may contain all of them.
+    const SparseTables& sparse = sparse_[budget];
+    Batch batch = batch_of(sparse.parameters, sparse.parameter_count, sparse.blocks);
+    batch.bounds = sparse.bounds + (has_borders_ ? tile : index(chunk, tile));
     return batch;
   }
-  if (chooses_widths_) {
-    Batch batch = batch_of(width_tables_.pieces, std::min(whole_.piece_count + 1, max_tile_blocks_),
-                           max_tile_blocks_);
-    batch.bounds = width_tables_.bounds + index(chunk, tile);
-    return batch;
-  }
+  if (super_groups_) return super_groups_->batch(whole_, budget, index(chunk, tile));
   const Tile& own = tiles_[index(chunk, tile)];
   return batch_of(pieces_ + own.first_piece, own.piece_count, own.blocks);
 }
 
 std::size_t DevicePlan::message_size(std::uint32_t chunk, std::uint32_t tile,
                                      std::uint32_t contributions) const {
-  if (chooses_widths_) return sum_.padded_size(contributions);
+  if (super_groups_ || !sparse_.empty()) return chunks_.plan(chunk).padded_size(contributions);
   return tiles_[index(chunk, tile)].sizes.at(contributions);
 }
 

@@ -1,5 +1,5 @@
-// The device side of the plan of an all-reduce (collective/sum_plan.h) for one set of gradients:
-// tables of pieces, and the launches that choose widths.
+// The device side of the plans of a sum (collective/chunk_plans.h) for one set of gradients: tables
+// of pieces, and the launches that choose widths.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,21 +8,34 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "collective/sum_plan.h"
+#include "collective/chunk_plans.h"
 #include "cuda/base/device_memory.h"
 #include "cuda/codec/device_codec.h"
 #include "cuda/codec/device_tables.h"
 #include "cuda/codec/sparse_plan.h"
-#include "cuda/codec/width_plan.h"
+#include "cuda/collective/super_group_plan.h"
 #include "neuron_fabric/all_reduce.h"
 
 namespace nf::cuda {
 
-// The device codecs of an all-reduce, by hop: SumPlan's stages.
+// The device codecs of a sum, by hop: SumPlan's stages.
 using HopCodecs = std::vector<std::unique_ptr<DeviceCodec>>;
+
+// The inputs of the random draws of a call.
+struct CallDraws {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+
+  Batch of(Batch batch) const {
+    batch.seed = seed;
+    batch.step = step;
+    return batch;
+  }
+};
 
 class DevicePlan {
  public:
@@ -33,6 +46,8 @@ class DevicePlan {
     // If gradients are parts of parameters: the first element of each in its parameter.
     std::span<const std::uint64_t> firsts = {};
     std::uint32_t chunks = 1;
+    // If the chunks are given: the first gradient of each, and one more at the end.
+    std::span<const std::size_t> borders = {};
     std::size_t tile_bytes = 0;
     std::span<const std::uint32_t> contributions;  // of the messages
     // If not 0, all chunks and tiles have the same number of granules of this many values.
@@ -44,8 +59,12 @@ class DevicePlan {
                                                       DeviceAllocator& allocator,
                                                       cudaStream_t stream);
 
-  std::uint32_t tiles_per_chunk() const { return sum_.tiles().tiles_per_chunk(); }
-  const SumPlan& sum() const { return sum_; }
+  const ChunkPlans& chunks() const { return chunks_; }
+  std::uint32_t max_tiles() const { return max_tiles_; }  // of a chunk
+  // Whether a chunk has this tile, and the tile has a message. The same on all ranks.
+  bool has_message(std::uint32_t chunk, std::uint32_t tile) const {
+    return tile < chunks_.tiles(chunk) && !chunks_.is_empty(chunk, tile);
+  }
 
   // All values, one piece per parameter.
   Batch whole() const { return whole_; }
@@ -67,7 +86,7 @@ class DevicePlan {
   // The pieces of all tiles, of which batches are parts. If widths are chosen, the maximum number.
   // Empty for sparse codecs.
   std::span<const DevicePiece> pieces() const {
-    return {chooses_widths_ ? width_tables_.pieces : pieces_, max_pieces_};
+    return super_groups_ ? super_groups_->pieces() : std::span(pieces_, piece_count_);
   }
   std::size_t message_size(std::uint32_t chunk, std::uint32_t tile,
                            std::uint32_t contributions) const;
@@ -76,10 +95,10 @@ class DevicePlan {
                                 Byte* bytes) const {
     DeviceMessageOf<Byte> message{
         .bytes = bytes, .size = message_size(chunk, tile, origin.contributions), .origin = origin};
-    if (is_sparse_) {
-      message.offsets = sparse_tables_.offsets;
-    } else if (chooses_widths_) {
-      message.offsets = hops_[sum_.stage(origin.contributions)].offsets;
+    if (!sparse_.empty()) {
+      message.offsets = sparse_[budget_of(chunk)].offsets;
+    } else if (super_groups_) {
+      message.offsets = super_groups_->offsets(chunks_.plan(chunk).stage(origin.contributions));
     } else {
       message.piece_at =
           piece_at_.at(origin.contributions) + tiles_[index(chunk, tile)].first_piece;
@@ -97,32 +116,31 @@ class DevicePlan {
     std::uint32_t blocks = 0;
     std::map<std::uint32_t, std::size_t> sizes = {};  // by contributions
   };
-  struct Hop {
-    DeviceWidthRule rule;
-    std::uint8_t* widths = nullptr;
-    SuperGroupOffsets* offsets = nullptr;
-  };
 
   DevicePlan(const Request& request, DeviceAllocator& allocator)
-      : sum_(request.codec, request.order), tables_(allocator), statistics_(allocator) {}
+      : chunks_(request.codec, request.order), tables_(allocator), statistics_(allocator) {}
 
   Status build(const Request& request, cudaStream_t stream);
   std::uint32_t add_pieces(const Request& request, std::span<const Piece> pieces,
-                           std::vector<DevicePiece>& out) const;
+                           std::vector<DevicePiece>& out, std::size_t first_parameter = 0) const;
   std::vector<std::size_t> cut_parts(const Request& request, std::span<const Piece> domain,
                                      std::vector<DevicePiece>& pieces);
   void cut_tiles(const Request& request, DeviceTables& tables);
-  void reserve_widths(const Request& request, DeviceTables& tables);
-  void reserve_sparse(const Request& request, const SparseCodec& codec, DeviceTables& tables);
+  std::vector<PlanBudget> find_budgets(const Request& request, std::span<const DevicePiece> whole);
+  void reserve_sparse(std::span<const PlanBudget> budgets, const SparseCodec& codec,
+                      std::vector<DevicePiece> pieces, DeviceTables& tables);
   Batch batch_of(const DevicePiece* pieces, std::size_t count, std::uint32_t blocks) const;
   std::size_t index(std::uint32_t chunk, std::uint32_t tile) const {
-    return std::size_t{chunk} * tiles_per_chunk() + tile;
+    return first_tile_[chunk] + tile;
   }
+  // Given chunks have a budget each, others share one.
+  std::size_t budget_of(std::uint32_t chunk) const { return has_borders_ ? chunk : 0; }
 
-  SumPlan sum_;
+  ChunkPlans chunks_;
+  bool has_borders_ = false;
+  std::uint32_t max_tiles_ = 0;
+  std::vector<std::uint32_t> first_tile_;  // by chunk, among the tiles of all chunks
   DataType type_ = DataType::kFloat32;
-  bool chooses_widths_ = false;
-  std::size_t max_pieces_ = 0;  // of all tiles together
   DeviceBuffer tables_;
   DeviceBuffer statistics_;
   std::vector<std::size_t> statistics_at_;  // by parameter, and one more at the end
@@ -131,18 +149,18 @@ class DevicePlan {
 
   // If sizes follow from counts.
   const DevicePiece* pieces_ = nullptr;
+  std::size_t piece_count_ = 0;
   std::vector<Tile> tiles_;
   std::map<std::uint32_t, const std::uint64_t*> piece_at_;  // by contributions
 
   // If widths of super-groups are chosen.
-  WidthTables width_tables_;
-  std::vector<Hop> hops_;
-  std::uint32_t max_tile_blocks_ = 0;
+  std::optional<SuperGroupPlan> super_groups_;
 
   // For sparse codecs.
-  bool is_sparse_ = false;
   SparseShape sparse_shape_;
-  SparseTables sparse_tables_;
+  const DevicePiece* sparse_pieces_ =
+      nullptr;                        // whole parameters; blocks are those of their budget
+  std::vector<SparseTables> sparse_;  // by budget
 };
 
 }  // namespace nf::cuda

@@ -33,11 +33,21 @@ std::vector<Round> rounds_of(Topology topology, const Schedule& schedule, bool g
 
 }  // namespace
 
-DeviceRounds::DeviceRounds(Topology topology, const Schedule& schedule)
-    : rounds(rounds_of(topology, schedule, false)),
+DeviceRounds::DeviceRounds(Collective collective, Topology topology, const Schedule& schedule,
+                           bool merges)
+    : ranks(schedule.ranks),
+      rounds(rounds_of(topology, schedule, false)),
       reduce_rounds(rounds.size()),
       added(schedule.chunks) {
-  for (Round& round : rounds_of(topology, schedule, true)) rounds.push_back(std::move(round));
+  const bool gathers = collective == Collective::kAllReduce;
+  if (gathers) {
+    for (Round& round : rounds_of(topology, schedule, true)) rounds.push_back(std::move(round));
+  }
+  for (std::uint32_t chunk = 0; chunk < schedule.chunks; ++chunk) {
+    const std::uint32_t owner = schedule.owners[chunk];
+    if (gathers || (merges && owner == schedule.rank)) finished.push_back({chunk, owner});
+    if (!gathers && !merges && owner == schedule.rank) kept.push_back(chunk);
+  }
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::kReduceReceive) continue;
     added[step.chunk].push_back({step.peer, step.contributions});
@@ -45,7 +55,7 @@ DeviceRounds::DeviceRounds(Topology topology, const Schedule& schedule)
 }
 
 std::vector<std::uint32_t> DeviceRounds::contributions(bool all_grow) const {
-  std::set<std::uint32_t> found = {1};
+  std::set<std::uint32_t> found = {1, ranks};
   for (const Round& round : rounds) {
     for (const Step& step : round.sends) found.insert(step.contributions);
     for (const Arrival& arrival : round.receives) found.insert(arrival.step.contributions);

@@ -55,7 +55,20 @@ struct Share {
   __device__ std::byte* gradient() const {
     return static_cast<std::byte*>(parameter.gradient) + first * size_of(kType);
   }
+  // Loads the new residuals.
+  __device__ void load_new(std::size_t distance, float (&to)[kRun]) const {
+    const auto* from = reinterpret_cast<const std::byte*>(parameter.values + first) + distance;
+    device::load_run<DataType::kFloat32>(Row<const void>(from, held), run, to);
+  }
 };
+
+// Whether no value is NaN or Inf.
+__device__ bool are_finite(const float (&values)[kRun]) {
+  bool are = true;
+#pragma unroll
+  for (const float value : values) are &= magnitude_bits(value) < kInfinityBits;
+  return are;
+}
 
 // Sets is_added if any value of a parameter is neither 0 nor -0. Values past the end load as zeros.
 template <DataType kType>
@@ -150,10 +163,17 @@ __global__ void __launch_bounds__(kThreads)
   std::uint32_t words[device::kValueWords<kType, kRun>];
   device::narrow<kType>(values, words);
   device::widen<kType>(words, values);
-  bool is_finite = true;
-#pragma unroll
-  for (const float value : values) is_finite &= magnitude_bits(value) < kInfinityBits;
-  if (!is_finite) *has_nonfinite = 1;
+  if (!are_finite(values)) *has_nonfinite = 1;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    find_nonfinite_residual(__grid_constant__ const Parameters all, std::size_t distance,
+                            std::uint32_t* has_nonfinite) {
+  const Share share(all);
+  if (share.is_empty) return;
+  float values[kRun];
+  share.load_new(distance, values);
+  if (!are_finite(values)) *has_nonfinite = 1;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -162,11 +182,8 @@ __global__ void __launch_bounds__(kThreads)
   if (*has_nonfinite != 0) return;
   const Share share(all);
   if (share.is_empty) return;
-  const auto* new_residual =
-      reinterpret_cast<const std::byte*>(share.parameter.values + share.first) + distance;
   float values[kRun];
-  device::load_run<DataType::kFloat32>(Row<const void>(new_residual, share.held), share.run,
-                                       values);
+  share.load_new(distance, values);
   if (*share.parameter.is_added == 0) {
     float residual[kRun];
     device::load_run<DataType::kFloat32>(
@@ -231,6 +248,14 @@ Status store_results(std::span<const FeedbackParameter> parameters, DataType typ
       return launch("feedback store_results", store_result<own()>, grid, kThreads, stream, some,
                     has_nonfinite);
     });
+  });
+}
+
+Status find_nonfinite_residuals(std::span<const FeedbackParameter> parameters, std::size_t distance,
+                                std::uint32_t* has_nonfinite, cudaStream_t stream) {
+  return for_each_launch(parameters, [&](const Parameters& some, unsigned grid) {
+    return launch("feedback find_nonfinite_residuals", find_nonfinite_residual, grid, kThreads,
+                  stream, some, distance, has_nonfinite);
   });
 }
 

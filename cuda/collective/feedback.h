@@ -43,6 +43,10 @@ Status subtract_decoded(const Batch& tile, std::uint64_t max_values, std::size_t
 Status store_results(std::span<const FeedbackParameter> parameters, DataType type,
                      std::uint32_t* has_nonfinite, cudaStream_t stream);
 
+// Sets *has_nonfinite if a new residual, `distance` bytes after the values, is NaN or Inf.
+Status find_nonfinite_residuals(std::span<const FeedbackParameter> parameters, std::size_t distance,
+                                std::uint32_t* has_nonfinite, cudaStream_t stream);
+
 // Unless *has_nonfinite: residual = new residual, `distance` bytes after the values, plus the old
 // residual if it was not added in this call.
 Status store_residuals(std::span<const FeedbackParameter> parameters, std::size_t distance,

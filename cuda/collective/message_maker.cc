@@ -1,5 +1,7 @@
 #include "cuda/collective/message_maker.h"
 
+#include <algorithm>
+
 namespace nf::cuda {
 namespace {
 
@@ -13,21 +15,36 @@ ConstDeviceMessage to_read(const DeviceMessage& message) {
 
 }  // namespace
 
-Status MessageMaker::make(const Request& request, cudaStream_t stream) {
+void MessageMaker::find_incoming(const Request& request) {
   const DeviceLayout& layout = request.layout;
-  const std::vector<Origin>& added = parts_.rounds.added[request.chunk];
   in_.clear();
-  for (const Origin& from : added) {
+  for (const Origin& from : parts_.rounds.added[request.chunk]) {
     const std::byte* bytes =
         request.messages + layout.incoming(request.chunk, in_.size()).of(request.tile);
     in_.push_back(layout.plan().message(request.chunk, request.tile, from, bytes));
   }
+}
+
+Status MessageMaker::add(const Request& request, cudaStream_t stream) {
+  find_incoming(request);
+  std::span<const ConstDeviceMessage> rest = in_;
+  while (!rest.empty()) {
+    const auto some = rest.first(std::min(rest.size(), DeviceCodec::kMaxFolded));
+    const DeviceCodec& own = codec(some.front().origin.contributions);
+    NF_RETURN_IF_ERROR(own.fold_add(request.own, some, stream));
+    rest = rest.subspan(some.size());
+  }
+  return {};
+}
+
+Status MessageMaker::make(const Request& request, cudaStream_t stream) {
+  find_incoming(request);
   const DeviceMessage out =
-      layout.plan().message(request.chunk, request.tile, request.origin, request.out);
+      request.layout.plan().message(request.chunk, request.tile, request.origin, request.out);
   if (parts_.feedback != nullptr) return make_with_residual(request, out, stream);
   const std::uint32_t total = request.origin.contributions;
   if (in_.empty()) return codec(total).encode(request.own, out, stream);
-  if (!can_fold(added)) {
+  if (!can_fold(parts_.rounds.added[request.chunk])) {
     return parts_.merges ? merge_one_by_one(request, {}, out, stream)
                          : add_one_by_one(request, out, stream);
   }

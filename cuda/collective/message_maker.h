@@ -1,5 +1,5 @@
-// Encodes the messages of a rank: its values plus the messages received for the same chunk, added
-// in the order of Executor. In some cases the values are overwritten by a partial sum.
+// Adds the messages that a rank has received for a chunk to its values, in the order of Executor,
+// and encodes the sum. In some cases the values are overwritten by a partial sum.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,13 +34,17 @@ class MessageMaker {
     std::uint32_t chunk = 0;
     std::uint32_t tile = 0;
     Batch own;
-    Origin origin;             // of the message to encode
-    std::byte* out = nullptr;  // its memory
+    Origin origin;             // of the message to encode; unused by add()
+    std::byte* out = nullptr;  // its memory; unused by add()
   };
-  // Precondition: all messages to add have been received.
+  // Precondition of both: all messages to add have been received.
   Status make(const Request& request, cudaStream_t stream);
+  // Replaces the values by the sum. Precondition: messages do not merge, all messages to add have
+  // one layout, and if there are more than kMaxFolded of them, the values are FP32.
+  Status add(const Request& request, cudaStream_t stream);
 
  private:
+  void find_incoming(const Request& request);
   Status add_one_by_one(const Request& request, const DeviceMessage& out,
                         cudaStream_t stream) const;
   Status merge_one_by_one(const Request& request, ConstDeviceMessage held, const DeviceMessage& out,

@@ -23,15 +23,23 @@ constexpr unsigned kThreads = device::kPlanThreads;
 // Bytes in the low bits, super-groups with bytes in the high bits: one scan for both.
 constexpr unsigned kCountShift = 40;
 
-// One thread block: TileMap::place().
+// One thread block per budget: TileMap::place().
 __global__ void __launch_bounds__(kThreads)
-    partition(DeviceWidthRule rule, WidthTables tables, std::uint64_t share, std::size_t value_size,
+    partition(DeviceWidthRule rule, WidthTables tables, std::uint32_t hop, std::size_t value_size,
               const std::uint8_t* widths) {
   __shared__ Scan::TempStorage temp;
+  const WidthBudget budget = tables.budgets[blockIdx.x];
+  if (budget.hop != hop) return;
+  const DevicePiece* const parameters = tables.parameters + budget.parameters.first_piece;
+  DevicePiece* const own_pieces = tables.pieces + budget.first_piece;
+  std::uint32_t* const piece_parameter = tables.piece_parameter + budget.first_piece;
+  std::uint32_t* const piece_tile = tables.piece_tile + budget.first_piece;
+  BatchBounds* const own_bounds = tables.bounds + budget.first_tile;
+
   std::uint64_t start = 0;   // first byte of the parameter; the same in all threads
   std::uint32_t pieces = 0;  // so far; the same in all threads
-  for (std::uint32_t p = 0; p < tables.parameter_count; ++p) {
-    const DevicePiece parameter = tables.parameters[p];
+  for (std::uint32_t p = 0; p < budget.parameters.piece_count; ++p) {
+    const DevicePiece parameter = parameters[p];
     const std::uint32_t blocks = blocks_of(parameter.count);
     const std::uint8_t* own = widths + parameter.first_block;
     std::uint64_t before = 0;  // bytes and super-groups of the parameter so far
@@ -46,8 +54,8 @@ __global__ void __launch_bounds__(kThreads)
       const std::uint64_t mask = (std::uint64_t{1} << kCountShift) - 1;
       const std::uint64_t offset = start + ((before + sum) & mask);
       const auto tile_at = [&](std::uint64_t at) {
-        const std::uint64_t tile = at / share;
-        return tile < tables.tiles ? static_cast<std::uint32_t>(tile) : tables.tiles - 1;
+        const std::uint64_t tile = at / budget.share;
+        return tile < budget.tiles ? static_cast<std::uint32_t>(tile) : budget.tiles - 1;
       };
       const std::uint32_t tile = tile_at(offset);
       const bool is_first =
@@ -58,15 +66,15 @@ __global__ void __launch_bounds__(kThreads)
       __syncthreads();
       if (is_first) {
         const std::uint32_t at = pieces + static_cast<std::uint32_t>(index);
-        tables.pieces[at] = {
+        own_pieces[at] = {
             .values =
                 static_cast<std::byte*>(parameter.values) + std::size_t{j} * kSuper * value_size,
             .statistics = parameter.statistics + std::size_t{j} * kSuperGroupStatistics,
             .parameter = parameter.parameter,
             .first = parameter.first + std::uint64_t{j} * kSuper,
             .first_block = parameter.first_block + j};
-        tables.piece_parameter[at] = p;
-        tables.piece_tile[at] = tile;
+        piece_parameter[at] = p;
+        piece_tile[at] = tile;
       }
       pieces += static_cast<std::uint32_t>(found);
       before += all;
@@ -89,30 +97,30 @@ __global__ void __launch_bounds__(kThreads)
 
   // The counts of pieces and the bounds of tiles follow from the starts of pieces.
   for (std::uint32_t k = threadIdx.x; k < pieces; k += kThreads) {
-    const std::uint32_t p = tables.piece_parameter[k];
-    const bool is_last = k + 1 == pieces || tables.piece_parameter[k + 1] != p;
-    const DevicePiece& parameter = tables.parameters[p];
-    const std::uint64_t end =
-        is_last ? parameter.first + parameter.count : tables.pieces[k + 1].first;
-    tables.pieces[k].count = static_cast<std::uint32_t>(end - tables.pieces[k].first);
-    const std::uint32_t from = k == 0 ? 0 : tables.piece_tile[k - 1] + 1;
-    for (std::uint32_t tile = from; tile <= tables.piece_tile[k]; ++tile) {
-      tables.bounds[tile] = {.first_piece = k, .first_block = tables.pieces[k].first_block};
+    const std::uint32_t p = piece_parameter[k];
+    const bool is_last = k + 1 == pieces || piece_parameter[k + 1] != p;
+    const DevicePiece& parameter = parameters[p];
+    const std::uint64_t end = is_last ? parameter.first + parameter.count : own_pieces[k + 1].first;
+    own_pieces[k].count = static_cast<std::uint32_t>(end - own_pieces[k].first);
+    const std::uint32_t from = k == 0 ? 0 : piece_tile[k - 1] + 1;
+    for (std::uint32_t tile = from; tile <= piece_tile[k]; ++tile) {
+      own_bounds[tile] = {.first_piece = budget.first_piece + k,
+                          .first_block = own_pieces[k].first_block};
     }
   }
-  const std::uint32_t used = pieces == 0 ? 0 : tables.piece_tile[pieces - 1] + 1;
-  for (std::uint32_t tile = used + threadIdx.x; tile < tables.tiles; tile += kThreads) {
-    tables.bounds[tile] = {.first_piece = pieces, .first_block = tables.super_groups};
+  const std::uint32_t max_pieces = budget.parameters.piece_count + budget.tiles;
+  for (std::uint32_t k = pieces + threadIdx.x; k < max_pieces; k += kThreads) own_pieces[k] = {};
+  const BatchBounds rest{.first_piece = budget.first_piece + pieces,
+                         .first_block = budget.parameters.first_block + budget.parameters.blocks};
+  const std::uint32_t used = pieces == 0 ? 0 : piece_tile[pieces - 1] + 1;
+  for (std::uint32_t tile = used + threadIdx.x; tile < budget.tiles; tile += kThreads) {
+    own_bounds[tile] = rest;
   }
-  if (threadIdx.x == 0) *tables.piece_count = pieces;
   __syncthreads();
-  for (std::uint32_t tile = threadIdx.x; tile < tables.tiles; tile += kThreads) {
-    const bool is_last = tile + 1 == tables.tiles;
-    BatchBounds& bounds = tables.bounds[tile];
-    bounds.piece_count =
-        (is_last ? pieces : tables.bounds[tile + 1].first_piece) - bounds.first_piece;
-    bounds.blocks =
-        (is_last ? tables.super_groups : tables.bounds[tile + 1].first_block) - bounds.first_block;
+  for (std::uint32_t tile = threadIdx.x; tile < budget.tiles; tile += kThreads) {
+    const BatchBounds& next = tile + 1 == budget.tiles ? rest : own_bounds[tile + 1];
+    own_bounds[tile].piece_count = next.first_piece - own_bounds[tile].first_piece;
+    own_bounds[tile].blocks = next.first_block - own_bounds[tile].first_block;
   }
 }
 
@@ -173,10 +181,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Status partition_tiles(const DeviceWidthRule& rule, const WidthTables& tables, std::uint64_t share,
+Status partition_tiles(const DeviceWidthRule& rule, const WidthTables& tables, std::uint32_t hop,
                        std::size_t value_size, const std::uint8_t* widths, cudaStream_t stream) {
-  return launch("partition_tiles", partition, 1, kThreads, stream, rule, tables, share, value_size,
-                widths);
+  return launch("partition_tiles", partition, tables.budget_count, kThreads, stream, rule, tables,
+                hop, value_size, widths);
 }
 
 Status lay_out_tiles(const DeviceWidthRule& rule, const WidthTables& tables,

@@ -34,22 +34,24 @@ Status ValueCopies::make(std::span<const Gradient> gradients, bool in_fp32, cuda
   working_ = gradients_;
   std::size_t size = 0;
   std::vector<std::size_t> offsets;
-  for (Gradient& gradient : working_) {
+  for (std::size_t i = 0; i < working_.size(); ++i) {
+    Gradient& gradient = working_[i];
     if (gradient.values.type != gradients.front().values.type) {
       return {ErrorCode::kInvalidArgument,
               "all gradients of a device all-reduce must have the same type"};
     }
     const bool widens = in_fp32 && gradient.values.type != DataType::kFloat32;
     if (!widens && !is_misaligned(gradient.values)) continue;
-    copies_.push_back({.values = gradient.values, .copy = &gradient.values});
+    copies_.push_back({.values = gradient.values, .gradient = i});
     if (widens) gradient.values.type = DataType::kFloat32;
     offsets.push_back(size);
     size += aligned(bytes_of(gradient.values));
   }
   if (size == 0) return {};
   NF_RETURN_IF_ERROR(memory_.reserve(size, stream));
-  for (std::size_t i = 0; i < copies_.size(); ++i)
-    copies_[i].copy->data = memory_.data() + offsets[i];
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    working_[copies_[i].gradient].values.data = memory_.data() + offsets[i];
+  }
   return {};
 }
 
@@ -59,12 +61,17 @@ bool ValueCopies::are_of(std::span<const Gradient> gradients) const {
 }
 
 Status ValueCopies::copy_in(cudaStream_t stream) const {
-  for (const Copy& one : copies_) NF_RETURN_IF_ERROR(copy(one.values, *one.copy, stream));
+  for (const Copy& one : copies_) {
+    NF_RETURN_IF_ERROR(copy(one.values, working_[one.gradient].values, stream));
+  }
   return {};
 }
 
-Status ValueCopies::copy_out(cudaStream_t stream) const {
-  for (const Copy& one : copies_) NF_RETURN_IF_ERROR(copy(*one.copy, one.values, stream));
+Status ValueCopies::copy_out(const GradientRange& range, cudaStream_t stream) const {
+  for (const Copy& one : copies_) {
+    if (one.gradient < range.first || one.gradient >= range.first + range.count) continue;
+    NF_RETURN_IF_ERROR(copy(working_[one.gradient].values, one.values, stream));
+  }
   return {};
 }
 

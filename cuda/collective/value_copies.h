@@ -14,6 +14,12 @@
 
 namespace nf::cuda {
 
+// Consecutive gradients of a call.
+struct GradientRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
 class ValueCopies {
  public:
   explicit ValueCopies(DeviceAllocator& allocator) : memory_(allocator) {}
@@ -29,7 +35,7 @@ class ValueCopies {
   std::span<const Gradient> working() const { return working_; }
 
   Status copy_in(cudaStream_t stream) const;
-  Status copy_out(cudaStream_t stream) const;
+  Status copy_out(const GradientRange& range, cudaStream_t stream) const;
 
   // Device memory in bytes.
   std::size_t memory() const { return memory_.size(); }
@@ -37,7 +43,7 @@ class ValueCopies {
  private:
   struct Copy {
     Values values;
-    Values* copy = nullptr;  // in working_
+    std::size_t gradient = 0;  // index
   };
 
   std::vector<Gradient> gradients_;

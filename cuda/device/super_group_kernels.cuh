@@ -137,9 +137,10 @@ __device__ __forceinline__ void transform_super_groups(const Policy& policy,
   if constexpr (kEncodes) clear_rest<kScaleBytes>(job, layout, out.bytes, out_size);
 }
 
-// Adds messages of one layout to the values and encodes the sum. The widths of the messages read
-// and of the one written may differ. Precondition: the bounds of `job` are loaded.
-template <DataType kType, typename Policy>
+// Adds messages of one layout to the values. kEncodes: encodes the sum, whose widths may differ
+// from those of the messages read; otherwise replaces the values by it. Precondition: the bounds of
+// `job` are loaded.
+template <DataType kType, bool kEncodes, typename Policy>
 __device__ __forceinline__ void fold_super_groups(const Policy& policy, const SuperGroupJob& job,
                                                   const SuperGroupLayout& in_layout,
                                                   const SuperGroupLayout& layout,
@@ -159,7 +160,7 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
     if (own < segment.count) {
       Params mine;
       mine.from = offsets_of<kScaleBytes>(in_layout, segment, own);
-      mine.to = offsets_of<kScaleBytes>(layout, segment, own);
+      if constexpr (kEncodes) mine.to = offsets_of<kScaleBytes>(layout, segment, own);
       mine.mean = segment.mean(own);
       policy.set_params(job, segment, own, out, mine);
       all_params[own] = mine;
@@ -172,8 +173,9 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
       const Params& params = all_params[i];
       const int held = held_from<kWhole>(segment, lane, i);
       const bool has_pack = kWhole || held > -static_cast<int>(lane.first);
+      std::byte* const at = segment.values<kType>(i, lane.element);
       RunWords<kType, kRun> words;
-      words.template load<kWhole>(segment.values<kType>(i, lane.element), held);
+      words.template load<kWhole>(at, held);
       Runs<kRun> values;
       words.widen_to(values);
 
@@ -200,23 +202,28 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
                                      values);
       }
 
-      const cuda::SuperGroupOffsets to = params.to;
-      const unsigned width = kWidth != 0 ? kWidth : to.width;
-      const bool is_written = has_pack && policy.is_sent(width);
-      centre<kWhole>(out.contributions * params.mean, held, values);
-      const auto scales = policy.encode(
-          policy.out_grid(params, width), params, lane, width, values, is_written,
-          out.bytes + to.codes + lane.pack * static_cast<unsigned>(pack_bytes(width)));
-      policy.store_scales(lane, scales, held, is_written,
-                          out.bytes + to.scales + kScaleBytes / kSuperGroupPacks * lane.pack);
-      if (lane.index == 0 && is_written) {
-        *reinterpret_cast<std::uint16_t*>(out.bytes + to.units) = scales.unit;
+      if constexpr (kEncodes) {
+        const cuda::SuperGroupOffsets to = params.to;
+        const unsigned width = kWidth != 0 ? kWidth : to.width;
+        const bool is_written = has_pack && policy.is_sent(width);
+        centre<kWhole>(out.contributions * params.mean, held, values);
+        const auto scales = policy.encode(
+            policy.out_grid(params, width), params, lane, width, values, is_written,
+            out.bytes + to.codes + lane.pack * static_cast<unsigned>(pack_bytes(width)));
+        policy.store_scales(lane, scales, held, is_written,
+                            out.bytes + to.scales + kScaleBytes / kSuperGroupPacks * lane.pack);
+        if (lane.index == 0 && is_written) {
+          *reinterpret_cast<std::uint16_t*>(out.bytes + to.units) = scales.unit;
+        }
+      } else {
+        words.narrow_from(values, true);
+        words.template store<kWhole>(at, held);
       }
     });
-    clear_padding<kScaleBytes>(layout, segment, out.bytes);
+    if constexpr (kEncodes) clear_padding<kScaleBytes>(layout, segment, out.bytes);
     __syncwarp();
   });
-  clear_rest<kScaleBytes>(job, layout, out.bytes, out_size);
+  if constexpr (kEncodes) clear_rest<kScaleBytes>(job, layout, out.bytes, out_size);
 }
 
 }  // namespace nf::device

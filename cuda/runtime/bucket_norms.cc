@@ -6,22 +6,25 @@
 
 namespace nf::cuda {
 
-Status BucketNorms::add(const Bucket& bucket, std::uint32_t regions, DeviceNorm* norms) {
-  const Expected<Table*> found = find(bucket);
+Status BucketNorms::add(const BucketWork& work, DeviceNorm* norms) {
+  const Expected<Table*> found = find(work.bucket().index, work.result_slots());
   if (!found) return found.status();
   const Table& table = **found;
-  return add_norms(bucket.values, table.chunks, table.count, regions, table.norms, norms, stream_);
+  const auto regions = static_cast<std::uint32_t>(binding_.profile().regions.size());
+  return add_norms(work.bucket().values, table.chunks, table.count, regions, table.norms, norms,
+                   stream_);
 }
 
-Expected<BucketNorms::Table*> BucketNorms::find(const Bucket& bucket) {
-  if (tables_.size() <= bucket.index) tables_.resize(bucket.index + 1);
-  std::unique_ptr<Table>& table = tables_[bucket.index];
-  if (table != nullptr && table->slots == bucket.slots) return table.get();
+Expected<BucketNorms::Table*> BucketNorms::find(std::uint32_t bucket,
+                                                std::vector<BucketSlot> slots) {
+  if (tables_.size() <= bucket) tables_.resize(bucket + 1);
+  std::unique_ptr<Table>& table = tables_[bucket];
+  if (table != nullptr && table->slots == slots) return table.get();
   std::vector<std::uint32_t> regions;
-  for (const BucketSlot& slot : bucket.slots) regions.push_back(binding_.region_of(slot.parameter));
-  const std::vector<NormChunk> chunks = norm_chunks(bucket.slots, regions);
+  for (const BucketSlot& slot : slots) regions.push_back(binding_.region_of(slot.parameter));
+  const std::vector<NormChunk> chunks = norm_chunks(slots, regions);
   auto made = std::make_unique<Table>(allocator_);
-  made->slots = bucket.slots;
+  made->slots = std::move(slots);
   made->count = static_cast<std::uint32_t>(chunks.size());
   DeviceTables tables;
   tables.add(chunks, &made->chunks);

@@ -1,5 +1,5 @@
-// Norms of buckets on a device. The table of each bucket is built once, and again if DDP rebuilds
-// the bucket.
+// Norms of the results of buckets on a device. The table of each bucket is built once, and again if
+// DDP rebuilds the bucket.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,6 +12,7 @@
 #include "cuda/base/device_memory.h"
 #include "cuda/runtime/bucket_passes.h"
 #include "neuron_fabric/binding.h"
+#include "runtime/bucket_work.h"
 
 namespace nf::cuda {
 
@@ -22,8 +23,8 @@ class BucketNorms {
   BucketNorms(const Binding& binding, DeviceAllocator& allocator, cudaStream_t stream)
       : binding_(binding), allocator_(allocator), stream_(stream) {}
 
-  // Adds the norms of the bucket to those of its regions, which are in device memory.
-  Status add(const Bucket& bucket, std::uint32_t regions, DeviceNorm* norms);
+  // Adds the norms of the bucket's results to those of the regions, which are in device memory.
+  Status add(const BucketWork& work, DeviceNorm* norms);
 
   // Device memory held.
   std::size_t size() const;
@@ -38,7 +39,7 @@ class BucketNorms {
     DeviceNorm* norms = nullptr;
   };
 
-  Expected<Table*> find(const Bucket& bucket);
+  Expected<Table*> find(std::uint32_t bucket, std::vector<BucketSlot> slots);
 
   const Binding& binding_;
   DeviceAllocator& allocator_;

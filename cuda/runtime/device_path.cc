@@ -1,6 +1,5 @@
 #include "cuda/runtime/device_path.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "cuda/base/launch.h"
@@ -8,17 +7,13 @@
 #include "cuda/runtime/device_probe.h"
 
 namespace nf::cuda {
-namespace {
-
-constexpr std::size_t kMaxSampleBytes = Sampler::kMaxValues * sizeof(float);
-
-}  // namespace
 
 DevicePath::DevicePath(const DeviceContext& context, const PathRequest& request)
     : BucketPath(context.engine, /*is_asynchronous=*/true),
       context_(context),
       allocator_(or_pool(context.allocator)),
       binding_(request.binding),
+      collective_(context.ranks() > 1 ? request.options.collective : Collective::kAllReduce),
       topology_(request.topology),
       host_group_size_(request.options.host_group_size),
       seed_(request.options.seed),
@@ -36,9 +31,11 @@ Status DevicePath::check(const FabricOptions& options, const Profile& profile, T
   for (const TrainingPhase& phase : profile.phases) {
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
-      NF_RETURN_IF_ERROR(check_device_collective(
-          {.codec = route, .topology = topology, .host_group_size = options.host_group_size},
-          ranks));
+      NF_RETURN_IF_ERROR(check_device_collective({.collective = options.collective,
+                                                  .codec = route,
+                                                  .topology = topology,
+                                                  .host_group_size = options.host_group_size},
+                                                 ranks));
     }
   }
   return {};
@@ -75,7 +72,8 @@ Expected<DeviceCollective*> DevicePath::find(ChannelState& channel, const std::s
     if (!memory) return memory.status();
     Expected<std::unique_ptr<DeviceCollective>> made =
         make_device_collective(channel.transport,
-                               {.codec = route,
+                               {.collective = collective_,
+                                .codec = route,
                                 .topology = topology_,
                                 .host_group_size = host_group_size_,
                                 .seed = seed_,
@@ -85,22 +83,6 @@ Expected<DeviceCollective*> DevicePath::find(ChannelState& channel, const std::s
     collective = std::move(*made);
   }
   return collective.get();
-}
-
-Expected<StepReading*> DevicePath::begin_reading(const TrainingStep& step) {
-  std::unique_ptr<StepReading> reading;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_readings_.empty()) {
-      reading = std::move(free_readings_.back());
-      free_readings_.pop_back();
-    }
-  }
-  if (reading == nullptr) reading = std::make_unique<StepReading>(allocator_);
-  const auto regions = static_cast<std::uint32_t>(step.traffic.size());
-  NF_RETURN_IF_ERROR(reading->begin(regions, kMaxSampleBytes, context_.stream));
-  const std::lock_guard lock(mutex_);
-  return (readings_[&step] = std::move(reading)).get();
 }
 
 Status DevicePath::abort_on_error(const Status& status) {
@@ -122,25 +104,13 @@ Status DevicePath::begin_bucket(BucketWork& work) {
   NF_RETURN_IF_ERROR(events_->ready.block(channel_->stream));
   NF_RETURN_IF_ERROR(channel_->finished.block(channel_->stream));
   if (work.step().is_monitored) NF_RETURN_IF_ERROR(sample(work, *reading_));
-  if (work.bucket().reduction == Reduction::kMean) {
+  if (work.bucket().reduction == Reduction::kMean && !work.scatters()) {
     NF_RETURN_IF_ERROR(
         scale(work.bucket().values, static_cast<float>(1.0 / context_.ranks()), channel_->stream));
   }
   NF_RETURN_IF_ERROR(gather(work));
   NF_RETURN_IF_ERROR(channel_->begun.record(channel_->stream));
   return channel_->begun.block(context_.engine_stream);
-}
-
-Status DevicePath::sample(BucketWork& work, StepReading& reading) {
-  const TrainingStep& step = work.step();
-  for (const BucketSlot& slot : work.bucket().slots) {
-    const std::string& route = step.wanted[binding_.region_of(slot.parameter)];
-    const Piece piece = route_errors_.sample(step.statistics.step, slot.parameter, route);
-    if (piece.count == 0 || piece.first + piece.count > slot.count) continue;
-    NF_RETURN_IF_ERROR(reading.add_sample(
-        slot.parameter, work.values(slot.offset + piece.first, piece.count), channel_->stream));
-  }
-  return {};
 }
 
 bool DevicePath::is_dense_in_channel(const BucketWork& work) const {
@@ -152,7 +122,12 @@ Status DevicePath::gather(BucketWork& work) {
   if (count == 0 || is_dense_in_channel(work)) return {};
   const DataType type = work.bucket().values.type;
   DeviceBuffer& room = channel_->gathered;
-  NF_RETURN_IF_ERROR(room.reserve(count * size_of(type), channel_->stream));
+  const std::size_t bytes = count * size_of(type);
+  NF_RETURN_IF_ERROR(room.reserve(bytes, channel_->stream));
+  if (work.scatters()) {  // shorter rows leave gaps
+    NF_RETURN_IF_ERROR(
+        to_status(cudaMemsetAsync(room.data(), 0, bytes, channel_->stream), "clearing gaps"));
+  }
   NF_RETURN_IF_ERROR(work.for_each_run(room.data(), [&](auto* own, auto* gathered, auto size) {
     return copy_on_device(gathered, own, size, channel_->stream);
   }));
@@ -162,7 +137,7 @@ Status DevicePath::gather(BucketWork& work) {
 
 Status DevicePath::scatter(BucketWork& work) {
   if (work.gathered_count() == 0 || is_dense_in_channel(work)) return {};
-  return work.for_each_run(work.dense().data, [&](auto* own, auto* gathered, auto size) {
+  return work.for_each_result_run(work.dense().data, [&](auto* own, auto* gathered, auto size) {
     return copy_on_device(own, gathered, size, context_.stream);
   });
 }
@@ -181,7 +156,8 @@ Status DevicePath::sum_dense(BucketWork& work) {
   const Expected<DeviceCollective*> found =
       find(*channel_, std::string(to_string(work.bucket().values.type)));
   if (!found) return found.status();
-  return (*found)->enqueue(calls_.make(work, work.plan().dense), channel_->stream);
+  const AllReduceCall call = calls_.make(work, work.plan().dense);
+  return (*found)->enqueue(call, calls_.shards(), channel_->stream);
 }
 
 Status DevicePath::sum_route(BucketWork& work, const RoutedSegments& routed) {
@@ -194,7 +170,7 @@ Status DevicePath::sum_route(BucketWork& work, const RoutedSegments& routed) {
   times.shares = shares_of(routed);
   const Traffic before = collective.traffic();
   NF_RETURN_IF_ERROR(times.begin.record(channel_->stream));
-  NF_RETURN_IF_ERROR(collective.enqueue(call, channel_->stream));
+  NF_RETURN_IF_ERROR(collective.enqueue(call, calls_.shards(), channel_->stream));
   NF_RETURN_IF_ERROR(times.end.record(channel_->stream));
   add_traffic(work.traffic(), times.shares, before, collective.traffic());
   return {};
@@ -205,75 +181,20 @@ Status DevicePath::finish_bucket(BucketWork& work) {
   NF_RETURN_IF_ERROR(channel_->dense_summed.block(context_.stream));
   if (work.has_low_bit()) NF_RETURN_IF_ERROR(channel_->low_bit_summed.block(context_.stream));
   NF_RETURN_IF_ERROR(scatter(work));
+  if (work.scatters() && work.dense_reduction() != work.bucket().reduction) {
+    NF_RETURN_IF_ERROR(
+        scale(work.result(), static_cast<float>(1.0 / context_.ranks()), context_.stream));
+  }
   NF_RETURN_IF_ERROR(channel_->finished.record(context_.stream));
   NF_RETURN_IF_ERROR(events_->done.record(context_.stream));
-  if (work.step().is_monitored) {
-    const auto regions = static_cast<std::uint32_t>(work.norms().size());
-    NF_RETURN_IF_ERROR(norms_.add(work.bucket(), regions, reading_->norms()));
-  }
+  if (work.step().is_monitored) NF_RETURN_IF_ERROR(norms_.add(work, reading_->norms()));
   return work.bucket().is_last ? end_reading() : Status();
 }
 
-Status DevicePath::end_reading() {
-  NF_RETURN_IF_ERROR(reading_->end(context_.stream));
-  std::size_t held = memories_.size() + norms_.size();
-  for (const auto& channel : channels_) {
-    held += channel->gathered.size();
-    for (const auto& [route, collective] : channel->collectives) held += collective->memory();
-  }
-  const std::lock_guard lock(mutex_);
-  held_bytes_ = std::max(held_bytes_, held);
-  return {};
-}
-
-Status DevicePath::collect(TrainingStep& step) {
-  NF_RETURN_IF_ERROR(to_status(cudaSetDevice(device_), "setting the device"));
-  std::unique_ptr<StepReading> reading;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = readings_.find(&step);
-    if (found == readings_.end()) return {};
-    reading = std::move(found->second);
-    readings_.erase(found);
-  }
-  const Status waited = wait(context_, step.statistics.step, [&] { return reading->query(); });
-  if (waited.ok()) add_measurements(*reading, step);
-  // Keep it even if the wait failed: freeing pinned memory waits for the device, which may wait for
-  // a peer in an operation of the engine that has not been aborted yet.
-  const std::lock_guard lock(mutex_);
-  free_readings_.push_back(std::move(reading));
-  return waited;
-}
-
-void DevicePath::add_measurements(const StepReading& reading, TrainingStep& step) {
-  if (step.is_monitored) {
-    const std::span<const DeviceNorm> norms = reading.read_norms();
-    for (std::size_t region = 0; region < norms.size(); ++region) {
-      step.statistics.regions[region].energy += norms[region].energy;
-      step.statistics.regions[region].non_finite += norms[region].non_finite;
-    }
-    for (const DeviceSample& sample : reading.samples()) {
-      const std::uint32_t region = binding_.region_of(sample.parameter);
-      const RouteSample measured = route_errors_.measure(step.statistics.step, sample.parameter,
-                                                         step.wanted[region], sample.values);
-      step.local.samples[region].error_energy += measured.error_energy;
-      step.local.samples[region].energy += measured.energy;
-    }
-  }
-  const std::span<const BucketEvents> buckets = reading.buckets();
-  for (std::size_t i = 0; i < buckets.size() && i < step.local.buckets.size(); ++i) {
-    step.local.buckets[i] = {.ready = buckets[i].ready.seconds_since(buckets.front().ready),
-                             .done = buckets[i].done.seconds_since(buckets.front().ready)};
-  }
-  for (const CollectiveTimes& times : reading.collectives()) {
-    add_seconds(step.traffic, times.shares, times.end.seconds_since(times.begin));
-  }
-}
-
 std::unique_ptr<Probe> DevicePath::probe() {
-  return std::make_unique<DeviceProbe>(context_, allocator_, [this](const std::string& route) {
-    return find(*channels_.front(), route);
-  });
+  return std::make_unique<DeviceProbe>(
+      context_, allocator_, collective_,
+      [this](const std::string& route) { return find(*channels_.front(), route); });
 }
 
 // Called between steps, but the last step may still be on the streams.
@@ -289,13 +210,16 @@ Status DevicePath::load_memory(const MemoryByRoute& memory, std::uint64_t step) 
   return memories_.load(memory, step);
 }
 
-std::size_t DevicePath::held_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return held_bytes_;
+Topology device_topology_of(const FabricOptions& options, std::uint32_t ranks) {
+  if (options.topology || options.collective == Collective::kAllReduce) {
+    return topology_of(options, options.profile, ranks);
+  }
+  return topology_of({.collective = options.collective}, options.profile, ranks);
 }
 
 Expected<std::unique_ptr<Fabric>> create_fabric(Transport& control, const DeviceContext& context,
                                                 FabricOptions options) {
+  options.topology = device_topology_of(options, context.ranks());
   return nf::create_fabric(control, std::move(options), [&](const PathRequest& request) {
     return DevicePath::create(context, request);
   });

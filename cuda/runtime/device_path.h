@@ -1,5 +1,5 @@
 // The path of gradients in device memory. All work on a bucket is enqueued on streams without host
-// synchronisation. The measurements are read at the end of the step.
+// synchronisation. The measurements are read at the end of the step: device_measurements.cc.
 //
 // One thread calls begin(), sum_low_bit() and finish(), bucket by bucket. The channel of a bucket
 // runs begin() and the low-bit sums, and the dense sum if it is small; otherwise the engine sums
@@ -94,6 +94,7 @@ class DevicePath final : public BucketPath {
   const DeviceContext context_;
   DeviceAllocator& allocator_;
   const Binding& binding_;
+  const Collective collective_;  // kAllReduce if there is only one rank
   const Topology topology_;
   const std::uint32_t host_group_size_;
   const std::uint64_t seed_;
@@ -116,6 +117,10 @@ class DevicePath final : public BucketPath {
   std::vector<std::unique_ptr<StepReading>> free_readings_;
   std::size_t held_bytes_ = 0;
 };
+
+// The topology of low-bit routes of a fabric on a device: as topology_of(), but the default of a
+// reduce-scatter is never hierarchical, which devices do not support.
+Topology device_topology_of(const FabricOptions& options, std::uint32_t ranks);
 
 // Fabric::create() for gradients on the current device. `control` carries the messages of the
 // runtime itself.

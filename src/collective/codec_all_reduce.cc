@@ -330,7 +330,7 @@ bool CodecAllReduce::is_finite() const {
                                return all_finite(std::span<const float>(parameter.residual));
                              }) &&
          std::ranges::all_of(own_shard(), [this](const Piece& piece) {
-           return all_finite(parameters_[piece.parameter].result);
+           return all_finite(gradients_[piece.parameter].values);
          });
 }
 

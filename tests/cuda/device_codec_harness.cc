@@ -9,6 +9,7 @@
 
 #include "cuda/device_case_batches.h"
 #include "cuda/device_copy.h"
+#include "support/typed_values.h"
 
 namespace nf::test {
 namespace {
@@ -255,6 +256,39 @@ class Check : CaseBatches {
                      return device_->fold_encode(batch, in, out, nullptr);
                    });
     expect_values("decode of the finished sum", 0, last, false, all, total, sum);
+    check_fold_add(one, first, in);
+  }
+
+  // The last rank replaces its values by the sum.
+  void check_fold_add(const Layout& one, const std::vector<Bytes>& first,
+                      std::span<const cuda::ConstDeviceMessage> in) const {
+    const std::uint32_t owner = test_.ranks - 1;
+    Bytes expected = arena(owner);
+    const DeviceCopy values(expected);
+    const DeviceBatch pieces = batch_of(values, false);
+    const Status status = device_->fold_add(pieces.batch, in, nullptr);
+    if (merges_messages(codec_->kind())) {
+      EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+      return;
+    }
+    expect_ok(status, "fold_add");
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      const Parameter& parameter = parameters_[p];
+      std::vector<float> sums(parameter.held);
+      for (std::size_t e = 0; e < sums.size(); ++e) {
+        sums[e] = widened(piece_values(parameter, owner), e);
+      }
+      for (std::uint32_t rank = 0; rank < owner; ++rank) {
+        expect_ok(codec_->decode_add(slice(parameter, false), {.encoder = rank, .contributions = 1},
+                                     part(one, p, first[rank]), std::span(sums)),
+                  "decode_add");
+      }
+      const TypedValues rounded(test_.type, sums);
+      std::copy_n(rounded.data(), sums.size() * value_size(),
+                  expected.data() + parameter.at + parameter.first * value_size());
+    }
+    expect_same("fold_add", with_one_nan(values.bytes(), test_.type),
+                with_one_nan(expected, test_.type));
   }
 
   // The owner adds its values to the first message and merges the result with the others.

@@ -12,6 +12,7 @@
 #include "cuda/collective/route_memories.h"
 #include "cuda/device_copy.h"
 #include "cuda/loopback.h"
+#include "cuda/uneven_shards.h"
 #include "support/generator.h"
 #include "support/ranks.h"
 #include "support/typed_values.h"
@@ -52,21 +53,39 @@ std::uint64_t key_of(std::size_t parameter) {
   return parameter_key("p" + std::to_string(parameter));
 }
 
+bool scatters(const DeviceCollectiveCase& sum) {
+  return sum.collective == Collective::kReduceScatter;
+}
+
 void sum_on_cpu(const DeviceCollectiveCase& sum, JobValues& job) {
   on_all_ranks(sum.ranks, [&](Transport& transport) {
-    const auto made = AllReduce::create(transport, {.codec = sum.codec,
-                                                    .topology = sum.topology,
-                                                    .host_group_size = sum.host_group_size,
-                                                    .seed = kSeed,
-                                                    .tile_bytes = kTileBytes});
-    ASSERT_TRUE(made) << to_string(made.status());
-    for (std::size_t step = 0; step < job.size(); ++step) {
-      std::vector<Gradient> gradients;
-      for (TypedValues& values : job[step][transport.rank()]) {
-        gradients.push_back({.parameter = key_of(gradients.size()), .values = values.view()});
+    const AllReduceOptions options{.codec = sum.codec,
+                                   .topology = sum.topology,
+                                   .host_group_size = sum.host_group_size,
+                                   .seed = kSeed,
+                                   .tile_bytes = kTileBytes};
+    const auto run_steps = [&](auto made, auto run) {
+      ASSERT_TRUE(made) << to_string(made.status());
+      for (std::size_t step = 0; step < job.size(); ++step) {
+        std::vector<Gradient> gradients;
+        for (TypedValues& values : job[step][transport.rank()]) {
+          gradients.push_back({.parameter = key_of(gradients.size()), .values = values.view()});
+        }
+        const Status status = run(**made, step, gradients);
+        ASSERT_TRUE(status.ok()) << to_string(status);
       }
-      const Status status = (*made)->run({.step = step, .gradients = gradients});
-      ASSERT_TRUE(status.ok()) << to_string(status);
+    };
+    if (scatters(sum)) {
+      run_steps(ReduceScatter::create(transport, options),
+                [&](ReduceScatter& own, std::size_t step, const auto& gradients) {
+                  const ShardedCall call(gradients, sum.ranks);
+                  return own.run({.step = step, .shards = call.shards});
+                });
+    } else {
+      run_steps(AllReduce::create(transport, options),
+                [](AllReduce& own, std::size_t step, const auto& gradients) {
+                  return own.run({.step = step, .gradients = gradients});
+                });
     }
   });
 }
@@ -76,7 +95,8 @@ class DeviceRank {
  public:
   DeviceRank(const DeviceCollectiveCase& sum, cuda::StreamTransport& transport)
       : type_(sum.type),
-        options_{.codec = sum.codec,
+        options_{.collective = sum.collective,
+                 .codec = sum.codec,
                  .topology = sum.topology,
                  .host_group_size = sum.host_group_size,
                  .seed = kSeed,
@@ -90,6 +110,11 @@ class DeviceRank {
       gradients_.push_back(
           {.parameter = key_of(gradients_.size()), .values = Values(at, size, type_)});
       at += size * size_of(type_);
+    }
+    if (scatters(sum)) {
+      ShardedCall call(gradients_, sum.ranks);
+      gradients_ = std::move(call.gradients);
+      shards_ = std::move(call.counts);
     }
     memories_.emplace(cuda::pool_allocator(), stream_);
     const Expected<cuda::RouteMemory*> memory = memories_->find(sum.codec);
@@ -111,7 +136,7 @@ class DeviceRank {
   void run(std::uint64_t step, RankValues& own) {
     ASSERT_NE(sum_, nullptr);
     copy(own, cudaMemcpyHostToDevice);
-    const Status status = sum_->enqueue({.step = step, .gradients = gradients_}, stream_);
+    const Status status = sum_->enqueue({.step = step, .gradients = gradients_}, shards_, stream_);
     ASSERT_TRUE(status.ok()) << to_string(status);
     copy(own, cudaMemcpyDeviceToHost);
     expect_cuda(cudaStreamSynchronize(stream_));
@@ -134,6 +159,7 @@ class DeviceRank {
   void* memory_ = nullptr;
   cudaStream_t stream_ = nullptr;
   std::vector<Gradient> gradients_;
+  std::vector<std::size_t> shards_;              // empty in an all-reduce
   std::optional<cuda::RouteMemories> memories_;  // outlive the sum
   std::unique_ptr<cuda::DeviceCollective> sum_;
 };
@@ -164,6 +190,7 @@ void expect_same(const TypedValues& summed, const TypedValues& expected) {
 std::string name_of(const DeviceCollectiveCase& sum) {
   std::string name =
       sum.codec + "_" + std::string(to_string(sum.topology)) + "_" + std::to_string(sum.ranks);
+  if (scatters(sum)) name += "_scattered";
   if (sum.host_group_size != 0) name += "_by_" + std::to_string(sum.host_group_size);
   if (sum.type != DataType::kFloat32) name += "_" + std::string(to_string(sum.type));
   for (char& c : name) {
@@ -178,9 +205,12 @@ void expect_same_as_cpu(const DeviceCollectiveCase& sum) {
   JobValues summed = expected;
   sum_on_cpu(sum, expected);
   sum_on_device(sum, summed);
+  const std::vector<std::size_t> shards = uneven_shards(std::size(kSizes), sum.ranks);
   for (std::size_t step = 0; step < kSteps; ++step) {
     for (std::uint32_t rank = 0; rank < sum.ranks; ++rank) {
-      for (std::size_t p = 0; p < expected[step][rank].size(); ++p) {
+      const std::size_t first = scatters(sum) ? first_of(shards, rank) : 0;
+      const std::size_t count = scatters(sum) ? shards[rank] : std::size(kSizes);
+      for (std::size_t p = first; p < first + count; ++p) {
         SCOPED_TRACE("step " + std::to_string(step) + ", rank " + std::to_string(rank) +
                      ", parameter " + std::to_string(p));
         expect_same(summed[step][rank][p], expected[step][rank][p]);

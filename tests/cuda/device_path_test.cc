@@ -28,27 +28,52 @@ using test::on_all_ranks;
 using test::short_profile;
 using Gradients = FabricRank::Gradients;
 
-// An engine on the device: our own dense ring all-reduce, like OwnDenseEngine on the host.
+// An engine on the device: our own dense ring collectives, like OwnDenseEngine on the host.
 class DeviceDenseSum final : public DenseEngine {
  public:
-  DeviceDenseSum(cuda::StreamTransport& transport, cudaStream_t stream) : stream_(stream) {
-    auto made =
-        cuda::DeviceAllReduce::create(transport, {.codec = "fp32", .topology = Topology::kRing});
-    EXPECT_TRUE(made) << to_string(made.status());
-    all_reduce_ = std::move(*made);
-  }
+  DeviceDenseSum(cuda::StreamTransport& transport, cudaStream_t stream)
+      : ranks_(transport.ranks()),
+        rank_(transport.rank()),
+        stream_(stream),
+        all_reduce_(make(transport, Collective::kAllReduce)),
+        reduce_scatter_(make(transport, Collective::kReduceScatter)) {}
   Status sum(Values values) override {
     ++calls_;
     const Gradient gradient{.parameter = 1, .values = values};
     return all_reduce_->enqueue({.gradients = {&gradient, 1}}, stream_);
   }
+  Status reduce_scatter(Values rows, Reduction reduction) override {
+    ++calls_;
+    const std::size_t size = rows.count / ranks_;
+    std::vector<Gradient> gradients;
+    for (std::uint32_t row = 0; row < ranks_; ++row) {
+      gradients.push_back(
+          {.parameter = row,
+           .values = Values(static_cast<float*>(rows.data) + row * size, size, rows.type)});
+    }
+    const std::vector<std::size_t> shards(ranks_, 1);
+    NF_RETURN_IF_ERROR(reduce_scatter_->enqueue({.gradients = gradients}, shards, stream_));
+    if (reduction == Reduction::kSum) return {};
+    return cuda::scale(gradients[rank_].values, 1.0f / static_cast<float>(ranks_), stream_);
+  }
 
   int calls() const { return calls_; }
 
  private:
-  cudaStream_t stream_;
+  static std::unique_ptr<cuda::DeviceAllReduce> make(cuda::StreamTransport& transport,
+                                                     Collective collective) {
+    auto made = cuda::DeviceAllReduce::create(
+        transport, {.collective = collective, .codec = "fp32", .topology = Topology::kRing});
+    EXPECT_TRUE(made) << to_string(made.status());
+    return std::move(*made);
+  }
+
+  const std::uint32_t ranks_;
+  const std::uint32_t rank_;
+  const cudaStream_t stream_;
+  const std::unique_ptr<cuda::DeviceAllReduce> all_reduce_;
+  const std::unique_ptr<cuda::DeviceAllReduce> reduce_scatter_;
   int calls_ = 0;
-  std::unique_ptr<cuda::DeviceAllReduce> all_reduce_;
 };
 
 // The networks between the ranks of a job.
@@ -90,9 +115,13 @@ class DeviceRank {
                                   .max_channel_bytes = max_channel_bytes},
                                  std::move(own));
     };
-    rank_ = std::make_unique<FabricRank>(
-        control, std::move(options), make,
-        [this](Fabric& fabric, const Bucket& bucket) { return average(fabric, bucket); });
+    const bool scatters = options.collective == Collective::kReduceScatter;
+    if (scatters) gather_ = std::make_unique<test::OwnDenseEngine>(control);
+    const auto average = [this, &control, scatters](Fabric& fabric, const Bucket& bucket) {
+      const auto reduce = [&](const Bucket& own) { return reduce_on_device(fabric, own); };
+      return scatters ? test::reduce_rows(control, *gather_, bucket, reduce) : reduce(bucket);
+    };
+    rank_ = std::make_unique<FabricRank>(control, std::move(options), make, average);
   }
   ~DeviceRank() {
     rank_.reset();
@@ -108,7 +137,7 @@ class DeviceRank {
   FabricRank* operator->() { return rank_.get(); }
 
  private:
-  Status average(Fabric& fabric, Bucket bucket) {
+  Status reduce_on_device(Fabric& fabric, Bucket bucket) {
     const Values host = bucket.values;
     const std::size_t size = host.count * size_of(host.type);
     void*& memory = buckets_[bucket.index];
@@ -129,6 +158,7 @@ class DeviceRank {
   cudaStream_t stream_ = nullptr;
   cudaStream_t engine_stream_ = nullptr;
   std::unique_ptr<DeviceDenseSum> engine_;
+  std::unique_ptr<test::OwnDenseEngine> gather_;  // of the rows of a reduce-scatter
   std::unique_ptr<FabricRank> rank_;
   std::map<std::uint32_t, void*> buckets_;
 };
@@ -140,6 +170,11 @@ FabricOptions options(const std::string& route, Admit admit = Admit::kSafe) {
 FabricOptions memory_options(const std::string& route) {
   FabricOptions own = options(route);
   own.profile.health.error_budget = 10;  // errors of a step are corrected in the next
+  return own;
+}
+
+FabricOptions scattered(FabricOptions own) {
+  own.collective = Collective::kReduceScatter;
   return own;
 }
 
@@ -217,14 +252,30 @@ TEST_P(DevicePath, MatchesTheHostOnForcedRoutes) {
   expect_same(GetParam(), 4, options("fp32", Admit::kForced));
 }
 
-class DevicePathDense : public test::OnDevice<> {};
+TEST_P(DevicePath, MatchesTheHostInAReduceScatter) {
+  expect_same(GetParam(), 12, scattered(options("waterfill:4")));
+  expect_same(GetParam(), 4, scattered(options("g_binary", Admit::kForced)));
+  expect_same(GetParam(), 4, scattered(options("fp32", Admit::kForced)));
+  FabricOptions mixed = scattered(options("waterfill:4", Admit::kForced));
+  mixed.profile.smallest_parameter = 0;  // so that a bucket has dense and low-bit values
+  expect_same(GetParam(), 4, mixed);
+  for (const char* route : {"waterfill:3+ef", "g_binary+ef"}) {
+    SCOPED_TRACE(route);
+    expect_same(GetParam(), 12, scattered(memory_options(route)));
+  }
+}
+
+class DevicePathDense : public test::OnDevice<testing::TestWithParam<Collective>> {};
+INSTANTIATE_TEST_SUITE_P(Collectives, DevicePathDense,
+                         testing::Values(Collective::kAllReduce, Collective::kReduceScatter));
 
 // With two ranks the sum has the same bits in any order.
-TEST_F(DevicePathDense, UsesTheChannelForFewBytes) {
+TEST_P(DevicePathDense, UsesTheChannelForFewBytes) {
   constexpr std::uint32_t kRanks = 2;
   constexpr int kSteps = 3;
   FabricOptions of = options("waterfill:4", Admit::kForced);
   of.profile.smallest_parameter = 0;  // so that low-bit regions share a bucket with the head
+  of.collective = GetParam();
   std::vector<std::vector<StepResult>> seen(kRanks);
   const auto train = [&](std::size_t max_channel_bytes) {
     std::vector<int> calls(kRanks);
@@ -312,13 +363,15 @@ TEST_P(DevicePath, HasTheRouteMemoryOfTheHost) {
     SCOPED_TRACE(route);
     expect_same_memory(GetParam(), memory_options(route));
   }
+  expect_same_memory(GetParam(), scattered(memory_options("waterfill:3+ef")));
 }
 
 TEST_P(DevicePath, FallsBackAtTheSameStep) {
-  expect_same(GetParam(), 14, options("waterfill:4"),
-              [](int step, std::uint32_t rank, Gradients& own) {
-                if (step == 6 && rank == 0) own[0][5] = std::numeric_limits<float>::quiet_NaN();
-              });
+  const Spoil spoil = [](int step, std::uint32_t rank, Gradients& own) {
+    if (step == 6 && rank == 0) own[0][5] = std::numeric_limits<float>::quiet_NaN();
+  };
+  expect_same(GetParam(), 14, options("waterfill:4"), spoil);
+  expect_same(GetParam(), 14, scattered(options("waterfill:4")), spoil);
 }
 
 TEST(DevicePathRoutes, RejectsHierarchicalErrorFeedback) {

@@ -8,6 +8,7 @@
 
 #include "cuda/device_copy.h"
 #include "cuda/loopback.h"
+#include "cuda/uneven_shards.h"
 #include "support/generator.h"
 #include "support/typed_values.h"
 
@@ -22,6 +23,54 @@ cudaStream_t make_stream() {
   expect_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
+
+// Deletes the values that a rank has no result of.
+void keep_results(const RouteJob& job, std::uint32_t rank, Parameters& values) {
+  if (!job.scatters()) return;
+  const std::vector<Gradient> all(values.size());
+  std::size_t p = 0;
+  for (std::size_t call = 0; call < job.calls; ++call) {
+    const std::vector<std::size_t> shards = uneven_shards(job.part(all, call).size(), job.ranks);
+    for (std::uint32_t owner = 0; owner < job.ranks; ++owner) {
+      for (std::size_t end = p + shards[owner]; p < end; ++p) {
+        if (owner != rank) values[p].clear();
+      }
+    }
+  }
+}
+
+// One rank on the CPU.
+struct CpuRank {
+  const RouteJob& job;
+  const std::uint32_t rank;
+  const std::size_t begin;
+  const std::vector<std::vector<MemoryEntry>>& memory;
+  RouteOutcome& outcome;
+
+  // run_call(sum, step, gradients) runs one call.
+  template <typename Sum, typename RunCall>
+  void run(Expected<std::unique_ptr<Sum>> sum, RunCall run_call) const {
+    ASSERT_TRUE(sum) << to_string(sum.status());
+    if (!memory.empty()) expect_ok((*sum)->load_memory(memory[rank]), "load_memory");
+    const auto inputs = job.values();
+    for (std::size_t step = begin; step < inputs.size(); ++step) {
+      std::vector<TypedValues> typed;
+      for (const auto& values : inputs[step][rank]) typed.emplace_back(job.type, values);
+      std::vector<Gradient> gradients;
+      for (std::size_t p = 0; p < typed.size(); ++p) {
+        gradients.push_back(
+            {.parameter = RouteJob::key(p), .values = typed[p].view(), .rows = job.shapes[p].rows});
+      }
+      for (std::size_t call = 0; call < job.calls; ++call) {
+        expect_ok(run_call(**sum, step, job.part(gradients, call)), "collective on the CPU");
+      }
+      Parameters& summed = outcome.values[step][rank];
+      for (const TypedValues& values : typed) summed.push_back(values.widened());
+      keep_results(job, rank, summed);
+    }
+    outcome.memory[rank] = (*sum)->save_memory();
+  }
+};
 
 }  // namespace
 
@@ -68,34 +117,23 @@ std::vector<std::vector<Parameters>> RouteJob::values() const {
 
 RouteOutcome on_cpu(const RouteJob& job, std::size_t begin,
                     const std::vector<std::vector<MemoryEntry>>& memory) {
-  const auto inputs = job.values();
   RouteOutcome outcome(job);
   on_all_ranks(job.ranks, [&](Transport& transport) {
-    const std::uint32_t rank = transport.rank();
-    auto sum = AllReduce::create(
-        transport,
-        {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes});
-    ASSERT_TRUE(sum) << to_string(sum.status());
-    if (!memory.empty()) expect_ok((*sum)->load_memory(memory[rank]), "load_memory");
-    for (std::size_t step = begin; step < inputs.size(); ++step) {
-      std::vector<TypedValues> typed;
-      for (const auto& values : inputs[step][rank]) typed.emplace_back(job.type, values);
-      std::vector<Gradient> gradients;
-      for (std::size_t p = 0; p < typed.size(); ++p) {
-        gradients.push_back(
-            {.parameter = RouteJob::key(p), .values = typed[p].view(), .rows = job.shapes[p].rows});
-      }
-      for (std::size_t call = 0; call < job.calls; ++call) {
-        expect_ok((*sum)->run({.step = step,
-                               .gradients = job.part(gradients, call),
-                               .loss_scale = job.loss_scales[step]}),
-                  "all-reduce on the CPU");
-      }
-      for (const TypedValues& values : typed) {
-        outcome.values[step][rank].push_back(values.widened());
-      }
+    const AllReduceOptions options{
+        .codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes};
+    const CpuRank rank{job, transport.rank(), begin, memory, outcome};
+    if (job.scatters()) {
+      rank.run(ReduceScatter::create(transport, options), [&](ReduceScatter& sum, std::size_t step,
+                                                              std::span<const Gradient> gradients) {
+        const ShardedCall call(gradients, job.ranks);
+        return sum.run({.step = step, .shards = call.shards, .loss_scale = job.loss_scales[step]});
+      });
+    } else {
+      rank.run(AllReduce::create(transport, options), [&](AllReduce& sum, std::size_t step,
+                                                          std::span<const Gradient> gradients) {
+        return sum.run({.step = step, .gradients = gradients, .loss_scale = job.loss_scales[step]});
+      });
     }
-    outcome.memory[rank] = (*sum)->save_memory();
   });
   return outcome;
 }
@@ -106,10 +144,13 @@ RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTranspor
   EXPECT_TRUE(memory) << to_string(memory.status());
   memory_ = *memory;
   for (cuda::StreamTransport* channel : channels) {
-    auto made = cuda::make_device_collective(
-        *channel,
-        {.codec = job.codec, .topology = job.topology, .seed = kSeed, .tile_bytes = kTileBytes},
-        memory_);
+    auto made = cuda::make_device_collective(*channel,
+                                             {.collective = job.collective,
+                                              .codec = job.codec,
+                                              .topology = job.topology,
+                                              .seed = kSeed,
+                                              .tile_bytes = kTileBytes},
+                                             memory_);
     EXPECT_TRUE(made) << to_string(made.status());
     sums_.push_back(std::move(*made));
     streams_.push_back(make_stream());
@@ -133,6 +174,17 @@ RouteRank::~RouteRank() {
   expect_cuda(cudaFree(values_));
 }
 
+Status RouteRank::run_call(cuda::DeviceCollective& sum, std::size_t step,
+                           std::span<const Gradient> gradients, cudaStream_t stream) const {
+  const float scale = job_.loss_scales[step];
+  if (!job_.scatters()) {
+    return sum.enqueue({.step = step, .gradients = gradients, .loss_scale = scale}, stream);
+  }
+  const ShardedCall call(gradients, job_.ranks);
+  return sum.enqueue({.step = step, .gradients = call.gradients, .loss_scale = scale}, call.counts,
+                     stream);
+}
+
 Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
   const std::size_t channel = step % sums_.size();
   const cudaStream_t stream = streams_[channel];
@@ -144,10 +196,7 @@ Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summe
                                 stream));
   }
   for (std::size_t call = 0; call < job_.calls; ++call) {
-    NF_RETURN_IF_ERROR(sums_[channel]->enqueue({.step = step,
-                                                .gradients = job_.part(gradients_, call),
-                                                .loss_scale = job_.loss_scales[step]},
-                                               stream));
+    NF_RETURN_IF_ERROR(run_call(*sums_[channel], step, job_.part(gradients_, call), stream));
   }
   for (std::size_t p = 0; p < typed.size(); ++p) {
     expect_cuda(cudaMemcpyAsync(typed[p].view().data, gradients_[p].values.data,
@@ -189,7 +238,8 @@ RouteOutcome on_device(const RouteJob& job, std::size_t channels, std::size_t be
     if (!memory.empty()) expect_ok(own.memory().load_memory(memory[rank]), "load_memory");
     for (std::size_t step = begin; step < inputs.size(); ++step) {
       expect_ok(own.run(step, inputs[step][rank], outcome.values[step][rank]),
-                "all-reduce on the device");
+                "collective on the device");
+      keep_results(job, rank, outcome.values[step][rank]);
     }
     auto saved = own.memory().save_memory();
     ASSERT_TRUE(saved) << to_string(saved.status());

@@ -1,4 +1,5 @@
-// A job that reduces for some steps on a route with memory, on the CPU and in device memory.
+// A job that reduces for some steps on a route with memory, on the CPU and in device memory. In a
+// reduce-scatter, the parameters of each call are in uneven_shards().
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@ struct RouteJob {
   // sends as factors for many terms or for few terms only.
   static std::vector<Shape> shapes_of_all_kinds();
 
+  Collective collective = Collective::kAllReduce;
   std::string codec = "powersgd:2";
   std::uint32_t ranks = 2;
   DataType type = DataType::kFloat32;
@@ -35,6 +37,7 @@ struct RouteJob {
   // If set, changes the values of a rank before a step.
   std::function<void(std::size_t step, std::uint32_t rank, Parameters& own)> spoil = {};
 
+  bool scatters() const { return collective == Collective::kReduceScatter; }
   static std::uint64_t key(std::size_t parameter);
   // The gradients of one call.
   std::span<const Gradient> part(std::span<const Gradient> gradients, std::size_t call) const;
@@ -42,7 +45,8 @@ struct RouteJob {
   std::vector<std::vector<Parameters>> values() const;
 };
 
-// The results: values by step, rank and parameter, and the route memory of each rank at the end.
+// The results: values by step, rank and parameter, and the route memory of each rank at the end. In
+// a reduce-scatter, a rank has the values of its own shard only; the others are empty.
 struct RouteOutcome {
   explicit RouteOutcome(const RouteJob& job)
       : values(job.loss_scales.size(), std::vector<Parameters>(job.ranks)), memory(job.ranks) {}
@@ -82,6 +86,9 @@ class RouteRank {
   Status run(std::size_t step, const Parameters& own, Parameters& summed);
 
  private:
+  Status run_call(cuda::DeviceCollective& sum, std::size_t step,
+                  std::span<const Gradient> gradients, cudaStream_t stream) const;
+
   const RouteJob job_;
   const cudaStream_t home_;
   cuda::RouteMemories memories_;

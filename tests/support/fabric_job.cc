@@ -10,11 +10,8 @@
 
 namespace nf::test {
 
-namespace {
-
-// The bucket in rows: for each slot, every rank's part of its values, padded to one size.
-Status reduce_rows(Fabric& fabric, const Transport& transport, OwnDenseEngine& gather,
-                   const Bucket& bucket) {
+Status reduce_rows(const Transport& transport, OwnDenseEngine& gather, const Bucket& bucket,
+                   const std::function<Status(const Bucket& rows)>& reduce) {
   const std::uint32_t ranks = transport.ranks();
   std::size_t row_size = 0;
   for (const BucketSlot& slot : bucket.slots) row_size += (slot.count + ranks - 1) / ranks;
@@ -42,7 +39,7 @@ Status reduce_rows(Fabric& fabric, const Transport& transport, OwnDenseEngine& g
       sharded.slots.push_back({.parameter = parameter, .offset = to, .count = count});
     }
   });
-  NF_RETURN_IF_ERROR(fabric.all_reduce(sharded));
+  NF_RETURN_IF_ERROR(reduce(sharded));
   const auto own = std::span(rows).subspan(transport.rank() * row_size, row_size);
   std::fill(rows.begin(), rows.begin() + (own.data() - rows.data()), 0.0f);
   std::fill(rows.begin() + (own.data() - rows.data()) + own.size(), rows.end(), 0.0f);
@@ -52,8 +49,6 @@ Status reduce_rows(Fabric& fabric, const Transport& transport, OwnDenseEngine& g
   });
   return {};
 }
-
-}  // namespace
 
 OwnDenseEngine::OwnDenseEngine(Transport& transport) : transport_(transport) {
   auto made = AllReduce::create(transport, {.codec = "fp32", .topology = Topology::kRing});
@@ -117,9 +112,10 @@ FabricRank::FabricRank(Transport& transport, FabricOptions options)
       engine_(std::make_unique<OwnDenseEngine>(transport)),
       average_([&transport, this, collective = options.collective](Fabric& fabric,
                                                                    const Bucket& bucket) {
+        const auto reduce = [&](const Bucket& own) { return fabric.all_reduce(own); };
         return collective == Collective::kReduceScatter
-                   ? reduce_rows(fabric, transport, *engine_, bucket)
-                   : fabric.all_reduce(bucket);
+                   ? reduce_rows(transport, *engine_, bucket, reduce)
+                   : reduce(bucket);
       }),
       model_(small_model()) {
   options.parameters = model_;

@@ -26,6 +26,12 @@ class OwnDenseEngine final : public DenseEngine {
   std::uint64_t calls_ = 0;
 };
 
+// Reduces a bucket in host memory by a reduce-scatter: `reduce` gets its values as one row per
+// rank, in the layout of FSDP2, which is every rank's part of each slot, padded to one size. Then
+// `gather` exchanges the results.
+Status reduce_rows(const Transport& transport, OwnDenseEngine& gather, const Bucket& bucket,
+                   const std::function<Status(const Bucket& rows)>& reduce);
+
 // head.weight, head.bias, norm.weight and two blocks of the backbone.
 std::vector<ModelParameter> small_model();
 
