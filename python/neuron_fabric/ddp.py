@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,9 +67,11 @@ def unwrap(model: torch.nn.Module) -> DistributedDataParallel:
 def _why_not_ddp(module: object) -> str:
     kind = type(module).__name__
     if "FullyShardedDataParallel" in kind:
-        return (f"{kind} (FSDP1) has no supported reduction: attach() takes fully_shard() on a mesh with "
-                "replicas, replicate() of torch.distributed._composable.replicate_with_fsdp, and "
-                "DistributedDataParallel")
+        return (f"{kind} (FSDP1) is not supported: attach() takes DistributedDataParallel, and fully_shard() or "
+                "replicate() of FSDP2; use fully_shard(model) instead")
+    if _has_fsdp(module):
+        return (f"fully_shard() or replicate() was called on parts of this {kind} only: call it on the whole model "
+                "too, after its parts, then attach()")
     if _is_replicated(module):
         return (f"this {kind} is under replicate(), which reduces its gradients itself: attach() takes "
                 "a DistributedDataParallel model; use DistributedDataParallel(model) instead of "
@@ -83,6 +86,13 @@ def _why_not_ddp(module: object) -> str:
             "DistributedDataParallel(model)")
 
 
+def _has_fsdp(module: object) -> bool:
+    """Whether it has modules under FSDP2."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return fsdp is not None and isinstance(module, torch.nn.Module) and any(
+        isinstance(part, fsdp.FSDPModule) for part in module.modules())
+
+
 def _is_replicated(module: object) -> bool:
     if not isinstance(module, torch.nn.Module):
         return False
@@ -93,6 +103,11 @@ def _is_replicated(module: object) -> bool:
 
 def reject_unsupported(ddp: DistributedDataParallel) -> None:
     """Raises RuntimeError if the runtime cannot reduce the gradients of this model."""
+    if _has_fsdp(ddp.module):
+        raise RuntimeError(
+            "DistributedDataParallel is around a module under fully_shard() or replicate(), which reduces its "
+            "gradients itself; use fully_shard() alone, with replicas on a mesh of two dimensions"
+        )
     if getattr(ddp, "_use_python_reducer", False):
         raise RuntimeError(
             "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "

@@ -106,9 +106,10 @@ class Fabric:
         sharded, all ranks call it."""
         known = self._session.runtime.should_step() if self._session else None
         is_finite = known is not False and all_finite(self._unseen_gradients(known))
-        if self._shards is None or not self._session:
+        if self._shards is None:
             return is_finite
-        flag = torch.tensor(float(is_finite), device=self._parameters.tensors[0].device)
+        one = [*self._parameters.tensors, *(other.tensor for other in self._parameters.unrouted)][0]
+        flag = torch.tensor(float(is_finite), device=one.device)
         dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=self._shards)
         return bool(flag)
 

@@ -25,6 +25,8 @@ from neuron_fabric.telemetry import Reader, make_readers
 
 logger = logging.getLogger(__name__)
 
+_SCATTERING = ("auto", "direct", "ring", "hierarchical")  # topologies, as in src/collective/collective.cc
+
 
 class Session:
     """Made by open_session(), on all ranks at the same time. If it fails on one rank, all ranks raise.
@@ -161,8 +163,7 @@ def open_session(
             "torch.distributed is not initialised: call init_process_group() first"
         )
     group = group if group is not None else dist.group.WORLD
-    seconds = timeout if is_timeout(timeout) else _timeout_of(group)
-    own = own_group(group, seconds)
+    own = own_group(group, seconds_of(timeout, group))
     settings, now = run_on_all_ranks(own, lambda: (check(), mode()))
     agree(own, {"NF_MODE": now})
     if now == "off":
@@ -190,7 +191,19 @@ def _prepare(source: Source, settings: Settings) -> Prepared:
     binding = _C.binding_hash(
         profile.text, parameters.names, parameters.module_types, parameters.tensors
     )  # raises ValueError if the profile does not fit the model
+    if source.collective == "reduce_scatter":
+        _check_scatters(settings, profile)
     return Prepared(source, parameters, profile, binding)
+
+
+def _check_scatters(settings: Settings, profile: Profile) -> None:
+    """The core checks it too, but after the ranks have connected."""
+    if settings.topology not in _SCATTERING:
+        raise ValueError(f"topology={settings.topology!r} has no reduce-scatter; use one of {', '.join(_SCATTERING)}")
+    routes = {route for phase in profile.to_dict()["phases"] for route in phase["routes"].values()}
+    if found := sorted(route for route in routes if route.startswith("powersgd")):
+        raise ValueError(f"route {found[0]!r} has no reduce-scatter: its factors belong to whole matrices; use a "
+                         "codec, such as waterfill:4")
 
 
 def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
@@ -201,6 +214,7 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
         "the devices that the extension is built for": _C.devices or "the host alone",
         "the version of PyTorch": torch.__version__,
         "the source of gradients": prepared.source.kind,
+        "the collective": prepared.source.collective,
         "the model's device": sorted({tensor.device.type for tensor in parameters.tensors}),
         "the model's parameters": [
             f"{name} {tuple(tensor.shape)} {tensor.dtype}"
@@ -221,6 +235,11 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
     if settings.reducer == "cxl":
         facts["the host, but reducer='cxl' needs all ranks on one host"] = host_id()
     return facts
+
+
+def seconds_of(timeout: object, group: dist.ProcessGroup) -> float:
+    """How long to wait for a peer of the group. timeout: the caller's argument, not yet validated."""
+    return timeout if is_timeout(timeout) else _timeout_of(group)
 
 
 def _timeout_of(group: dist.ProcessGroup) -> float:

@@ -13,8 +13,7 @@ from ranks import on_ranks
 from small_job import CLASSES, Classifier, batches, digest, loss_of, make, sgd, wrap
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.optim import ZeroRedundancyOptimizer, _apply_optimizer_in_backward
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
@@ -260,16 +259,32 @@ def test_ddp_rejects_a_hook_that_is_registered_after_attach():
         assert "can only be called once" in words
 
 
-def attach_to_fsdp() -> str:
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    with pytest.raises(RuntimeError) as caught:
-        nf.attach(fully_shard(make(), mesh=mesh))
+class Engine(nn.Module):
+    """As the engines of other packages, which reduce gradients themselves."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+
+def fsdp1(module: nn.Module) -> nn.Module:
+    return FullyShardedDataParallel(module, device_id=torch.device("cpu"))
+
+
+def attach_to_engine(engine: Callable[[nn.Module], nn.Module]) -> str:
+    with pytest.raises(TypeError) as caught:
+        nf.attach(engine(make()))
     return str(caught.value)
 
 
-def test_a_model_under_fsdp_without_replicas_is_rejected():
-    for words in on_ranks(2, attach_to_fsdp, fresh=True):
-        assert words.startswith("fully_shard() on a mesh without replicas reduces gradients by reduce-scatter")
+@pytest.mark.parametrize(("engine", "words"), [
+    (fsdp1, "FullyShardedDataParallel (FSDP1) is not supported: attach() takes DistributedDataParallel, and "
+            "fully_shard() or replicate() of FSDP2; use fully_shard(model) instead"),
+    (Engine, "attach() takes a DistributedDataParallel model, not a Engine"),
+])
+def test_an_engine_that_reduces_gradients_itself_is_rejected(engine, words):
+    for message in on_ranks(2, attach_to_engine, engine, fresh=True):
+        assert message.startswith(words)
 
 
 def attach_with_optimizer_in_backward() -> str:

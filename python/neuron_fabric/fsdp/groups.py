@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_common import DDPMeshInfo, FSDPMeshInfo
+from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.model import ROUTED_TYPES, ModelParameters, local_tensor, parameters_of
 
@@ -64,6 +65,9 @@ def find_layout(model: torch.nn.Module) -> Layout:
     groups = [group for group in _param_groups(model) if group.fsdp_params]
     if not groups:
         raise RuntimeError("fully_shard() or replicate() has sharded no parameter of this model")
+    if any(isinstance(module, DistributedDataParallel) for module in model.modules()):
+        raise RuntimeError("this model contains a DistributedDataParallel model, which reduces its gradients itself; "
+                           "use fully_shard() alone, with replicas on a mesh of two dimensions")
     if any(hasattr(group, "neuron_fabric") for group in groups):
         raise RuntimeError("the model is attached already")
     meshes = [_mesh_of(group.mesh_info) for group in groups]
@@ -78,10 +82,14 @@ def find_layout(model: torch.nn.Module) -> Layout:
 
 
 def reject_later_groups(model: torch.nn.Module, groups: list[Any]) -> None:
-    """Before its first forward pass, raises RuntimeError if modules were sharded after attach()."""
+    """Before its first forward pass, raises RuntimeError if modules were sharded after attach(), or if the model
+    is a part of another one, which would end the backward pass."""
     known = {id(group) for group in groups}
 
     def check(_module: object, _inputs: object) -> None:
+        if model._get_fsdp_state()._is_root is False:  # None: no forward pass yet
+            raise RuntimeError(f"nf.attach() got this {type(model).__name__}, a part of a model under fully_shard() or "
+                               "replicate(): call it with the whole model, after fully_shard() of all modules")
         later = sum(id(group) not in known for group in _param_groups(model) if group.fsdp_params)
         if later:
             raise RuntimeError(

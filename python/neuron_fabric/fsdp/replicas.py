@@ -12,8 +12,9 @@ ranks of a replica form another. Jobs decide independently.
 import functools
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -30,11 +31,15 @@ from neuron_fabric.fsdp.groups import (
     reject_later_groups,
     states_of,
 )
-from neuron_fabric.fsdp.shards import open_shards
+from neuron_fabric.fsdp.shards import install_shards, open_shards
 from neuron_fabric.model import local_tensor
-from neuron_fabric.session import open_session
+from neuron_fabric.ranks.own_group import own_group
+from neuron_fabric.ranks.rendezvous import run_on_all_ranks
+from neuron_fabric.session import open_session, seconds_of
 from neuron_fabric.settings import Settings
 from neuron_fabric.source import Source
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -42,24 +47,30 @@ _ONE_JOB_ONLY = {"tensorboard": None, "prometheus": None, "readers": ()}
 
 
 def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
-    source = Source("hsdp" if layout.shards else "replicate", type(model).__name__,
-                    lambda: managed_parameters(model, layout.groups, is_whole=False))
-    session, parameters = open_session(
-        source, layout.replicas, lambda: Settings(**_between(options, layout)), options["timeout"])
+    session, parameters = _in_all_jobs(layout.shards, options, lambda: open_session(
+        Source("hsdp" if layout.shards else "replicate", type(model).__name__,
+               lambda: managed_parameters(model, layout.groups, is_whole=False)),
+        layout.replicas, lambda: Settings(**_between(options, layout)), options["timeout"]))
+    gradients = functools.partial(gradients_of, layout.groups)
     if session is None:
-        return Fabric(None, parameters)
+        return Fabric(None, parameters, gradients=gradients, shards=layout.shards)
+    within = None
+    if options["within_replicas"] == "low_bit":
+        try:
+            own, whole = _in_all_jobs(layout.replicas, options, lambda: open_shards(
+                model, layout, _within(options, layout), "hsdp"))
+        except BaseException:
+            session.close()
+            raise
+        install_shards(model, layout, own)
+        within = Fabric(own, whole, shards=layout.replicas)
     step = Backward(session, states_of(model))
     index = index_of(model, layout.groups, parameters)
     for params in layout.groups:
         params.neuron_fabric = session
         params.mesh_info.replicate_process_group = ReplicaGroup(layout.replicas, params, step, index)
-    within = None
-    if options["within_replicas"] == "low_bit":
-        own, whole = open_shards(model, layout, _within(options, layout), "hsdp")
-        within = Fabric(own, whole, shards=layout.replicas)
     reject_later_groups(model, layout.groups)
-    fabric = Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
-                    shards=layout.shards, within=within)
+    fabric = Fabric(session, parameters, gradients=gradients, shards=layout.shards, within=within)
     if options["scaler"] is not None:
         pass_scale(model, fabric, options["scaler"])
     if session.rank == 0:
@@ -67,6 +78,14 @@ def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, A
                     len(parameters.names), session.ranks, layout.shard, session.runtime.topology,
                     session.runtime.place)
     return fabric
+
+
+def _in_all_jobs(others: dist.ProcessGroup | None, options: dict[str, Any], work: Callable[[], T]) -> T:
+    """Runs `work`, which opens the job of this rank. If it fails in one job, all ranks raise. others: a group
+    with one rank of each job."""
+    if others is None or others.size() == 1:
+        return work()
+    return run_on_all_ranks(own_group(others, seconds_of(options["timeout"], others)), work)
 
 
 class ReplicaGroup(dist.ProcessGroup):

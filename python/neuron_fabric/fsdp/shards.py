@@ -36,32 +36,36 @@ logger = logging.getLogger(__name__)
 
 def attach_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
     session, parameters = open_shards(model, layout, options, "fsdp2")
+    fabric = Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
+                    shards=layout.shards)
     if session is None:
-        return Fabric(None, parameters)
+        return fabric
+    install_shards(model, layout, session)
     reject_later_groups(model, layout.groups)
     if options["scaler"] is not None:
         pass_scale(model, session.runtime, options["scaler"])
     if session.rank == 0:
         logger.info("attached to %d parameters in %d shards, topology %s, reduced on %s",
                     len(parameters.names), session.ranks, session.runtime.topology, session.runtime.place)
-    return Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
-                  shards=layout.shards)
+    return fabric
 
 
 def open_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any],
                 source: str) -> tuple[Session | None, ModelParameters]:
-    """The session of the reduce-scatters within a replica, which are the runtime's from now on."""
-    session, parameters = open_session(
+    """The session of the reduce-scatters within a replica."""
+    return open_session(
         Source(source, type(model).__name__, lambda: managed_parameters(model, layout.groups, is_whole=True),
                "reduce_scatter"),
         layout.shards, lambda: Settings(**options), options["timeout"])
-    if session is not None:
-        step = Backward(session, states_of(model))
-        index = index_of(model, layout.groups, parameters)
-        for params in layout.groups:
-            params.neuron_fabric = session
-            params._reduce_scatter_comm = LowBitReduceScatter(params, step, index)
-    return session, parameters
+
+
+def install_shards(model: torch.nn.Module, layout: Layout, session: Session) -> None:
+    """From now on, the reduce-scatters within a replica are the runtime's."""
+    step = Backward(session, states_of(model))
+    index = index_of(model, layout.groups, session.parameters)
+    for params in layout.groups:
+        params.neuron_fabric = session
+        params._reduce_scatter_comm = LowBitReduceScatter(params, step, index)
 
 
 class LowBitReduceScatter(ReduceScatter):
