@@ -88,6 +88,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
                         help="reduction within a replica, for hsdp (dense)")
     parser.add_argument("--gather", choices=["fp32", "bf16"], default="fp32",
                         help="type in which FSDP gathers parameters and computes (fp32)")
+    parser.add_argument("--keep", action="store_true",
+                        help="keep gathered parameters until backward (reshard_after_forward=False)")
     parser.add_argument("--topology", default="auto", help="topology of low-bit all-reduces (auto)")
     parser.add_argument("--trace", type=Path, metavar="DIR",
                         help="write the trace of two steps of each route on rank 0 to ROUTE.json.gz, "
@@ -160,7 +162,7 @@ def make_variant(route: str, task: Mlp | Workload, options: argparse.Namespace,
                  device: torch.device) -> Variant:
     model = wrap(task.make_model(1).to(device), options.wrapper, options.shards,
                  in_bf16=route == "plain_bf16",
-                 parameters=torch.bfloat16 if options.gather == "bf16" else None)
+                 parameters=torch.bfloat16 if options.gather == "bf16" else None, keeps=options.keep)
     # A tiny learning rate: all the work of a step, but the model cannot diverge.
     variant = Variant(route, model, torch.optim.SGD(model.parameters(), lr=1e-9))
     if route not in PLAIN:

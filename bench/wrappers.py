@@ -17,9 +17,10 @@ NAMES = ("ddp", "fsdp2", "hsdp", "replicate")
 
 
 def wrap(model: nn.Module, wrapper: str, shards: int, *, in_bf16: bool,
-         parameters: torch.dtype | None = None) -> nn.Module:
+         parameters: torch.dtype | None = None, keeps: bool = False) -> nn.Module:
     """in_bf16: reduces gradients in BF16, without the runtime.
     parameters: the type in which FSDP gathers parameters and computes; default: their own.
+    keeps: keeps gathered parameters until the backward pass.
     """
     if wrapper == "ddp":
         ddp = DistributedDataParallel(model, gradient_as_bucket_view=True)
@@ -33,10 +34,10 @@ def wrap(model: nn.Module, wrapper: str, shards: int, *, in_bf16: bool,
         apply = functools.partial(replicate, mesh=mesh, mp_policy=policy)
     elif wrapper == "fsdp2":
         mesh = init_device_mesh(device, (ranks,))
-        apply = functools.partial(fully_shard, mesh=mesh, mp_policy=policy)
+        apply = functools.partial(fully_shard, mesh=mesh, mp_policy=policy, reshard_after_forward=not keeps)
     else:
         mesh = init_device_mesh(device, (ranks // shards, shards), mesh_dim_names=("replicas", "shards"))
-        apply = functools.partial(fully_shard, mesh=mesh, mp_policy=policy)
+        apply = functools.partial(fully_shard, mesh=mesh, mp_policy=policy, reshard_after_forward=not keeps)
     for block in blocks_of(model):
         apply(block)
     return apply(model)
