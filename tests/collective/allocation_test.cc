@@ -1,13 +1,14 @@
 // After the first calls, an all-reduce or a reduce-scatter allocates no memory.
 #include <gtest/gtest.h>
 
-#include <barrier>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "neuron_fabric/inproc_transport.h"
+#include "neuron_fabric/reduce_scatter.h"
 #include "support/allocations.h"
-#include "support/generator.h"
 #include "support/ranks.h"
 #include "support/shards.h"
 
@@ -15,29 +16,30 @@ namespace nf::test {
 namespace {
 
 constexpr std::uint32_t kRanks = 2;
-constexpr int kWarmUps = 30;  // queues grow to the maximum that any order of events needs
-constexpr int kCalls = 5;
+constexpr std::uint64_t kWarmUps = 3;
+constexpr std::uint64_t kCalls = 5;
 
-// On every rank, runs work(transport, repeat). `repeat(call)` calls call(step) for every step and
-// expects no allocation after the first steps.
-template <typename Work>
-void expect_no_allocations(Work work) {
-  std::barrier all_are_here(kRanks);
+// One thread drives all ranks, so every step has the same order of events and needs the same
+// memory. start(rank, step) begins the call of a rank, advance(rank) continues it.
+template <typename Start, typename Advance>
+void expect_no_allocations(Start start, Advance advance) {
   const std::size_t before = counted_allocations();
-  on_all_ranks(kRanks, [&](Transport& transport) {
-    work(transport, [&](const auto& call) {
-      for (int step = 0; step < kWarmUps + kCalls; ++step) {
-        if (step == kWarmUps) {
-          all_are_here.arrive_and_wait();
-          count_allocations(true);
-        }
-        const Status status = call(static_cast<std::uint64_t>(step));
-        ASSERT_TRUE(status.ok()) << to_string(status);
+  for (std::uint64_t step = 0; step < kWarmUps + kCalls; ++step) {
+    count_allocations(step >= kWarmUps);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      const Status status = start(rank, step);
+      ASSERT_TRUE(status.ok()) << to_string(status);
+    }
+    for (std::uint32_t done = 0; done < kRanks;) {
+      done = 0;
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        const Expected<bool> is_done = advance(rank);
+        ASSERT_TRUE(is_done) << to_string(is_done.status());
+        if (*is_done) ++done;
       }
-      all_are_here.arrive_and_wait();
-      count_allocations(false);
-    });
-  });
+    }
+    count_allocations(false);
+  }
   EXPECT_EQ(counted_allocations(), before);
 }
 
@@ -47,31 +49,53 @@ Parameters some_values() {
 
 class Allocation : public ::testing::TestWithParam<std::tuple<std::string, Topology>> {
  protected:
-  AllReduceOptions options() const {
-    return {
-        .codec = std::get<0>(GetParam()), .topology = std::get<1>(GetParam()), .tile_bytes = 4096};
+  Allocation() {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank)
+      endpoints_.push_back(network_.endpoint(rank));
   }
+
+  // What `Sum` (AllReduce or ReduceScatter) creates, by rank.
+  template <typename Sum>
+  std::vector<std::unique_ptr<Sum>> sums() {
+    const AllReduceOptions options{
+        .codec = std::get<0>(GetParam()), .topology = std::get<1>(GetParam()), .tile_bytes = 4096};
+    std::vector<std::unique_ptr<Sum>> made;
+    for (const std::unique_ptr<Transport>& endpoint : endpoints_) {
+      Expected<std::unique_ptr<Sum>> sum = Sum::create(*endpoint, options);
+      EXPECT_TRUE(sum) << to_string(sum.status());
+      if (sum) made.push_back(std::move(*sum));
+    }
+    return made;
+  }
+
+ private:
+  InprocNetwork network_{kRanks};
+  std::vector<std::unique_ptr<Transport>> endpoints_;
 };
 
 TEST_P(Allocation, StopsAfterTheFirstAllReduces) {
-  expect_no_allocations([&](Transport& transport, auto repeat) {
-    Parameters parameters = some_values();
-    const std::vector<Gradient> gradients = gradients_of(parameters);
-    const auto sum = AllReduce::create(transport, options());
-    ASSERT_TRUE(sum) << to_string(sum.status());
-    repeat([&](std::uint64_t step) { return (*sum)->run({.step = step, .gradients = gradients}); });
-  });
+  const auto sums = this->sums<AllReduce>();
+  ASSERT_EQ(sums.size(), kRanks);
+  std::vector<Parameters> values(kRanks, some_values());
+  std::vector<std::vector<Gradient>> gradients;
+  for (Parameters& own : values) gradients.push_back(gradients_of(own));
+  expect_no_allocations(
+      [&](std::uint32_t rank, std::uint64_t step) {
+        return sums[rank]->start({.step = step, .gradients = gradients[rank]});
+      },
+      [&](std::uint32_t rank) { return sums[rank]->advance(); });
 }
 
 TEST_P(Allocation, StopsAfterTheFirstReduceScatters) {
-  expect_no_allocations([&](Transport& transport, auto repeat) {
-    Shards values(kRanks, some_values());
-    const ShardViews views(values);
-    const auto sum = ReduceScatter::create(transport, options());
-    ASSERT_TRUE(sum) << to_string(sum.status());
-    repeat(
-        [&](std::uint64_t step) { return (*sum)->run({.step = step, .shards = views.shards()}); });
-  });
+  const auto sums = this->sums<ReduceScatter>();
+  ASSERT_EQ(sums.size(), kRanks);
+  std::vector<Shards> values(kRanks, Shards(kRanks, some_values()));
+  std::vector<ShardViews> views(values.begin(), values.end());
+  expect_no_allocations(
+      [&](std::uint32_t rank, std::uint64_t step) {
+        return sums[rank]->start({.step = step, .shards = views[rank].shards()});
+      },
+      [&](std::uint32_t rank) { return sums[rank]->advance(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Sums, Allocation,
