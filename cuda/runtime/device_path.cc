@@ -104,7 +104,7 @@ Status DevicePath::begin_bucket(BucketWork& work) {
   NF_RETURN_IF_ERROR(events_->ready.block(channel_->stream));
   NF_RETURN_IF_ERROR(channel_->finished.block(channel_->stream));
   if (work.step().is_monitored) NF_RETURN_IF_ERROR(sample(work, *reading_));
-  if (work.bucket().reduction == Reduction::kMean && !work.scatters()) {
+  if (work.divides_before_sum()) {
     NF_RETURN_IF_ERROR(
         scale(work.bucket().values, static_cast<float>(1.0 / context_.ranks()), channel_->stream));
   }
@@ -181,7 +181,7 @@ Status DevicePath::finish_bucket(BucketWork& work) {
   NF_RETURN_IF_ERROR(channel_->dense_summed.block(context_.stream));
   if (work.has_low_bit()) NF_RETURN_IF_ERROR(channel_->low_bit_summed.block(context_.stream));
   NF_RETURN_IF_ERROR(scatter(work));
-  if (work.scatters() && work.dense_reduction() != work.bucket().reduction) {
+  if (work.divides_after_sum()) {
     NF_RETURN_IF_ERROR(
         scale(work.result(), static_cast<float>(1.0 / context_.ranks()), context_.stream));
   }

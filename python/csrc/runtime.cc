@@ -203,7 +203,7 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job) {
   if (job->parts == 0) return finish(*job);
   if (dense.count > 0) {
     try {
-      const Reduction reduction = job->work->dense_reduction();
+      const Reduction reduction = job->work->engine_reduction();
       const auto started = job->work->scatters() ? engine_.start_reduce_scatter(dense, reduction)
                                                  : engine_.start(dense);
       started->getFuture()->addCallback([link = link_, job](c10::ivalue::Future& done) {

@@ -198,6 +198,8 @@ def _prepare(source: Source, settings: Settings) -> Prepared:
 
 def _check_scatters(settings: Settings, profile: Profile) -> None:
     """The core checks it too, but after the ranks have connected."""
+    if settings.reducer != "ranks":
+        raise ValueError(f"reducer={settings.reducer!r} has no reduce-scatter; omit it")
     if settings.topology not in _SCATTERING:
         raise ValueError(f"topology={settings.topology!r} has no reduce-scatter; use one of {', '.join(_SCATTERING)}")
     routes = {route for phase in profile.to_dict()["phases"] for route in phase["routes"].values()}

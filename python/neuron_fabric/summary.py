@@ -108,8 +108,10 @@ class Summary:
 
     @property
     def bytes_up_ratio(self) -> float | None:
-        """Contributions relative to FP32, whose contributions are half of its all-reduce's bytes."""
-        return None if self.up_bytes is None else units.ratio(self.up_bytes, self.dense_bytes / 2)
+        """Contributions relative to FP32. An all-reduce sends as many bytes of sums; a reduce-scatter none."""
+        scatters = self.attach is not None and self.attach.collective == "reduce_scatter"
+        dense_up_bytes = self.dense_bytes if scatters else self.dense_bytes / 2
+        return None if self.up_bytes is None else units.ratio(self.up_bytes, dense_up_bytes)
 
     @property
     def timed_steps(self) -> int:

@@ -105,6 +105,7 @@ def test_after_an_error_within_replicas_the_model_can_be_attached():
 @pytest.mark.parametrize(("options", "words"), [
     ({"topology": "tree"}, "topology='tree' has no reduce-scatter; use one of auto, direct, ring, hierarchical"),
     ({"topology": "halving_doubling"}, "topology='halving_doubling' has no reduce-scatter"),
+    ({"reducer": "cxl"}, "reducer='cxl' has no reduce-scatter; omit it"),
     ({"route": "powersgd:2"}, "route 'powersgd:2' has no reduce-scatter: its factors belong to whole matrices"),
     ({"profile": profile({"all": "powersgd:2"}, regions=[{"name": "all"}])}, "'powersgd:2' has no reduce-scatter"),
 ], ids=str)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "collective/agreement.h"
@@ -11,6 +12,7 @@
 #include "collective/schedule.h"
 #include "collective/shard_borders.h"
 #include "collective/tile_codec.h"
+#include "neuron_fabric/reduce_scatter.h"
 
 namespace nf {
 namespace {
@@ -168,6 +170,13 @@ Expected<TrafficModel> model_low_rank(const AllReduceOptions& options,
   return sum;
 }
 
+std::uint32_t owner_of_smallest(std::span<const std::vector<std::size_t>> shards) {
+  const auto smallest = std::ranges::min_element(shards, {}, [](const auto& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  });
+  return static_cast<std::uint32_t>(smallest - shards.begin());
+}
+
 }  // namespace
 
 Expected<TrafficModel> model_traffic(const AllReduceOptions& options,
@@ -192,8 +201,9 @@ Expected<TrafficModel> model_traffic(std::string_view codec, std::span<const std
 
 Expected<TrafficModel> model_reduce_scatter(const AllReduceOptions& options,
                                             std::span<const std::vector<std::size_t>> shards,
-                                            std::uint32_t rank) {
-  NF_RETURN_IF_ERROR(check_topology(Collective::kReduceScatter, options.topology));
+                                            std::optional<std::uint32_t> rank) {
+  NF_RETURN_IF_ERROR(ReduceScatter::check(options));
+  if (!rank) rank = owner_of_smallest(shards);
   const auto ranks = static_cast<std::uint32_t>(shards.size());
   const std::uint32_t positions = positions_of(options);
   std::vector<std::size_t> counts;
@@ -203,8 +213,8 @@ Expected<TrafficModel> model_reduce_scatter(const AllReduceOptions& options,
     sizes.push_back(shards[owner].size());
   });
   ShardBorders borders;
-  if (ranks % positions == 0) NF_RETURN_IF_ERROR(borders.assign(sizes, ranks, positions, rank));
-  return model_codec(options, Collective::kReduceScatter, counts, borders, ranks, rank);
+  if (ranks % positions == 0) NF_RETURN_IF_ERROR(borders.assign(sizes, ranks, positions, *rank));
+  return model_codec(options, Collective::kReduceScatter, counts, borders, ranks, *rank);
 }
 
 }  // namespace nf

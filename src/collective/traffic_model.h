@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -36,10 +37,11 @@ Expected<TrafficModel> model_traffic(const AllReduceOptions& options,
 Expected<TrafficModel> model_traffic(std::string_view codec, std::span<const std::size_t> counts,
                                      std::uint32_t ranks, Topology topology);
 
-// The traffic of one reduce-scatter. `shards` has the sizes of the parameters of each shard. Fails
-// if ReduceScatter::create() would fail.
+// The traffic of one reduce-scatter. `shards` has the sizes of the parameters of each shard. By
+// default for the rank that sends the most: over kDirect, the owner of the smallest shard. Fails if
+// ReduceScatter::create() would fail.
 Expected<TrafficModel> model_reduce_scatter(const AllReduceOptions& options,
                                             std::span<const std::vector<std::size_t>> shards,
-                                            std::uint32_t rank = 0);
+                                            std::optional<std::uint32_t> rank = std::nullopt);
 
 }  // namespace nf

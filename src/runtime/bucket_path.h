@@ -43,11 +43,12 @@ class BucketPath {
   bool is_asynchronous() const { return is_asynchronous_; }
 
   // The parts of Fabric::reduce_bucket(), each on the thread that fabric.h names.
-  // Samples the values if the step is monitored, divides them by the number of ranks, and gathers
-  // the dense ones.
+  // Samples the values if the step is monitored, divides them by the number of ranks unless that
+  // follows the sum, and gathers the dense ones.
   virtual Status begin(BucketWork& work) = 0;
   virtual Status sum_low_bit(BucketWork& work) = 0;
-  // Scatters the dense values, and computes norms if the step is monitored.
+  // Scatters the dense values, divides the results if that follows the sum, and computes norms if
+  // the step is monitored.
   virtual Status finish(BucketWork& work) = 0;
 
   // On the thread of end_step(), if is_asynchronous(), after finish() of all buckets: waits for the

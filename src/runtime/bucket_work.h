@@ -22,9 +22,16 @@ class BucketWork {
   // dense values. Empty if there are none. In a reduce-scatter, they are one row per rank.
   Values dense() const { return plan_.is_dense() ? bucket_.values : gathered_; }
   bool has_low_bit() const { return !plan_.is_dense(); }
-  // The reduction of the engine. finish() divides the results of a mixed bucket.
-  Reduction dense_reduction() const {
-    return plan_.is_dense() ? bucket_.reduction : Reduction::kSum;
+  // Who divides a mean by the number of ranks. An all-reduce divides the values before the sum. In
+  // a reduce-scatter, the engine divides a dense bucket, so that it has the bits of the wrapper
+  // alone, and a mixed one is divided after the sum. The sum of FP16 values may overflow, so these
+  // are divided before.
+  bool divides_before_sum() const {
+    return is_mean() && (!scatters() || (has_low_bit() && is_half()));
+  }
+  bool divides_after_sum() const { return is_mean() && scatters() && has_low_bit() && !is_half(); }
+  Reduction engine_reduction() const {
+    return scatters() && !has_low_bit() ? bucket_.reduction : Reduction::kSum;
   }
 
   const Bucket& bucket() const { return bucket_; }
@@ -70,6 +77,8 @@ class BucketWork {
   std::vector<GradientNorm>& norms() { return norms_; }
 
  private:
+  bool is_mean() const { return bucket_.reduction == Reduction::kMean; }
+  bool is_half() const { return bucket_.values.type == DataType::kFloat16; }
   std::size_t row_size() const { return bucket_.values.count / rows_.count; }
   template <typename Copy>
   Status copy_run(const DenseRun& run, void* gathered, Copy copy) const {

@@ -127,7 +127,7 @@ Status FabricImpl::reduce_bucket(const Bucket& bucket) {
   if ((*work)->has_low_bit()) NF_RETURN_IF_ERROR(sum_low_bit(**work));
   if (const Values dense = (*work)->dense(); dense.count > 0) {
     DenseEngine& engine = path_->engine();
-    Status status = (*work)->scatters() ? engine.reduce_scatter(dense, (*work)->dense_reduction())
+    Status status = (*work)->scatters() ? engine.reduce_scatter(dense, (*work)->engine_reduction())
                                         : engine.sum(dense);
     if (!status.ok()) return remember_failure(std::move(status));
   }
@@ -176,20 +176,20 @@ Status FabricImpl::finish(BucketWork& work) {
   const Status status = path_->finish(work);
   TrainingStep& step = work.step();
   const double sent = dense_share(options_.collective, transport_.ranks());
+  const double sent_up = dense_share(Collective::kReduceScatter, transport_.ranks());
 
   const std::lock_guard lock(mutex_);
   if (!status.ok()) return fail(status);
   step.norms[work.bucket().index] = std::move(work.norms());
-  const double size = sent * static_cast<double>(size_of(work.bucket().values.type));
+  const auto bytes_of = [size = size_of(work.bucket().values.type)](const BucketSlot& slot) {
+    return static_cast<double>(size * slot.count);
+  };
   for (const BucketSlot& slot : work.bucket().slots) {
-    step.traffic[binding_.region_of(slot.parameter)].dense_bytes +=
-        size * static_cast<double>(slot.count);
+    step.traffic[binding_.region_of(slot.parameter)].dense_bytes += sent * bytes_of(slot);
   }
-  const double up_share = dense_share(Collective::kReduceScatter, transport_.ranks()) / sent;
   for (const Segment& segment : work.plan().dense) {
-    const double bytes = size * static_cast<double>(segment.slot.count);
-    step.traffic[segment.region].engine_bytes += bytes;
-    step.traffic[segment.region].engine_up_bytes += up_share * bytes;
+    step.traffic[segment.region].engine_bytes += sent * bytes_of(segment.slot);
+    step.traffic[segment.region].engine_up_bytes += sent_up * bytes_of(segment.slot);
   }
   double lines = 0;
   for (std::uint32_t region = 0; region < regions(); ++region) {

@@ -34,7 +34,7 @@ HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest&
 
 Status HostPath::begin(BucketWork& work) {
   if (work.step().is_monitored) NF_RETURN_IF_ERROR(sample(work));
-  if (work.bucket().reduction == Reduction::kMean && !work.scatters()) {
+  if (work.divides_before_sum()) {
     scale(work.bucket().values, static_cast<float>(1.0 / transport_.ranks()));
   }
   const std::size_t count = work.gathered_count();
@@ -70,7 +70,7 @@ Status HostPath::finish(BucketWork& work) {
           return Status();
         }));
   }
-  if (work.scatters() && work.dense_reduction() != work.bucket().reduction) {
+  if (work.divides_after_sum()) {
     scale(work.result(), static_cast<float>(1.0 / transport_.ranks()));
   }
   if (!work.step().is_monitored) return {};

@@ -22,7 +22,7 @@ class RouteCalls {
   // The call that sums these segments of a bucket. Valid until the next make(). In a
   // reduce-scatter, the gradients are in the order of ShardBorders, with the keys of their shards.
   AllReduceCall make(const BucketWork& work, std::span<const Segment> segments);
-  // Of that call, in a reduce-scatter: the number of gradients in each shard. Otherwise empty.
+  // The number of gradients in each shard of that call; empty in an all-reduce.
   std::span<const std::size_t> shards() const { return shards_; }
 
  private:

@@ -44,6 +44,9 @@ Status RouteCollectives::make(const std::string& spelling, Route& route) {
   AllReduceOptions options = options_;
   options.codec = spelling;
   if (collective_ == Collective::kReduceScatter) {
+    if (!reducer_name_.empty()) {
+      return {ErrorCode::kBadConfig, "the memory-side reducer has no reduce_scatter; omit it"};
+    }
     NF_RETURN_IF_ERROR(ReduceScatter::check(options));
     Expected<std::unique_ptr<CodecAllReduce>> made =
         CodecAllReduce::create(transport_, options, collective_);

@@ -8,7 +8,8 @@
 namespace nf {
 
 struct RegionStatistics {
-  // Of the reduced gradient. In a reduce-scatter, of this rank's shard until they are summed.
+  // These describe the reduced gradient; in a reduce-scatter, this rank's shard of it until they
+  // are summed.
   double energy = 0;             // of the finite values, without the loss scale
   std::uint64_t non_finite = 0;  // values
   // Summed over ranks: the error of the region's low-bit route on a rotating sample.

@@ -32,8 +32,9 @@ void FabricImpl::detach() {
 std::optional<bool> FabricImpl::should_step() const {
   std::unique_lock lock(mutex_);
   if (has_late_norms() && current_ != nullptr && current_->is_finished()) {
-    changed_.wait_for(lock, options_.timeout,
-                      [this] { return !failure_.ok() || checked_steps_ >= step_; });
+    const bool is_checked = changed_.wait_for(
+        lock, options_.timeout, [this] { return !failure_.ok() || checked_steps_ >= step_; });
+    if (!is_checked) return false;
   }
   return failure_.ok() ? is_finite_ : false;
 }

@@ -54,6 +54,7 @@ BucketLoad Usefulness::load_of(const BucketLayout& bucket,
   BucketLoad work;
   std::vector<Slots> low_bit(routes.size());
   for (const BucketSlot& slot : bucket.slots) {
+    if (slot.count == 0) continue;  // it may lie behind the last row
     const std::uint32_t region = binding_.region_of(slot.parameter);
     if (routes[region] == kDenseRoute || binding_.is_small(slot.parameter)) {
       work.dense_bytes += slot.count * size_of(bucket.type);

@@ -109,6 +109,21 @@ TEST(ReduceScatterTraffic, IsPredictedExactly) {
   }
 }
 
+TEST(ReduceScatterTraffic, IsByDefaultThatOfTheRankThatSendsTheMost) {
+  const AllReduceOptions options{.codec = "waterfill:4", .topology = Topology::kDirect};
+  const std::vector<std::vector<std::size_t>> shards = {{50'000}, {20'000, 10'000}, {0}};
+  std::uint64_t most = 0;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const auto one = model_reduce_scatter(options, shards, rank);
+    ASSERT_TRUE(one) << to_string(one.status());
+    most = std::max(most, one->bytes);
+  }
+  const auto predicted = model_reduce_scatter(options, shards);
+  ASSERT_TRUE(predicted) << to_string(predicted.status());
+  EXPECT_EQ(predicted->bytes, most);
+  EXPECT_GT(predicted->bytes, model_reduce_scatter(options, shards, 0)->bytes);
+}
+
 TEST(ReduceScatterTraffic, HasHalfOfTheHopsOfAnAllReduce) {
   const std::vector<std::vector<std::size_t>> shards(8, {4096});
   const auto hops = [&](const char* codec, Topology topology) {

@@ -54,6 +54,7 @@ class Attach:
     torch: str
     backend: str
     source: str  # of the gradients: "ddp", "fsdp2", "hsdp", "replicate" or "reducer"
+    collective: str  # "all_reduce" or "reduce_scatter"
     mode: str
     admit: str
     topology: str
@@ -242,6 +243,7 @@ def _attach(record: Fields) -> Attach:
                   ranks=_count(record, "ranks"), version=_text(record, "version"),
                   torch=_text(record, "torch"), backend=_text(record, "backend"),
                   source=_text(record, "source", "ddp"),
+                  collective=_text(record, "collective", "all_reduce"),
                   mode=_text(record, "mode"), admit=_text(record, "admit"),
                   topology=_text(record, "topology"), seed=_count(record, "seed"),
                   profile=_text(record, "profile"), model=_text(record, "model"), link=_link(link),
