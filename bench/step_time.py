@@ -109,6 +109,7 @@ class Variant:
     fabric: Any = None  # nf.Fabric, if one is attached
     before: dict[str, Any] = field(default_factory=dict)  # the summary before the measurement
     turns: list[float] = field(default_factory=list)      # seconds per step of this rank
+    sent: list[float] = field(default_factory=list)       # bytes per step on the links of this host
 
 
 class Mlp:
@@ -142,6 +143,13 @@ def make_task(options: argparse.Namespace) -> Mlp | Workload:
     task = make_workload(options.model, options.size)
     task.batch_size = options.batch
     return task
+
+
+def link_bytes() -> int:
+    """Sent since boot through the interfaces of this host other than loopback, headers included."""
+    lines = Path("/proc/self/net/dev").read_text().splitlines()[2:]
+    links = [line.split(":") for line in lines]
+    return sum(int(counts.split()[8]) for name, counts in links if name.strip() != "lo")
 
 
 @contextlib.contextmanager
@@ -226,7 +234,10 @@ class Bench:
         turns = max(1, round(options.steps / options.turn))
         for done in range(turns):
             for variant in variants:
-                variant.turns.append(self.turn(variant, min(options.turn, options.steps)))
+                steps = min(options.turn, options.steps)
+                before = link_bytes()
+                variant.turns.append(self.turn(variant, steps))
+                variant.sent.append((link_bytes() - before) / steps)
             variants.append(variants.pop(0))  # rotate, so that no variant is always first
             self.show_progress(done + 1, turns)
 
@@ -294,7 +305,7 @@ def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dic
         "exposed_seconds": step - compute,
         "predicted_exposed_seconds": None, "predicted_step_seconds": None,
         "bytes": None if common["wrapper"] == "hsdp" else known.get(variant.route),
-        "dense_bytes": dense_bytes, "now": "",
+        "link_bytes": statistics.median(variant.sent), "dense_bytes": dense_bytes, "now": "",
     }
     now = summary_of(variant.fabric)
     if now.get("steps"):
@@ -312,7 +323,7 @@ def figures(variant: Variant, times: list[float], common: dict[str, Any]) -> dic
 def table(results: list[dict[str, Any]]) -> str:
     first = results[0]["step_seconds"]
     rows = [["route", "now", "step ms", "min", "max", "speedup", "exposed ms", "predicted",
-             "MB per step"]]
+             "MB per step", "link MB"]]
 
     def ms(seconds: float | None) -> str:
         return "-" if seconds is None else f"{1000 * seconds:.1f}"
@@ -323,7 +334,8 @@ def table(results: list[dict[str, Any]]) -> str:
             ms(result["fastest_seconds"]), ms(result["slowest_seconds"]),
             f"{first / result['step_seconds']:.3f} x", ms(result["exposed_seconds"]),
             ms(result["predicted_exposed_seconds"]),
-            "-" if result["bytes"] is None else f"{result['bytes'] / 1e6:.2f}"])
+            "-" if result["bytes"] is None else f"{result['bytes'] / 1e6:.2f}",
+            f"{result['link_bytes'] / 1e6:.2f}"])
     return align(rows, left=2)
 
 
