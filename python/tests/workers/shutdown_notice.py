@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest import mock
 
 import neuron_fabric as nf
 import torch
@@ -67,14 +68,6 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def make_runtime(session: Session, link: dist.ProcessGroup) -> _C.Runtime:
-    return _C.Runtime(
-        names=session.parameters.names, module_types=session.parameters.module_types,
-        tensors=session.parameters.tensors, training_group=link, own_group=session.own_group,
-        store=dist.distributed_c10d._get_default_store(), prefix=session.own_group.group_name,
-        options=session.settings.to_core(session.profile.text, session.timeout, 0, ""))
-
-
 def main(rank: int, scenario: str) -> None:
     dist.init_process_group("gloo")
     if rank == 1:
@@ -82,7 +75,13 @@ def main(rank: int, scenario: str) -> None:
     model = DistributedDataParallel(nn.Linear(32, 32))
     link = SlowLink(model.process_group)
     if rank == 0 and scenario == "late":
-        Session._make_runtime = lambda session: make_runtime(session, link)
+        make_runtime = Session._make_runtime
+
+        def over_slow_link(session: Session) -> _C.Runtime:
+            with mock.patch.object(session, "group", link):
+                return make_runtime(session)
+
+        Session._make_runtime = over_slow_link
     fabric = nf.attach(model, route="fp32")
     for step in range(STEPS + (scenario == "one_more" and rank == 0)):
         link.is_last = step == STEPS - 1
