@@ -12,9 +12,12 @@ namespace nf {
 namespace {
 
 constexpr std::size_t kMinBytes = 64 << 10;
+// In seconds. A transfer of this length gives a good estimate of the bandwidth. On fast links,
+// large transfers are long enough sooner, because their latency is low.
+constexpr std::size_t kLargeBytes = 4 << 20;
 constexpr std::size_t kMaxBytes = 16 << 20;
-// Seconds. A transfer of this length gives a good estimate of the bandwidth.
 constexpr double kLongEnough = 0.01;
+constexpr double kLongEnoughIfLarge = 0.001;
 constexpr int kRounds = 3;
 constexpr int kLatencyRounds = 5;
 
@@ -60,12 +63,13 @@ Expected<LinkFigures> LinkProbe::measure_link() {
   for (std::size_t bytes = kMinBytes;; bytes *= 4) {
     const Expected<double> seconds = min_time([&] { return probe_.shift(bytes); }, kRounds);
     if (!seconds) return seconds.status();
-    link.bytes_per_second = static_cast<double>(bytes) / std::max(*seconds, 1e-9);
+    link.bytes_per_second = static_cast<double>(bytes) / std::max(*seconds - link.latency, 1e-9);
     const Expected<double> dense = min_time([&] { return probe_.sum_dense(bytes); }, kRounds);
     if (!dense) return dense.status();
     link.dense_bytes_per_second =
         share * static_cast<double>(bytes) / std::max(*dense - link.dense_latency, 1e-9);
-    if (*seconds > kLongEnough || *dense > 2 * kLongEnough || bytes >= kMaxBytes) return link;
+    const double long_enough = bytes < kLargeBytes ? kLongEnough : kLongEnoughIfLarge;
+    if (*seconds > long_enough || *dense > 2 * long_enough || bytes >= kMaxBytes) return link;
   }
 }
 
