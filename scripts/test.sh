@@ -10,10 +10,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The two tracks, each in the order in which its stages run. Both start when `build` has finished.
+# The two tracks, each in the order in which its stages run. Both start when `build` has finished. The
+# track that ends first runs the stages of either track, until the other ends, too.
 compile_track=(unit asan fuzz tsan cuda)
-wait_track=(format layers python torch wheel examples rtl)
-all_stages=(build "${wait_track[@]}" "${compile_track[@]}")
+wait_track=(format layers python torch)
+either_track=(rtl wheel examples)
+all_stages=(build "${wait_track[@]}" "${either_track[@]}" "${compile_track[@]}")
 named_only=(arm)  # not part of "all"
 logs=build/test
 last_lines=40
@@ -220,6 +222,14 @@ run_track() {  # stages in order
   done
 }
 
+# Runs the stages of either track that the other track has not taken.
+run_remaining() {  # stages in order
+  local stage
+  for stage; do
+    if mkdir "$taken/$stage" 2>/dev/null; then run_track "$stage"; fi
+  done
+}
+
 # Prints the stages of a list that are to run, in the order of that list.
 chosen() {  # list
   local stage
@@ -243,20 +253,26 @@ else
   # shellcheck disable=SC2046  # lists of words
   {
     run_track $(chosen build)
+    taken=$(mktemp -d)  # a folder per stage
     set -m  # a process group per track, so that an interrupt ends both
     (
       renice -n 5 "$BASHPID" >/dev/null
       run_track $(chosen "${compile_track[@]}" "${named_only[@]}")
+      run_remaining $(chosen "${either_track[@]}")
     ) &
     tracks=($!)
-    run_track $(chosen "${wait_track[@]}") &
+    (
+      run_track $(chosen "${wait_track[@]}")
+      run_remaining $(chosen "${either_track[@]}")
+    ) &
     tracks+=($!)
     set +m
   }
-  trap 'kill -- "${tracks[@]/#/-}" 2>/dev/null' EXIT
+  trap 'kill -- "${tracks[@]/#/-}" 2>/dev/null; rm -rf "$taken"' EXIT
   trap 'exit 130' INT TERM
   wait "${tracks[@]}"
   trap - EXIT INT TERM
+  rm -rf "$taken"
 fi
 
 failed=0

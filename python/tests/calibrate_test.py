@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import forked_python
 import neuron_fabric as nf
 import pytest
 from neuron_fabric_lab import calibrate
@@ -44,8 +45,8 @@ def test_invalid_options_exit_with_status_2(options, words, capsys):
 
 def start(*options: object) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "neuron_fabric_lab.calibrate", *QUICK, *map(str, options)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        [forked_python.executable(), "-m", "neuron_fabric_lab.calibrate", *QUICK, *map(str, options)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | forked_python.environment(),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -59,7 +60,7 @@ def run(*options: object) -> tuple[int, str, str]:
 @pytest.mark.timeout(900)  # four jobs
 def test_an_interrupted_calibration_resumes_and_finishes(tmp_path):
     folder, path = tmp_path / "work", tmp_path / "profile.json"
-    process = start("--out", folder, "--target", "100")
+    process = start("--out", folder, "--target", "100", "--repeats", "1000")  # does not end by itself
     wait_for(folder / "evidence.json", process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)

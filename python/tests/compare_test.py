@@ -7,10 +7,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
+import forked_python
 import pytest
 from neuron_fabric_lab.compare import jobs
 from neuron_fabric_lab.compare.__main__ import chosen_routes, main, train_arguments
@@ -22,6 +24,14 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is 
 PROFILE = Path(__file__).resolve().parents[2] / "bench" / "profiles" / "gpt_calibrated.json"
 WORDS = ["hostile", "--ranks", "1", "--steps", "10", "--eval-every", "5", "--routes", "plain,plain_bf16",
          "--seeds", "1"]
+
+
+@pytest.fixture
+def forked_runs(monkeypatch):
+    """Runs start with PyTorch loaded."""
+    monkeypatch.setattr(sys, "executable", forked_python.executable())
+    for name, value in forked_python.environment().items():
+        monkeypatch.setenv(name, value)
 
 
 def test_default_baselines_are_added_unless_one_is_named():
@@ -40,7 +50,7 @@ def test_runs_of_one_seed_differ_only_in_their_route(tmp_path):
     assert len({job.out for job in made}) == 4
 
 
-def test_runs_are_made_once_and_compared(tmp_path, capsys):
+def test_runs_are_made_once_and_compared(tmp_path, capsys, forked_runs):
     assert main([*WORDS, "--out", str(tmp_path)]) == 0
     output = capsys.readouterr().out
     assert "plain_bf16" in output
@@ -57,7 +67,7 @@ def test_runs_are_made_once_and_compared(tmp_path, capsys):
     assert "hostile diverges on the baseline plain (seed 1" in capsys.readouterr().err
 
 
-def test_runs_on_a_shared_machine_have_no_times_in_any_output(tmp_path, capsys):
+def test_runs_on_a_shared_machine_have_no_times_in_any_output(tmp_path, capsys, forked_runs):
     words = [*WORDS, "--target-loss", "100", "--out", str(tmp_path)]
     assert main([*words, "--side-by-side", "2"]) == 0
     assert main([*words, "--table"]) == 0
@@ -83,7 +93,7 @@ def test_runs_on_a_shared_machine_have_no_times_in_any_output(tmp_path, capsys):
     assert "exposed" in capsys.readouterr().out
 
 
-def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path):
+def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path, forked_runs):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

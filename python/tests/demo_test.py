@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import forked_python
 import pytest
 from neuron_fabric_lab import demo
 from neuron_fabric_lab.progress import Progress
@@ -61,9 +62,9 @@ def test_invalid_demo_options_are_reported(capsys, options, words):
 
 def run_demo(out, *options, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "neuron_fabric_lab.demo", "--workload", "digits", "--size", "tiny",
+        [forked_python.executable(), "-m", "neuron_fabric_lab.demo", "--workload", "digits", "--size", "tiny",
          "--ranks", "2", "--out", str(out), *options],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | forked_python.environment() | environment,
         capture_output=True, text=True, timeout=240, check=False)
 
 

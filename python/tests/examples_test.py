@@ -6,17 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_python
 import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "torch"
 
 
-def torchrun(*arguments: object, **environment: str) -> str:
+def torchrun(*arguments: object, is_forked: bool = True, **environment: str) -> str:
     """The output of all ranks."""
+    python = forked_python.executable() if is_forked else sys.executable
     done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", *map(str, arguments)],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-        | environment, capture_output=True, text=True, timeout=300, check=False)
+        [python, "-m", "torch.distributed.run", "--standalone", *map(str, arguments)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+                          "PYTHON_EXEC": python} | environment,
+        capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -47,7 +50,9 @@ def test_a_job_restarted_by_torchrun_has_the_bits_of_an_uninterrupted_one(tmp_pa
 
 
 def test_the_two_line_example_runs() -> None:
-    assert "waterfill" in torchrun("--nproc-per-node", 2, EXAMPLES / "train_ddp.py", STEPS="40")
+    """As users start it, with new interpreters."""
+    output = torchrun("--nproc-per-node", 2, EXAMPLES / "train_ddp.py", is_forked=False, STEPS="40")
+    assert "waterfill" in output
 
 
 def test_a_model_is_calibrated_and_trained_with_its_profile(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_python
 import neuron_fabric as nf
 import torch.distributed as dist
 from neuron_fabric import running
@@ -41,12 +42,12 @@ def sent(fabric: nf.Fabric) -> tuple[int, int, int]:
 
 
 def run_python(arguments: list, folder: Path | None = None, **environment: str) -> str:
-    """The output of a new interpreter, followed by its errors."""
+    """The output of `python arguments`, followed by its errors."""
     done = subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=folder, timeout=240, check=False,
+        [forked_python.executable(), *map(str, arguments)], cwd=folder, timeout=240, check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
                           "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        | environment,
+        | forked_python.environment() | environment,
         capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked_python
 import pytest
 from neuron_fabric_lab.train.__main__ import main
 from neuron_fabric_lab.train.options import TrainOptions, file_name, parse
@@ -52,6 +53,8 @@ def train():
 def ranks_find_the_package():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        for name, value in forked_python.environment().items():
+            patch.setenv(name, value)
         yield
 
 
@@ -142,7 +145,7 @@ def test_a_target_is_an_accuracy_or_a_loss(train, whole):
 
 
 def test_an_interrupted_run_reports_what_is_saved(tmp_path):
-    running = subprocess.Popen([sys.executable, "-m", "neuron_fabric_lab.train",
+    running = subprocess.Popen([forked_python.executable(), "-m", "neuron_fabric_lab.train",
                                 *words(tmp_path, "--steps", "100000", "--route", "plain")],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     running.stdout.readline()  # the ranks have started
