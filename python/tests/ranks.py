@@ -10,6 +10,7 @@ fails with the exception or the stack of every rank.
 
 import atexit
 import faulthandler
+import gc
 import multiprocessing
 import os
 import pickle
@@ -169,6 +170,7 @@ class _Group:
 
 def _serve(rank: int, ranks: int, port: int, pipe: Connection, stack_file: str) -> None:
     """The main loop of one rank."""
+    gc.freeze()  # otherwise the collector copies all that was imported before the fork
     with open(stack_file, "w", encoding="utf-8") as stacks:
         faulthandler.enable(stacks)
         faulthandler.register(signal.SIGUSR1, stacks)

@@ -33,7 +33,8 @@ class Workbench:
 
     def open(self, settings: Settings) -> Session:
         """Collective."""
-        gc.collect()  # frees device memory of earlier sessions on all ranks at the same time
+        if any(tensor.is_cuda for tensor in self.parameters.tensors):
+            gc.collect()  # frees device memory of earlier sessions on all ranks at the same time
         ddp = self.training.ddp
         source = ddp_source(ddp.module, _C.reducer_parameters(ddp.reducer))
         session, _ = open_session(source, ddp.process_group, lambda: settings, TIMEOUT)
