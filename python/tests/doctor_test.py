@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import neuron_fabric
 import pytest
@@ -60,6 +61,22 @@ def test_this_installation_passes():
                                            last["finding"]).groups())
         assert 0.1 < error < 5
         assert 12 < size < 20
+
+
+def train_with_fsdp2_beside_a_gpu() -> dict[str, float]:
+    import torch
+
+    with mock.patch.object(torch._C, "_get_accelerator", lambda *_: torch.device("cuda")):
+        return job.train("FSDP2")
+
+
+@needs_extension
+def test_the_job_stays_on_the_host_beside_a_gpu():
+    """On a host with a GPU, fully_shard() moves parameters there by default."""
+    from ranks import on_ranks
+
+    for result in on_ranks(job.RANKS, train_with_fsdp2_beside_a_gpu):
+        assert 0 < result["error"] < job.MAX_ERROR
 
 
 def test_a_broken_extension_is_reported_and_no_job_is_started(tmp_path):

@@ -48,6 +48,7 @@ def train(wrapper: str) -> dict[str, float]:
     import torch
     import torch.distributed as dist
     from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor
 
@@ -60,7 +61,10 @@ def train(wrapper: str) -> dict[str, float]:
     torch.manual_seed(1)
     alone = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 64))
     net = copy.deepcopy(alone)
-    model = nn.parallel.DistributedDataParallel(net) if wrapper == "DDP" else fully_shard(net)
+    if wrapper == "DDP":
+        model = nn.parallel.DistributedDataParallel(net)
+    else:
+        model = fully_shard(net, mesh=init_device_mesh("cpu", (RANKS,)))  # by default on a GPU, if there is one
     fabric = nf.attach(model, route=ROUTE, timeout=SECONDS / 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     draws = torch.Generator().manual_seed(dist.get_rank())
@@ -112,14 +116,14 @@ def check_job(seconds: float = SECONDS) -> Finding:
     job = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        _, said = job.communicate(timeout=seconds)
+        _, errors = job.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         return failed(CHECK, f"not finished after {seconds:.0f} s", _read(out))
     finally:
         _end(job)
     if job.returncode != 0:
         path = out / FAILURE
-        last = (said.strip().splitlines() or [f"status {job.returncode}"])[-1]
+        last = (errors.strip().splitlines() or [f"status {job.returncode}"])[-1]
         cause = path.read_text(encoding="utf-8") if path.exists() else last
         return failed(CHECK, " ".join(cause.split()), _read(out))
     results = json.loads((out / RESULT).read_text(encoding="utf-8"))
