@@ -86,15 +86,17 @@ class Reducer:
         return self._call("reduce_scatter", tensors, op)
 
     def _call(self, call: str, tensors: Mapping[str, torch.Tensor], op: str) -> ReducerWork:
-        if call != self._collective:
-            raise RuntimeError(f"this Reducer was made for {self._collective}(); make another one with "
-                               f"collective={call!r}")
-        tensors = {name: local_tensor(tensor) for name, tensor in tensors.items()}
+        tensors = {name: local_tensor(tensor) if torch.is_tensor(tensor) else tensor
+                   for name, tensor in tensors.items()}
         if self._session is not None:
             self._agree({
+                "the call": f"{call}()",
                 f"the reduction of {call}()": op,
                 f"the tensors of {call}()": [_description(*item) for item in tensors.items()],
             })
+        if call != self._collective:
+            raise RuntimeError(f"this Reducer was made for {self._collective}(); make another one with "
+                               f"collective={call!r}")
         self._check(tensors, op)
         if call == "reduce_scatter":
             rank, ranks = dist.get_rank(self._group), dist.get_world_size(self._group)
@@ -182,5 +184,7 @@ def _parameters(given: torch.nn.Module | Mapping[str, torch.Tensor]) -> ModelPar
     return plain_parameters({name: local_tensor(tensor) for name, tensor in given.items()})
 
 
-def _description(name: str, tensor: torch.Tensor) -> str:
+def _description(name: str, tensor: object) -> str:
+    if not torch.is_tensor(tensor):
+        return f"{name}, a {type(tensor).__name__}"
     return f"{name} {tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"

@@ -129,7 +129,7 @@ class ReducerWork:
             future.wait()
 
     def shards(self) -> dict[str, torch.Tensor]:
-        """Of a reduce_scatter(): this rank's part of each tensor, once wait() has returned."""
+        """This rank's part of each tensor of a reduce_scatter(), once wait() has returned."""
         return self._tensors
 
     def is_completed(self) -> bool:

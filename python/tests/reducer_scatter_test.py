@@ -1,6 +1,7 @@
 """Reducer.reduce_scatter(): each rank gets its chunk of the reduced tensors, as from the process group at full
 precision, and with less error than all_reduce() at low bits."""
 
+import copy
 import math
 import os
 import signal
@@ -170,11 +171,16 @@ def wrong_call(change: str) -> str:
             del tensors["few"]
         case "op":
             op = "sum"
-    before = {name: tensor.clone() for name, tensor in tensors.items()}
+        case "type":
+            tensors["few"] = tensors["few"].tolist()
+    if change == "unknown":
+        tensors["other"] = tensors.pop("few")
+    is_wrong_method = change == "collective" or (change == "method" and rank == 1)
+    before = copy.deepcopy(tensors)
     with make(route="waterfill:4") as reducer:
-        with pytest.raises((RuntimeError, ValueError)) as caught:
-            reducer.all_reduce(tensors) if change == "collective" else reducer.reduce_scatter(tensors, op=op)
-        assert all(torch.equal(tensors[name], before[name]) for name in before)
+        with pytest.raises((RuntimeError, ValueError, KeyError)) as caught:
+            reducer.all_reduce(tensors) if is_wrong_method else reducer.reduce_scatter(tensors, op=op)
+        assert all(torch.equal(tensors[name], before[name]) for name in before if torch.is_tensor(before[name]))
         assert reducer.fabric.step == 0
         assert scattered(reducer, tensors_of(rank))["divided"].any()
     return str(caught.value)
@@ -184,6 +190,9 @@ def wrong_call(change: str) -> str:
     ("shape", "rank 0 and rank 1 differ in the tensors of reduce_scatter(): few (1, 700) float32 and few (1, 1) "),
     ("missing", "rank 0 and rank 1 differ in the tensors of reduce_scatter(): few (1, 700) float32 and vector (7,) "),
     ("op", "rank 0 and rank 1 differ in the reduction of reduce_scatter(): mean and sum"),
+    ("type", "rank 0 and rank 1 differ in the tensors of reduce_scatter(): few (1, 700) float32 and few, a list"),
+    ("unknown", "reduce_scatter() got the tensor 'other', which this Reducer was made without"),
+    ("method", "rank 0 and rank 1 differ in the call: reduce_scatter() and all_reduce()"),
     ("collective", "this Reducer was made for reduce_scatter(); make another one with collective='all_reduce'"),
 ])
 def test_a_wrong_call_raises_on_every_rank_and_changes_nothing(change, words):
