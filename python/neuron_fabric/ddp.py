@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from neuron_fabric.model import parameters_of
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings, mode
 from neuron_fabric.source import Source
+from neuron_fabric.wrappers import has_fsdp, inner_wrapper, is_engine, is_fsdp1, is_replicated
 
 logger = logging.getLogger(__name__)
 
@@ -66,48 +66,41 @@ def unwrap(model: torch.nn.Module) -> DistributedDataParallel:
 
 def _why_not_ddp(module: object) -> str:
     kind = type(module).__name__
-    if "FullyShardedDataParallel" in kind:
+    if is_fsdp1(module):
         return (f"{kind} (FSDP1) is not supported: attach() takes DistributedDataParallel, and fully_shard() or "
                 "replicate() of FSDP2; use fully_shard(model) instead")
-    if _has_fsdp(module):
+    if has_fsdp(module):
         return (f"fully_shard() or replicate() was called on parts of this {kind} only: call it on the whole model "
                 "too, after its parts, then attach()")
-    if _is_replicated(module):
+    if is_replicated(module):
         return (f"this {kind} is under replicate(), which reduces its gradients itself: attach() takes "
                 "a DistributedDataParallel model; use DistributedDataParallel(model) instead of "
                 "replicate(model), not on top of it")
+    if is_engine(module):
+        package = type(module).__module__.partition(".")[0]
+        return (f"{kind} of {package} reduces gradients itself, which attach() does not support: use torch's "
+                "DistributedDataParallel(model) or fully_shard(model) instead of it, not on top of it, or nf.Reducer in "
+                "a loop of your own")
     # Slow, but only used for an error message.
     if any(issubclass(type(other), DistributedDataParallel) and other.module is module
            for other in gc.get_objects()):
         return (f"attach() takes the DistributedDataParallel object around this {kind}, not the module "
                 "inside it: trainer.model_wrapped of a Hugging Face Trainer, trainer.strategy.model of "
                 "Lightning, the result of accelerator.prepare()")
-    return (f"attach() takes a DistributedDataParallel model, not a {kind}: wrap it first, "
-            "DistributedDataParallel(model)")
-
-
-def _has_fsdp(module: object) -> bool:
-    """Whether it has modules under FSDP2."""
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    return fsdp is not None and isinstance(module, torch.nn.Module) and any(
-        isinstance(part, fsdp.FSDPModule) for part in module.modules())
-
-
-def _is_replicated(module: object) -> bool:
-    if not isinstance(module, torch.nn.Module):
-        return False
-    from torch.distributed._composable import replicate
-
-    return replicate.state(module) is not None
+    return (f"attach() takes a model under DistributedDataParallel, fully_shard() or replicate() of FSDP2, not a "
+            f"{kind}: wrap it first, for example DistributedDataParallel(model)")
 
 
 def reject_unsupported(ddp: DistributedDataParallel) -> None:
     """Raises RuntimeError if the runtime cannot reduce the gradients of this model."""
-    if _has_fsdp(ddp.module):
+    if has_fsdp(ddp.module):
         raise RuntimeError(
             "DistributedDataParallel is around a module under fully_shard() or replicate(), which reduces its "
             "gradients itself; use fully_shard() alone, with replicas on a mesh of two dimensions"
         )
+    if (inner := inner_wrapper(ddp.module)) is not None:
+        raise RuntimeError(f"DistributedDataParallel is around {inner}, which reduces its gradients itself; wrap the "
+                           "model once")
     if getattr(ddp, "_use_python_reducer", False):
         raise RuntimeError(
             "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "

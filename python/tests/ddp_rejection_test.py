@@ -255,8 +255,8 @@ def with_model(kind: str):
 
 
 @pytest.mark.parametrize(("kind", "words"), [
-    ("plain", "attach() takes a DistributedDataParallel model, not a Classifier: wrap it first, "
-              "DistributedDataParallel(model)"),
+    ("plain", "attach() takes a model under DistributedDataParallel, fully_shard() or replicate() of FSDP2, not a "
+              "Classifier: wrap it first, for example DistributedDataParallel(model)"),
     ("python_reducer", "DDP runs with the Python reducer (torch._dynamo.config.optimize_ddp is "
                        "'python_reducer'), which has no buckets; use the default"),
     ("mixed_precision", "DDP(mixed_precision=...) uses the communication hook itself; use "

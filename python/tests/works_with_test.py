@@ -259,8 +259,10 @@ def test_ddp_rejects_a_hook_that_is_registered_after_attach():
         assert "can only be called once" in words
 
 
-class Engine(nn.Module):
-    """As the engines of other packages, which reduce gradients themselves."""
+class DeepSpeedEngine(nn.Module):
+    """As the engine of DeepSpeed, which reduces gradients itself."""
+
+    __module__ = "deepspeed.runtime.engine"
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -269,6 +271,10 @@ class Engine(nn.Module):
 
 def fsdp1(module: nn.Module) -> nn.Module:
     return FullyShardedDataParallel(module, device_id=torch.device("cpu"))
+
+
+def make_engine(module: nn.Module) -> nn.Module:
+    return DeepSpeedEngine(module)
 
 
 def attach_to_engine(engine: Callable[[nn.Module], nn.Module]) -> str:
@@ -280,7 +286,8 @@ def attach_to_engine(engine: Callable[[nn.Module], nn.Module]) -> str:
 @pytest.mark.parametrize(("engine", "words"), [
     (fsdp1, "FullyShardedDataParallel (FSDP1) is not supported: attach() takes DistributedDataParallel, and "
             "fully_shard() or replicate() of FSDP2; use fully_shard(model) instead"),
-    (Engine, "attach() takes a DistributedDataParallel model, not a Engine"),
+    (make_engine, "DeepSpeedEngine of deepspeed reduces gradients itself, which attach() does not support: use torch's "
+                  "DistributedDataParallel(model) or fully_shard(model) instead of it, not on top of it"),
 ])
 def test_an_engine_that_reduces_gradients_itself_is_rejected(engine, words):
     for message in on_ranks(2, attach_to_engine, engine, fresh=True):
