@@ -274,11 +274,17 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     const auto names = reason_names();
     return std::vector<std::string>(names.begin(), names.end());
   });
-  module.def("topology_names", [] {
-    std::vector<std::string> names;
-    for (const Topology topology : all_topologies()) names.emplace_back(to_string(topology));
-    return names;
-  });
+  module.def(
+      "topology_names",
+      [](const std::string& collective_name) {
+        const Collective collective = take(find_collective(collective_name));
+        std::vector<std::string> names;
+        for (const Topology topology : all_topologies()) {
+          if (check_topology(collective, topology).ok()) names.emplace_back(to_string(topology));
+        }
+        return names;
+      },
+      py::arg("collective") = "all_reduce");
   module.def("parameter_key", [](const std::string& name) { return parameter_key(name); });
   module.def("shard_key", &shard_key);
   module.def(

@@ -25,8 +25,6 @@ from neuron_fabric.telemetry import Reader, make_readers
 
 logger = logging.getLogger(__name__)
 
-_SCATTERING = ("auto", "direct", "ring", "hierarchical")  # topologies, as in src/collective/collective.cc
-
 
 class Session:
     """Made by open_session(), on all ranks at the same time. If it fails on one rank, all ranks raise.
@@ -200,8 +198,9 @@ def _check_scatters(settings: Settings, profile: Profile) -> None:
     """The core checks it too, but after the ranks have connected."""
     if settings.reducer != "ranks":
         raise ValueError(f"reducer={settings.reducer!r} has no reduce-scatter; omit it")
-    if settings.topology not in _SCATTERING:
-        raise ValueError(f"topology={settings.topology!r} has no reduce-scatter; use one of {', '.join(_SCATTERING)}")
+    topologies = ["auto", *_C.topology_names("reduce_scatter")]
+    if settings.topology not in topologies:
+        raise ValueError(f"topology={settings.topology!r} has no reduce-scatter; use one of {', '.join(topologies)}")
     routes = {route for phase in profile.to_dict()["phases"] for route in phase["routes"].values()}
     if found := sorted(route for route in routes if route.startswith("powersgd")):
         raise ValueError(f"route {found[0]!r} has no reduce-scatter: its factors belong to whole matrices; use a "
