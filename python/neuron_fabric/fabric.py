@@ -1,25 +1,27 @@
 """Fabric: the object that nf.attach() returns."""
 
+import dataclasses
 import logging
 import math
 import sys
 import warnings
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 
+from neuron_fabric.jobs import Jobs
 from neuron_fabric.model import ModelParameters, all_finite
-from neuron_fabric.ranks.rendezvous import agree
+from neuron_fabric.ranks.rendezvous import agree, run_on_all_ranks
 from neuron_fabric.route_memory import check_memory, core_items, memory_items
+from neuron_fabric.saved_state import check_format, difference, reject_accelerate, with_format
 from neuron_fabric.session import Session
 from neuron_fabric.summary import Summary
 
 logger = logging.getLogger(__name__)
 
-_FORMAT = "neuron_fabric.state"
-_VERSION = 1
-_KEYS = {"rank", "ranks", "profile", "state", "memory"}
+T = TypeVar("T")
 
 
 class Fabric:
@@ -30,15 +32,20 @@ class Fabric:
 
     def __init__(self, session: Session | None, parameters: ModelParameters, *,
                  gradients: Callable[[], list[torch.Tensor]] | None = None,
-                 shards: dist.ProcessGroup | None = None, within: "Fabric | None" = None) -> None:
+                 has_unseen: Callable[[], bool] = lambda: False,
+                 shards: dist.ProcessGroup | None = None, others: dist.ProcessGroup | None = None,
+                 within: "Fabric | None" = None) -> None:
         """gradients: returns the reduced gradients of this rank; default: those of the parameters.
+        has_unseen: whether the last step reduced values without the core, besides those of unrouted parameters.
         shards: the ranks that hold the other shards of a replica.
+        others: a group of the runtime with one rank of each job; None if the model has one job.
         within: with attach(within_replicas="low_bit"), the fabric within this rank's replica.
         """
         self._session = session  # None if NF_MODE is off, or no parameter has a route
         self._parameters = parameters
         self._gradients = gradients
-        self._shards = shards
+        self._has_unseen = has_unseen
+        self._shards, self._others = shards, others
         self._within = within
 
     def __enter__(self) -> "Fabric":
@@ -75,6 +82,17 @@ class Fabric:
         return self._within
 
     @property
+    def jobs(self) -> Jobs:
+        """The jobs of the model. Not with NF_MODE=off."""
+        source = self._session.source
+        return Jobs(source.kind, source.collective, self._session.ranks, self._others.size() if self._others else 1)
+
+    @property
+    def job(self) -> int:
+        """The number of this rank's job: its shard, or within replicas its replica."""
+        return self._others.rank() if self._others else 0
+
+    @property
     def held_bytes(self) -> int:
         """Peak device memory of the runtime, without the gradients."""
         return self._session.runtime.held_bytes if self._session else 0
@@ -100,6 +118,8 @@ class Fabric:
         """Reports that an external reducer has rejected this rank's work: all ranks fall back to dense."""
         if self._session:
             self._session.runtime.report_capacity_breach()
+        if self._within:
+            self._within.report_capacity_breach()
 
     def should_step(self) -> bool:
         """Whether the gradients of the last step are finite; the same on every rank. If the parameters are
@@ -114,10 +134,11 @@ class Fabric:
         return bool(flag)
 
     def _unseen_gradients(self, known: bool | None) -> list[torch.Tensor]:
-        """Those whose values the core does not know: of parameters without a route, which are the same on
-        every rank since they have been reduced, and of all if the step was not monitored."""
+        """Those that the core has not examined: of parameters without a route, which are the same on every rank
+        since they have been reduced, and of all if the step was not monitored."""
         if self._gradients is not None:
-            return self._gradients() if known is None or self._parameters.unrouted else []
+            is_seen = known is not None and not self._parameters.unrouted and not self._has_unseen()
+            return [] if is_seen else self._gradients()
         unseen = [one.tensor for one in self._parameters.unrouted]
         if known is None:
             unseen += self._parameters.tensors
@@ -136,7 +157,7 @@ class Fabric:
         return self.summary().describe()
 
     def detach(self) -> None:
-        """Returns to plain all-reduce, permanently. Every rank calls it after the same step."""
+        """Returns to the reductions of the model's wrapper, permanently. Every rank calls it after the same step."""
         if self._session:
             agree(self._session.own_group, {"the step at which detach() was called": self.step})
             self._session.runtime.detach()
@@ -145,53 +166,65 @@ class Fabric:
 
     def close(self) -> None:
         """Ends telemetry and threads, after training. Gradients cannot be reduced afterwards."""
-        if self._session:
-            self._session.close()
-        if self._within:
-            self._within.close()
+        try:
+            if self._session:
+                self._session.close()
+        finally:
+            if self._within:
+                self._within.close()
 
     def state_dict(self) -> dict[str, object]:
         """The state of this rank for a checkpoint. Every rank saves its own state."""
-        # Accelerate calls this on every rank but saves only the state of the main process.
-        if sys._getframe(1).f_globals.get("__name__") == "accelerate.checkpointing":
-            raise RuntimeError(
-                "accelerator.register_for_checkpointing(fabric) saves the state of the main process "
-                "only, and the error feedback of the other ranks would be lost: attach with "
-                "neuron_fabric.integrations.accelerate.attach(accelerator, model) instead, which "
-                "saves the state of every rank"
-            )
+        reject_accelerate(sys._getframe(1))
         if not self._session:
-            return {"format": _FORMAT, "version": _VERSION, "off": True}
+            return with_format({"off": True})
         runtime = self._session.runtime
-        return {
-            "format": _FORMAT,
-            "version": _VERSION,
+        return with_format({
+            "jobs": dataclasses.asdict(self.jobs),
+            "job": self.job,
             "rank": self._session.rank,
             "ranks": self._session.ranks,
             "profile": self._session.profile.text,
             "state": runtime.state(),
             "memory": memory_items(runtime.memory(), self._session.parameters, self._session.shards),
-        } | ({"within": self._within.state_dict()} if self._within else {})
+        } | ({"within": self._within.state_dict()} if self._within else {}))
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """Restores the state that state_dict() returned, before the first step. If the number of ranks
-        has changed, decisions and running statistics are kept, error feedback is reset, and a warning is
-        issued."""
-        _check_state(state)
+        """Restores the state that state_dict() returned, before the first step. If the source of gradients, the
+        number of ranks or the number of shards has changed, decisions and running statistics are kept, error
+        feedback is reset, and a warning is issued."""
+        check_format(state)
         if not self._session or state.get("off"):
             return
-        self.check(state)
-        session = self._session
-        is_same_size = state["ranks"] == session.ranks
-        if is_same_size and state["rank"] != session.rank:
-            raise ValueError(f"rank {session.rank} received the state of rank {state['rank']}; every rank "
+        why_reset = self.difference(state)
+        self.check(state if why_reset is None else state | {"memory": []})
+        saved, here = (state["rank"], state.get("job", 0)), (self._session.rank, self.job)
+        if why_reset is None and saved != here:
+            raise ValueError(f"{self._place(*here)} received the state of {self._place(*saved)}; every rank "
                              "saves and loads its own")
-        self.restore(state, None if is_same_size else (
-            f"the state is from {state['ranks']} ranks and this job has {session.ranks}"))
-        if self._within and "within" in state:
+        self.restore(state, why_reset)
+        if self.has_within("within" in state):
             self._within.load_state_dict(state["within"])
-        elif self._within or "within" in state:
-            session.notice("warning", "within_replicas has changed: the state within replicas is not loaded")
+
+    def _place(self, rank: int, job: int) -> str:
+        return f"rank {rank}" if self._others is None else f"rank {rank} of job {job}"
+
+    def difference(self, state: dict[str, object]) -> str | None:
+        """Why the route memory of the state does not fit the jobs of this model; None if it does."""
+        return difference(state, self.jobs)
+
+    def has_within(self, is_saved: bool) -> bool:
+        """Whether a state within replicas can be loaded. Warns if only one of this job and the saved one has it."""
+        if (self._within is not None) != is_saved:
+            self._warn("within_replicas has changed: the state within replicas is not loaded")
+        return self._within is not None and is_saved
+
+    def on_all_ranks(self, work: Callable[[], T], action: str) -> T:
+        """Runs `work` on the ranks of all jobs. If it fails on one rank, all ranks raise."""
+        def in_this_job() -> T:
+            return run_on_all_ranks(self._session.own_group, work, action)
+
+        return in_this_job() if self._others is None else run_on_all_ranks(self._others, in_this_job, action)
 
     def check(self, state: dict[str, object]) -> None:
         """Raises if the state cannot be loaded: the first step has been run, or the state has another profile
@@ -224,14 +257,3 @@ class Fabric:
     def _warn(self, text: str) -> None:
         warnings.warn(f"neuron_fabric: {text}", stacklevel=3)
         self._session.notice("warning", text)
-
-
-def _check_state(state: object) -> None:
-    if not isinstance(state, dict) or state.get("format") != _FORMAT:
-        raise ValueError("not a Fabric state_dict")
-    if state.get("version") != _VERSION:
-        raise ValueError(
-            f"the state has version {state.get('version')}, this build reads version {_VERSION}"
-        )
-    if not state.get("off") and (missing := _KEYS - state.keys()):
-        raise ValueError(f"the state has no {', '.join(sorted(missing))}: save all of it")

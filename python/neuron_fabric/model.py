@@ -40,7 +40,7 @@ class ModelParameters:
             return ""
         shown = ", ".join(f"{one.name} ({one.why})" for one in self.unrouted[:_SHOWN_NAMES])
         more = len(self.unrouted) - _SHOWN_NAMES
-        return (f"reduced as in plain DDP: {shown}{f' and {more} more' if more > 0 else ''}; only float32, "
+        return (f"reduced without the runtime: {shown}{f' and {more} more' if more > 0 else ''}; only float32, "
                 "bfloat16 and float16 have low-bit routes")
 
 

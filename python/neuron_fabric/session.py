@@ -44,7 +44,7 @@ class Session:
         self.ranks = dist.get_world_size(group)
         self.timeout = settings.timeout or _timeout_of(group)
         self.parameters, self.profile = prepared.parameters, prepared.profile
-        self._collective = prepared.source.collective
+        self.source = prepared.source
         self._owner = Owner.of(prepared.profile, prepared.binding)
         self._decisions = recorded_decisions(
             self.own_group, settings.decisions, self._owner,
@@ -118,13 +118,13 @@ class Session:
             options=self.settings.to_core(
                 self.profile.text, self.timeout, self._group_size, self._shared_name,
                 self._decisions,
-            ) | {"collective": self._collective},
+            ) | {"collective": self.source.collective},
         )
 
     @property
     def shards(self) -> int:
         """The number of parts of a parameter that are reduced each for one rank; 0 in an all-reduce."""
-        return self.ranks if self._collective == "reduce_scatter" and self.ranks > 1 else 0
+        return self.ranks if self.source.collective == "reduce_scatter" and self.ranks > 1 else 0
 
     def notice(self, level: str, text: str) -> None:
         self._running.write({"event": "notice", "level": level, "text": text})

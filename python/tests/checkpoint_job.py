@@ -26,6 +26,7 @@ OPTIONS = {
 Layout = tuple[str, int, int]  # source, ranks of a job, jobs
 
 DDP, HSDP, REPLICATE, FSDP2 = ("ddp", 2, 1), ("hsdp", 2, 2), ("replicate", 2, 1), ("fsdp2", 2, 1)
+LOW_BIT_HSDP = ("hsdp_low_bit", 2, 2)  # also within replicas
 
 
 def build(layout: Layout) -> nn.Module:
@@ -41,6 +42,10 @@ def build(layout: Layout) -> nn.Module:
         mesh = init_device_mesh("cpu", (ranks, shards), mesh_dim_names=("replicas", "shards"))
     fully_shard(net.second, mesh=mesh)
     return fully_shard(net, mesh=mesh)
+
+
+def attach(layout: Layout, model: nn.Module) -> nf.Fabric:
+    return nf.attach(model, within_replicas="low_bit" if layout[0] == "hsdp_low_bit" else "dense", **OPTIONS)
 
 
 def weights(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -64,19 +69,24 @@ def final(model: nn.Module) -> list[torch.Tensor]:
 
 
 def contents(fabric: nf.Fabric) -> tuple[dict, list[tuple]]:
-    """What the fabric knows, with this rank's pending loss, and its route memory."""
+    """Decisions and statistics with this rank's pending loss, and its route memory."""
     state = fabric.state_dict()
     return json.loads(state["state"]), [
         (item["route"], item["parameter"], item["what"], item["rows"], item["values"].tolist())
         for item in state["memory"]]
 
 
-def save(layout: Layout, folder: Path, how: str = "save") -> tuple[tuple, list[torch.Tensor]]:
+def all_contents(fabric: nf.Fabric) -> list[tuple[dict, list[tuple]]]:
+    """Those of the fabric, and of the one within this rank's replica."""
+    return [contents(one) for one in (fabric, fabric.within) if one is not None]
+
+
+def save(layout: Layout, folder: Path, how: str = "save") -> tuple[list[tuple], list[torch.Tensor]]:
     """The contents when saved, and the parameters of a run that continues."""
     model = build(layout)
-    with nf.attach(model, **OPTIONS) as fabric:
+    with attach(layout, model) as fabric:
         train(model, fabric, 0, STOP)
-        saved = contents(fabric)
+        saved = all_contents(fabric)
         state = {"model": weights(model), "fabric": FabricState(fabric)}
         if how == "save":
             dcp.save(state, checkpoint_id=folder)
@@ -90,14 +100,14 @@ def save(layout: Layout, folder: Path, how: str = "save") -> tuple[tuple, list[t
 
 def load(layout: Layout, folder: Path, use_reader: bool = False) -> dict[str, object]:
     model = build(layout)
-    with nf.attach(model, **OPTIONS) as fabric, warnings.catch_warnings(record=True) as caught:
+    with attach(layout, model) as fabric, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         given = {"storage_reader": dcp.FileSystemReader(folder)} if use_reader else {"checkpoint_id": folder}
         dcp.load({"model": weights(model), "fabric": FabricState(fabric, **given)}, **given)
-        loaded = contents(fabric)
+        loaded = all_contents(fabric)
         summary = fabric.summary()
         train(model, fabric, STOP, END)
-        assert fabric.step == loaded[0]["step"] + END - STOP
+        assert fabric.step == loaded[0][0]["step"] + END - STOP
     return {"contents": loaded, "final": final(model), "notice": summary.last_warning, "notes": summary.notes,
             "warned": [str(one.message) for one in caught if "neuron_fabric" in str(one.message)]}
 

@@ -161,7 +161,7 @@ def test_a_job_of_another_size_resumes_with_a_warning_about_lost_state(tmp_path,
     results = on_ranks(ranks, resume_with_other_ranks, tmp_path)
     for messages, notice, digests, memory, losses in results:
         assert len(messages) == 1
-        assert f"the state is from 3 ranks and this job has {ranks}" in messages[0]
+        assert f"the state is from ddp on 3 ranks and this job is ddp on {ranks} ranks" in messages[0]
         assert "error feedback" in messages[0] and "is reset" in messages[0]
         assert notice and notice in messages[0]
         assert memory == 0

@@ -3,25 +3,31 @@ decisions together."""
 
 import json
 import math
+import time
+import weakref
 from dataclasses import dataclass
+from unittest import mock
 
 import neuron_fabric as nf
 import pytest
 import torch
 import torch.distributed as dist
 from fsdp_job import Mesh, Run, batches, digest, loss_of, make, shards_of, train, whole
+from neuron_fabric.fsdp.backward import IN_FLIGHT
+from neuron_fabric.fsdp.shards import LowBitReduceScatter
 from ranks import on_ranks
 from small_job import ROUTES, Records
 from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy
 
-FSDP2, HSDP, LOW_BIT_HSDP = Mesh(0, 4), Mesh(2, 2), Mesh(2, 2, "low_bit")
+FSDP2, HSDP, LOW_BIT_HSDP, REPLICATE = Mesh(0, 4), Mesh(2, 2), Mesh(2, 2, "low_bit"), Mesh(2, 0)
 BOTH = pytest.mark.parametrize("mesh", [FSDP2, HSDP], ids=str)
-ALL = pytest.mark.parametrize("mesh", [FSDP2, HSDP, LOW_BIT_HSDP], ids=str)
+ALL = pytest.mark.parametrize("mesh", [FSDP2, HSDP, LOW_BIT_HSDP, REPLICATE], ids=str)
 
 
 @dataclass
 class Distance:
-    """Of a gradient from that of FSDP alone; squares of norms."""
+    """The distance of a gradient from that of FSDP alone; squares of norms."""
 
     apart: float
     norm: float
@@ -56,7 +62,8 @@ CASES = [(Mesh(0, 2), "plain", {}), (Mesh(0, 3), "plain", {}), (Mesh(0, 3), "sha
          *((FSDP2, mode, {}) for mode in ("plain", "shard_1", "tied", "frozen", "fp16_reduction", "bf16_reduction",
                                           "summed", "cpu_offload", "used_twice")),
          (FSDP2, "plain", {"topology": "ring"}), (FSDP2, "plain", {"topology": "hierarchical", "group_size": 2}),
-         (FSDP2, "shard_1", {"topology": "hierarchical", "group_size": 2}), (HSDP, "plain", {}), (LOW_BIT_HSDP, "plain", {})]
+         (FSDP2, "shard_1", {"topology": "hierarchical", "group_size": 2}), (HSDP, "plain", {}),
+         (LOW_BIT_HSDP, "plain", {})]
 
 
 @pytest.mark.parametrize(("mesh", "mode", "options"), CASES, ids=str)
@@ -142,7 +149,7 @@ def with_nan(mesh: Mesh, route: str) -> list[bool]:
     fabric = mesh.attach(model, route=route)
     known = []
     for step in range(3):
-        model.is_poisoned = step == 1 and dist.get_rank() == 3
+        model.is_poisoned = step == 1 and dist.get_rank() == mesh.ranks - 1
         loss_of(model, next(batches())).backward()
         known.append(fabric.should_step())
         model.zero_grad()
@@ -153,36 +160,121 @@ def with_nan(mesh: Mesh, route: str) -> list[bool]:
 @ALL
 @pytest.mark.parametrize("route", ["fp32", "waterfill:4"])
 def test_all_ranks_learn_of_a_nan_on_one_rank(mesh, route):
-    assert on_ranks(4, with_nan, mesh, route) == 4 * [[True, False, True]]
+    assert on_ranks(mesh.ranks, with_nan, mesh, route) == mesh.ranks * [[True, False, True]]
+
+
+def poison(layer: nn.Linear) -> None:
+    """The gradient of one of its values is NaN."""
+    def forward(module: nn.Linear, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+        value = module.weight[0, :1] * 1
+        value.register_hook(lambda gradient: gradient * float("nan"))
+        return output + value
+
+    layer.register_forward_hook(forward)
+
+
+def with_nan_in_unfrozen_parameters(meshes: list[Mesh]) -> list[tuple[list[bool], list[str]]]:
+    """Whether each step was sound, and the warnings. The parameters are frozen at attach(), unfrozen from the second
+    step on, and have a NaN on the last rank in the third one."""
+    results = []
+    for mesh in meshes:
+        model = make(mesh, "unfrozen")
+        with mesh.attach(model, route="waterfill:4") as fabric:
+            records, known = Records(fabric), []
+            for step in range(3):
+                model.blocks[0].requires_grad_(step > 0)
+                if step == 2 and dist.get_rank() == mesh.ranks - 1:
+                    poison(model.blocks[0][0])
+                loss_of(model, next(batches())).backward()
+                known.append(fabric.should_step())
+                model.zero_grad()
+            results.append((known, [one["text"] for one in records.of("notice") if one["level"] == "warning"]))
+    return results
+
+
+def test_gradients_of_parameters_that_were_frozen_at_attach_are_examined():
+    for results in on_ranks(2, with_nan_in_unfrozen_parameters, [Mesh(0, 2), REPLICATE]):
+        for known, warnings in results:
+            assert known == [True, True, False]
+            [warning] = warnings
+            assert warning.startswith("from now on, the gradients of a parameter group are reduced in full precision "
+                                      "and not monitored: blocks.0.0.weight has a gradient, but required none at "
+                                      "attach()")
+
+
+def in_flight() -> tuple[int, int]:
+    """The number of unsharded gradients that are alive after a reduction: the highest one, and with reductions that
+    FSDP reads at once."""
+    def most_of(**options: object) -> int:
+        buffers, most = [], 0
+        original = LowBitReduceScatter.__call__
+
+        def call(self: LowBitReduceScatter, output_tensor: torch.Tensor, input_tensor: torch.Tensor,
+                 *arguments: object, **more: object) -> None:
+            nonlocal most
+            original(self, output_tensor, input_tensor, *arguments, **more)
+            buffers.append(weakref.ref(input_tensor))
+            deadline = time.monotonic() + 5  # the runtime releases a buffer shortly after its future is complete
+            while (alive := sum(one() is not None for one in buffers)) > IN_FLIGHT and time.monotonic() < deadline:
+                time.sleep(0.001)
+            most = max(most, alive)
+
+        model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(IN_FLIGHT + 4)))
+        for part in (*model, model):
+            Mesh(0, 2).wrapper(**options)(part)
+        with mock.patch.object(LowBitReduceScatter, "__call__", call), nf.attach(model, route="waterfill:4"):
+            model(torch.ones(4, 64)).sum().backward()
+        return most
+
+    return most_of(), most_of(mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.bfloat16))
+
+
+def test_a_bounded_number_of_reductions_overlaps_with_backward():
+    assert on_ranks(2, in_flight) == 2 * [(IN_FLIGHT, 1)]
 
 
 WARM_UP, FAULT = 12, 20
 
 
-def falls_back(mesh: Mesh, steps: int) -> list[tuple[int, str, str]]:
-    """Step, route and reason of every decision."""
+# The delay in steps: an observed loss is sent with the gradients of the next step.
+FAULTS = {"non_finite": 2, "loss_spike": 3, "capacity": 2}
+
+
+def falls_back(mesh: Mesh, steps: int) -> dict[str, list[tuple[int, str, str]]]:
+    """Step, route and reason of every decision, by the fault of the last rank."""
+    return {fault: decisions_after(fault, mesh, steps) for fault in FAULTS}
+
+
+def decisions_after(fault: str, mesh: Mesh, steps: int) -> list[tuple[int, str, str]]:
     model = make(mesh)
     profile = mixed({"all": "waterfill:5"}, regions=[{"name": "all"}], health={
         "warm_up_steps": WARM_UP, "cool_down_steps": 50, "error_budget": 1.0})
     fabric = mesh.attach(model, profile=profile, admit="safe")
     records = Records(fabric)
     for step, batch in zip(range(steps), batches()):
-        model.is_poisoned = step == FAULT and dist.get_rank() == 3
-        loss_of(model, batch).backward()
+        is_now = step == FAULT and dist.get_rank() == mesh.ranks - 1
+        model.is_poisoned = is_now and fault == "non_finite"
+        if is_now and fault == "capacity":
+            fabric.report_capacity_breach()
+        loss = loss_of(model, batch)
+        loss.backward()
+        fabric.observe(loss * (100 if is_now and fault == "loss_spike" else 1))
         model.zero_grad()
     decisions = [(one["step"], one["route"], one["to"]) for one in records.of("decision")]
     fabric.close()
     return decisions
 
 
-@BOTH
+@pytest.mark.parametrize("mesh", [Mesh(0, 2), HSDP, REPLICATE], ids=str)
 def test_all_ranks_fall_back_at_the_same_step(mesh):
-    """With replicas, each shard has a job of its own, and only one of them has the NaN."""
-    admitted = (WARM_UP, "waterfill:5", "admitted")
-    fallen = [(FAULT + 2, "fp32", "non_finite"), (FAULT + 3, "fp32", "cool_down")]
-    for rank, decisions in enumerate(on_ranks(4, falls_back, mesh, FAULT + 5)):
-        has_nan = mesh.source == "fsdp2" or rank % mesh.shards == 0
-        assert decisions == [admitted, *(fallen if has_nan else [])]
+    """With replicas, each shard has a job of its own, and only one of them has the fault: the NaN is in the first
+    shard, and the last rank has the last one."""
+    for rank, decisions in enumerate(on_ranks(mesh.ranks, falls_back, mesh, FAULT + 5)):
+        for fault, delay in FAULTS.items():
+            fallen = [(FAULT + delay, "fp32", fault), (FAULT + delay + 1, "fp32", "cool_down")]
+            shard = 0 if fault == "non_finite" else mesh.shards - 1
+            is_affected = mesh.source != "hsdp" or rank % mesh.shards == shard
+            assert decisions[fault] == [(WARM_UP, "waterfill:5", "admitted"), *(fallen if is_affected else [])]
 
 
 def resumed(mesh: Mesh, split: int, steps: int, route: str) -> tuple[str, str]:
@@ -210,5 +302,5 @@ def resumed(mesh: Mesh, split: int, steps: int, route: str) -> tuple[str, str]:
 @ALL
 @pytest.mark.parametrize("route", ["waterfill:4", "waterfill:3+ef"])
 def test_a_resumed_run_has_the_bits_of_an_uninterrupted_run(mesh, route):
-    for uninterrupted, continued in on_ranks(4, resumed, mesh, 3, 7, route):
+    for uninterrupted, continued in on_ranks(mesh.ranks, resumed, mesh, 3, 7, route):
         assert uninterrupted == continued

@@ -7,14 +7,14 @@ from ranks import on_ranks
 
 FSDP2, HSDP, REPLICATE = Mesh(0, 4), Mesh(2, 2), Mesh(4, 0)
 WITHIN = Mesh(2, 2, "low_bit")
-MESHES = [(Mesh(0, 2), 8), (Mesh(0, 3), 30), (FSDP2, 30), (HSDP, 30), (Mesh(3, 1), 8), (Mesh(2, 3), 8), (WITHIN, 8),
+MESHES = [(Mesh(0, 2), 30), (Mesh(0, 3), 30), (FSDP2, 30), (HSDP, 30), (Mesh(3, 1), 8), (Mesh(2, 3), 8), (WITHIN, 8),
           (Mesh(2, 0), 8), (Mesh(3, 0), 30), (REPLICATE, 8)]
 
 ONLY_REPLICAS = {"late_all_reduce"}
 ALSO_HSDP = ["bf16_parameters", "bf16_reduction", "fp16_reduction", "cpu_offload", "shard_1", "accumulation",
              "late_all_reduce", "checkpointing", "reentrant_checkpointing", "clipping", "forced_sum", "summed",
              "unused", "frozen", "unfrozen", "float64", "tied", "used_twice", "meta", "compiled",
-             "attached_late", "reloaded"]
+             "attached_late", "reloaded", "reduced_twice"]
 ALSO_REPLICATE = ["bf16_parameters", "bf16_reduction", "accumulation", "checkpointing", "clipping", "forced_sum",
                   "unused", "frozen", "unfrozen", "tied", "meta", "compiled", "reduced_twice"]
 CASES = [*((FSDP2, mode) for mode in MODES if mode not in {"plain"} | ONLY_REPLICAS),

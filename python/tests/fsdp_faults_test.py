@@ -25,7 +25,7 @@ def job_of(mesh: Mesh, route: str, *arguments: str) -> Job:
 
 def check_others(job: Job, words: str) -> None:
     """All ranks but the last one raise: in the runtime, which names a rank of its job, or in a collective of FSDP
-    itself, which does not know the rank. A rank that waits for both of them may name one that has just raised."""
+    itself, which does not name the rank. A rank that waits for both of them may name one that has just raised."""
     for end in job.join(list(range(job.ranks - 1))):
         end.check_clean()
         assert end.code == 1, f"rank {end.rank}: exit code {end.code}\n{end.errors}"
@@ -40,6 +40,15 @@ def test_no_rank_waits_for_a_killed_rank(mesh, route):
         job.wait_for("ready")
         job.signal(mesh.ranks - 1, signal.SIGKILL)
         check_others(job, r"^neuron_fabric: .*rank \d (is gone|aborted)|[Cc]onnection (closed|reset)")
+
+
+@MESHES
+def test_no_rank_waits_for_a_rank_whose_code_failed(mesh):
+    with job_of(mesh, "waterfill:4", "--throws") as job:
+        check_others(job, r"^neuron_fabric: .*rank \d (is gone|aborted)|[Cc]onnection (closed|reset)")
+        [end] = job.join([mesh.ranks - 1])
+    end.check_clean()
+    assert "KeyError: 'no such sample'" in end.errors
 
 
 @pytest.mark.parametrize("route", ["waterfill:4", "fp32"])
@@ -58,7 +67,7 @@ def test_no_rank_waits_longer_than_the_timeout_for_a_stopped_rank(mesh, route):
     with job_of(mesh, route, "--timeout", TIMEOUT) as job:
         job.wait_for("ready")
         job.signal(mesh.ranks - 1, signal.SIGSTOP)
-        check_others(job, r"^neuron_fabric: .*(waited \d+ s for rank \d|rank \d (is gone|aborted))|[Tt]imed out|"
+        check_others(job, r"^neuron_fabric: .*(waited \d+ s for (statistics from )?rank \d|rank \d (is gone|aborted))|[Tt]imed out|"
                           r"[Cc]onnection (closed|reset)")
 
 
@@ -131,13 +140,38 @@ def test_a_step_after_close_is_an_error(mesh):
         assert message.endswith("the fabric has been closed")
 
 
+def after_an_exception_in_backward(mesh: Mesh) -> str:
+    """The error of the next forward pass."""
+    def fail(_gradient: torch.Tensor) -> None:
+        raise ArithmeticError("user code")
+
+    model = make(mesh)
+    with mesh.attach(model, **ROUTE):
+        batch = next(batches())
+        handle = model.embed.register_forward_hook(lambda _module, _inputs, output: output.register_hook(fail) and None)
+        with pytest.raises(ArithmeticError):
+            loss_of(model, batch).backward()
+        handle.remove()
+        with pytest.raises(RuntimeError) as caught:
+            loss_of(model, batch)
+    return str(caught.value)
+
+
+@MESHES
+def test_a_step_after_an_exception_in_backward_is_an_error(mesh):
+    """Some gradients have been reduced, others not."""
+    for message in on_ranks(mesh.ranks, after_an_exception_in_backward, mesh, fresh=True):
+        assert message.startswith("neuron_fabric: the last backward pass ended with an exception, and its gradients "
+                                  "are incomplete")
+
+
 def over(mesh: Mesh, reducer: str) -> list[str]:
     model = make(mesh)
-    with nf.attach(model, route="g_binary", reducer=reducer, topology="ring"):
+    with mesh.attach(model, route="g_binary", reducer=reducer, topology="ring"):
         return trained(model, range(2))
 
 
-@pytest.mark.parametrize("mesh", [FSDP2, REPLICATE], ids=str)
+@pytest.mark.parametrize("mesh", [REPLICATE, Mesh(2, 2, "low_bit")], ids=str)
 def test_a_memory_side_reducer_does_not_change_the_bits(mesh):
-    """It reduces between replicas; reduce-scatters stay between ranks."""
-    assert on_ranks(2, over, mesh, "cxl") == on_ranks(2, over, mesh, "ranks")
+    """It reduces between replicas; reduce-scatters within a replica stay between ranks."""
+    assert on_ranks(mesh.ranks, over, mesh, "cxl") == on_ranks(mesh.ranks, over, mesh, "ranks")

@@ -8,13 +8,17 @@ from unittest import mock
 
 import neuron_fabric as nf
 import pytest
+import torch
 import torch.distributed as dist
 from fsdp_job import Mesh, Net, batches, loss_of, make
 from ranks import on_ranks
 from small_job import profile
 from torch import nn
+from torch.distributed._composable.replicate import replicate
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 FSDP2, HSDP, REPLICATE = Mesh(0, 2), Mesh(2, 2), Mesh(2, 0)
@@ -50,6 +54,8 @@ def made_with(mesh: Mesh, change: str) -> Callable[[], object]:
             case "invalid":
                 options = {"route": "waterfil:4"}
     model = mesh.wrapper()(net)
+    if change == "attached" and dist.get_rank() == mesh.ranks - 1:
+        model._get_fsdp_state()._fsdp_param_group.neuron_fabric = None
 
     def attach() -> nf.Fabric:
         with mock.patch.dict(os.environ, environment):
@@ -69,6 +75,7 @@ def differing(mesh: Mesh, change: str) -> tuple[str, str]:
     ("profile", "differ in route: waterfill:4 and None; start all ranks with the same configuration"),
     ("mode", "differ in NF_MODE: on and shadow; start all ranks with the same configuration"),
     ("invalid", "codec 'waterfil' is unknown; did you mean 'waterfill'?"),
+    ("attached", "the model is attached already"),
 ])
 def test_a_difference_is_named_on_every_rank(mesh, change, words):
     """With HSDP also on the ranks of the other shards."""
@@ -89,21 +96,8 @@ def test_after_an_error_the_model_can_be_attached(mesh):
     assert on_ranks(mesh.ranks, attached_after_an_error, mesh) == mesh.ranks * [1]
 
 
-def attached_without_a_route_within(mesh: Mesh) -> tuple[str, bool]:
-    model = make(mesh)
-    _, message = rejection(lambda: mesh.attach(model, route="powersgd:2"))
-    with mesh.attach(model, **ROUTE) as fabric:
-        return message, fabric.within is not None
-
-
-def test_after_an_error_within_replicas_the_model_can_be_attached():
-    for message, is_attached in on_ranks(4, attached_without_a_route_within, Mesh(2, 2, "low_bit")):
-        assert "route 'powersgd:2' has no reduce-scatter" in message
-        assert is_attached
-
-
 @pytest.mark.parametrize(("options", "words"), [
-    ({"topology": "tree"}, "topology='tree' has no reduce-scatter; use one of auto, direct, ring, hierarchical"),
+    ({"topology": "tree"}, "topology='tree' has no reduce-scatter; use one of auto, ring, direct, hierarchical"),
     ({"topology": "halving_doubling"}, "topology='halving_doubling' has no reduce-scatter"),
     ({"reducer": "cxl"}, "reducer='cxl' has no reduce-scatter; omit it"),
     ({"route": "powersgd:2"}, "route 'powersgd:2' has no reduce-scatter: its factors belong to whole matrices"),
@@ -147,6 +141,15 @@ def with_model(mesh: Mesh, kind: str) -> Iterator[nn.Module]:
             yield wrap(net)
         case "ddp_beside":
             yield Mixed(mesh)
+        case "replicate_inside":
+            replicate(net.blocks[0])
+            yield wrap(net)
+        case "fsdp1_inside":
+            net.blocks[0] = FullyShardedDataParallel(net.blocks[0], device_id=torch.device("cpu"))
+            yield wrap(net)
+        case "replicate_in_ddp":
+            replicate(net.blocks[0])
+            yield DistributedDataParallel(net)
         case "parts":
             wrap(net.blocks[0])
             yield net
@@ -171,6 +174,10 @@ def rejected_model(mesh: Mesh, kind: str) -> tuple[str, str]:
     ("ddp_around", "DistributedDataParallel is around a module under fully_shard() or replicate(), which reduces its "
                    "gradients itself; use fully_shard() alone"),
     ("ddp_inside", "this model contains a DistributedDataParallel model, which reduces its gradients itself"),
+    ("replicate_inside", "this model contains a module under replicate() of DDP, which reduces its gradients itself"),
+    ("fsdp1_inside", "this model contains a FullyShardedDataParallel (FSDP1) module, which reduces its gradients"),
+    ("replicate_in_ddp", "DistributedDataParallel is around a module under replicate() of DDP, which reduces its "
+                         "gradients itself; wrap the model once"),
     ("ddp_beside", "fully_shard() or replicate() was called on parts of this Mixed only"),
     ("parts", "fully_shard() or replicate() was called on parts of this Net only: call it on the whole model too"),
     ("frozen", "the model has no parameter with a gradient"),
@@ -182,6 +189,66 @@ def test_an_unsupported_model_is_rejected_on_every_rank(mesh, kind, words):
         assert words in message
 
 
+class OwnReduceScatter(DefaultReduceScatter):
+    """As a user's."""
+
+
+OTHER_COMM = "which attach() would replace, or which has replaced that of attach(): do not call"
+
+
+def with_another_reduce_scatter() -> list[str]:
+    """Set before attach(), by both setters, and after it."""
+    def replace(model: nn.Module) -> None:
+        model.set_custom_reduce_scatter(OwnReduceScatter())
+
+    messages = []
+    for change in (replace, lambda model: model.set_allocate_memory_from_process_group_for_comm(True)):
+        change(model := make(FSDP2))
+        messages.append(rejection(lambda model=model: nf.attach(model, **ROUTE))[1])
+    with nf.attach(model := make(FSDP2), **ROUTE):
+        replace(model)
+        messages.append(rejection(lambda: model(next(batches())[0]))[1])
+    return messages
+
+
+def test_another_reduce_scatter_is_rejected():
+    for own, allocating, later in on_ranks(2, with_another_reduce_scatter):
+        assert own.startswith(f"the reduce-scatter of this model is a OwnReduceScatter, {OTHER_COMM}")
+        assert allocating.startswith("the reduce-scatter of this model is a ProcessGroupAllocReduceScatter, ")
+        assert later == own
+
+
+def tensor_parallel() -> tuple[str, float]:
+    """The error, and with NF_MODE=off the loss of a step."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    net = Net()
+    parallelize_module(net.blocks[0], mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(net.blocks[0], mesh=mesh["data"])
+    model = fully_shard(net, mesh=mesh["data"])
+    _, message = rejection(lambda: nf.attach(model, **ROUTE))
+    with mock.patch.dict(os.environ, {"NF_MODE": "off"}), nf.attach(model, **ROUTE) as fabric:
+        loss = loss_of(model, next(batches()))
+        loss.backward()
+        assert fabric.should_step()
+    return message, loss.item()
+
+
+def test_tensor_parallelism_is_rejected():
+    for message, loss in on_ranks(4, tensor_parallel):
+        assert message.startswith("the weight of a Linear was a DTensor before fully_shard(): attach() does not "
+                                  "support tensor or expert parallelism")
+        assert loss > 0
+
+
+def on_two_meshes_while_off() -> bool:
+    with mock.patch.dict(os.environ, {"NF_MODE": "off"}), with_model(FSDP2, "several_meshes") as model:
+        fabric = nf.attach(model, **ROUTE)
+        loss_of(model, next(batches())).backward()
+        return fabric.should_step()
+
+
+def test_a_model_on_several_meshes_can_be_switched_off():
+    assert on_ranks(2, on_two_meshes_while_off) == [True, True]
 
 
 def changed_after_attach(mesh: Mesh, kind: str) -> tuple[str, str]:

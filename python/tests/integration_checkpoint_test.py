@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoint_job import DDP, FSDP2, HSDP, REPLICATE, Layout, load, ranks_of, save
+from checkpoint_job import DDP, FSDP2, HSDP, LOW_BIT_HSDP, REPLICATE, Layout, load, ranks_of, save
 from ranks import on_ranks
 
 
@@ -25,16 +25,18 @@ def checkpoint(tmp_path_factory) -> Callable[[Layout], tuple[Path, list]]:
 
 def assert_resumed(saved: list, loaded: list) -> None:
     for (contents_then, parameters_then), now in zip(saved, loaded, strict=True):
-        assert contents_then[1], "there are residuals"
-        assert contents_then[0]["pending"]["losses"] == 1
+        for state, residuals in contents_then:
+            assert residuals
+            assert state["pending"]["losses"] == 1
         assert now["contents"] == contents_then
         assert now["warned"] == []
         for one, other in zip(parameters_then, now["final"], strict=True):
             assert torch.equal(one, other)
-    assert saved[0][0][1] != saved[1][0][1], "each rank has its own residuals"
+    for job in range(len(saved[0][0])):
+        assert saved[0][0][job][1] != saved[1][0][job][1], "each rank has its own residuals"
 
 
-@pytest.mark.parametrize("layout", [DDP, HSDP, REPLICATE, FSDP2], ids=lambda layout: layout[0])
+@pytest.mark.parametrize("layout", [DDP, HSDP, LOW_BIT_HSDP, REPLICATE, FSDP2], ids=lambda layout: layout[0])
 def test_the_same_ranks_resume_to_the_bit(checkpoint, layout):
     folder, saved = checkpoint(layout)
     assert_resumed(saved, on_ranks(ranks_of(layout), load, layout, folder))
@@ -77,8 +79,8 @@ def test_another_layout_keeps_decisions_and_resets_error_feedback(checkpoint, be
     results = on_ranks(ranks_of(after), load, after, folder)
     for rank, result in enumerate(results):
         shard = rank % after[2] * before[2] // after[2]
-        then, residuals = saved[shard][0]
-        now, kept = result["contents"]
+        [(then, residuals)] = saved[shard][0]
+        [(now, kept)] = result["contents"]
         assert kept == []
         assert now == then | {"pending": {"loss": 0.0, "losses": 0, "capacity_breach": False}}
         [message] = result["warned"]
@@ -86,7 +88,30 @@ def test_another_layout_keeps_decisions_and_resets_error_feedback(checkpoint, be
         assert result["notice"] in message
 
 
+WITHIN_CHANGED = "within_replicas has changed: the state within replicas is not loaded"
+
+
+@pytest.mark.parametrize(("before", "after", "words"), [
+    (LOW_BIT_HSDP, ("hsdp_low_bit", 1, 4), ["this job is hsdp on 1 replica of 4 shards: ",
+                                            "the state is from hsdp within 2 replicas of 2 shards and this job is hsdp "
+                                            "within 1 replica of 4 shards: the error feedback of "]),
+    (LOW_BIT_HSDP, HSDP, [WITHIN_CHANGED]),
+    (HSDP, LOW_BIT_HSDP, [WITHIN_CHANGED]),
+])
+def test_a_state_within_replicas_that_does_not_fit_is_reported(checkpoint, before, after, words):
+    folder, saved = checkpoint(before)
+    for rank, result in enumerate(on_ranks(4, load, after, folder)):
+        assert len(result["warned"]) == len(words)
+        assert all(some in message for some, message in zip(words, result["warned"], strict=True))
+        if after[2] == before[2]:
+            assert result["contents"][0] == saved[rank][0][0]
+        else:
+            assert [residuals for _, residuals in result["contents"]] == [[], []]
+            assert result["contents"][1][0]["step"] == saved[0][0][1][0]["step"]
+
+
 def test_the_shards_of_hsdp_decide_independently(checkpoint):
     _, saved = checkpoint(HSDP)
-    assert saved[0][0][0]["admission"] != saved[1][0][0]["admission"]
-    assert saved[0][0][0]["admission"] == saved[2][0][0]["admission"]
+    admissions = [contents[0][0]["admission"] for contents, _ in saved]
+    assert admissions[0] != admissions[1]
+    assert admissions[0] == admissions[2]

@@ -1,5 +1,6 @@
 """The buckets of one backward pass of FSDP, which is one step of the runtime."""
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,29 +11,36 @@ from neuron_fabric.session import Session
 Slots = list[tuple[int, int, int]]  # parameter, offset, count
 
 
+# Reductions that overlap with backward. Each holds the unsharded gradients of its parameter group.
+IN_FLIGHT = 3
+
+
 class Backward:
-    def __init__(self, session: Session, states: Iterable[Any]) -> None:
+    def __init__(self, session: Session, model: torch.nn.Module, states: Iterable[Any]) -> None:
         """states: the FSDPState of every module. The one whose module is the first in a backward pass calls
         its root callback at the end of the pass."""
+        self.has_unrouted = False  # whether a bucket of the last pass had no slots
         self._session = session  # keeps it alive as long as the model
         self._next = 0
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: deque[Callable[[], None]] = deque()
         for state in states:
             self._follow(state)
+        model.register_forward_pre_hook(self._reject_incomplete_pass)
 
     def reduce(self, tensor: torch.Tensor, slots: Slots | None, *,
                is_mean: bool = False) -> torch.futures.Future:
         return self._run(tensor.view(-1), slots, is_mean, is_last=False)
 
     def at_end(self, finish: Callable[[], None]) -> None:
-        """Calls it at the end of the backward pass."""
+        """Calls it at the end of the backward pass, or earlier if IN_FLIGHT others follow."""
         self._waiting.append(finish)
+        if len(self._waiting) > IN_FLIGHT:
+            self._waiting.popleft()()
 
     def finish(self) -> None:
         """Calls the functions of at_end()."""
-        waiting, self._waiting = self._waiting, []
-        for finish in waiting:
-            finish()
+        while self._waiting:
+            self._waiting.popleft()()
 
     def _follow(self, state: Any) -> None:
         original = state._root_post_backward_final_callback
@@ -43,6 +51,14 @@ class Backward:
                 self._end()
 
         state._root_post_backward_final_callback = callback
+
+    def _reject_incomplete_pass(self, _module: object, _inputs: object) -> None:
+        """Raises RuntimeError in a forward pass after a backward pass that did not reach its end. FSDP would not
+        call its root callback again."""
+        is_in_backward = torch._C._current_graph_task_id() >= 0  # recomputes activations
+        if self._next > 0 and torch.is_grad_enabled() and not is_in_backward:
+            raise RuntimeError("neuron_fabric: the last backward pass ended with an exception, and its gradients are "
+                               "incomplete: restart from a checkpoint")
 
     def _end(self) -> None:
         """FSDP does not mark its last bucket, so an empty one ends the step."""
@@ -55,4 +71,5 @@ class Backward:
     def _run(self, buffer: torch.Tensor, slots: Slots | None, is_mean: bool,
              is_last: bool) -> torch.futures.Future:
         index, self._next = self._next, self._next + 1
+        self.has_unrouted = slots is None or (self.has_unrouted and index > 0)
         return self._session.runtime.run_values(buffer, index, is_last, is_mean=is_mean, slots=slots)

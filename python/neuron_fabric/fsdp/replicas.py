@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -28,49 +28,63 @@ from neuron_fabric.fsdp.groups import (
     gradients_of,
     index_of,
     managed_parameters,
-    reject_later_groups,
+    reject_later_changes,
+    reject_unsupported,
     states_of,
 )
-from neuron_fabric.fsdp.shards import install_shards, open_shards
-from neuron_fabric.model import local_tensor
+from neuron_fabric.fsdp.shards import LowBitReduceScatter, install_shards, open_shards
+from neuron_fabric.model import ModelParameters, local_tensor
 from neuron_fabric.ranks.own_group import own_group
-from neuron_fabric.ranks.rendezvous import run_on_all_ranks
-from neuron_fabric.session import open_session, seconds_of
-from neuron_fabric.settings import Settings
+from neuron_fabric.ranks.rendezvous import agree, run_on_all_ranks
+from neuron_fabric.session import Session, open_session, seconds_of
+from neuron_fabric.settings import Settings, mode
 from neuron_fabric.source import Source
 
-T = TypeVar("T")
+Opened = tuple[Session | None, ModelParameters]
 
 logger = logging.getLogger(__name__)
 
-_ONE_JOB_ONLY = {"tensorboard": None, "prometheus": None, "readers": ()}
+_ONE_JOB_ONLY = {"tensorboard": None, "prometheus": None}
 
 
 def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
-    session, parameters = _in_all_jobs(layout.shards, options, lambda: open_session(
+    is_low_bit_within = options["within_replicas"] == "low_bit"
+    has_within = is_low_bit_within and layout.shards is not None and layout.shards.size() > 1
+    shards = _group_of_jobs(layout.shards, options)
+    between = _between(options, layout)
+
+    def check() -> Settings:
+        if mode() != "off":
+            reject_unsupported(model, layout, takes_reduce_scatter=has_within)
+        return Settings(**between)
+
+    session, parameters = _open_in_all_jobs(shards, lambda: open_session(
         Source("hsdp" if layout.shards else "replicate", type(model).__name__,
                lambda: managed_parameters(model, layout.groups, is_whole=False)),
-        layout.replicas, lambda: Settings(**_between(options, layout)), options["timeout"]))
+        layout.replicas, check, options["timeout"]))
     gradients = functools.partial(gradients_of, layout.groups)
     if session is None:
         return Fabric(None, parameters, gradients=gradients, shards=layout.shards)
     within = None
-    if options["within_replicas"] == "low_bit":
+    if has_within:
         try:
-            own, whole = _in_all_jobs(layout.replicas, options, lambda: open_shards(
-                model, layout, _within(options, layout), "hsdp"))
+            within = _attach_within(model, layout, _within(options, layout))
         except BaseException:
             session.close()
             raise
-        install_shards(model, layout, own)
-        within = Fabric(own, whole, shards=layout.replicas)
-    step = Backward(session, states_of(model))
+    elif is_low_bit_within:
+        session.notice("info", "within_replicas='low_bit' has no effect: a replica is one rank")
+    elif session.ranks == 1:
+        session.notice("warning", "the mesh has one replica, so nothing is sent at low bits: use a mesh of one "
+                                  "dimension, or within_replicas='low_bit'")
+    step = Backward(session, model, states_of(model))
     index = index_of(model, layout.groups, parameters)
     for params in layout.groups:
         params.neuron_fabric = session
-        params.mesh_info.replicate_process_group = ReplicaGroup(layout.replicas, params, step, index)
-    reject_later_groups(model, layout.groups)
-    fabric = Fabric(session, parameters, gradients=gradients, shards=layout.shards, within=within)
+        params.mesh_info.replicate_process_group = ReplicaGroup(layout.replicas, params, session, step, index)
+    reject_later_changes(model, layout.groups, LowBitReduceScatter if within else None)
+    fabric = Fabric(session, parameters, gradients=gradients, has_unseen=lambda: step.has_unrouted,
+                    shards=layout.shards, others=shards, within=within)
     if options["scaler"] is not None:
         pass_scale(model, fabric, options["scaler"])
     if session.rank == 0:
@@ -80,30 +94,57 @@ def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, A
     return fabric
 
 
-def _in_all_jobs(others: dist.ProcessGroup | None, options: dict[str, Any], work: Callable[[], T]) -> T:
-    """Runs `work`, which opens the job of this rank. If it fails in one job, all ranks raise. others: a group
-    with one rank of each job."""
+def _attach_within(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
+    """The fabric of the job within this rank's replica. All ranks call it at the same time."""
+    replicas = _group_of_jobs(layout.replicas, options)
+    session, parameters = _open_in_all_jobs(replicas, lambda: open_shards(
+        model, layout, lambda: Settings(**options), options["timeout"], "hsdp"))
+    install_shards(model, layout, session)
+    return Fabric(session, parameters, others=replicas)
+
+
+def _group_of_jobs(others: dist.ProcessGroup | None, options: dict[str, Any]) -> dist.ProcessGroup | None:
+    """A group of the runtime with one rank of each job. None if there is one job."""
     if others is None or others.size() == 1:
+        return None
+    return own_group(others, seconds_of(options["timeout"], others))
+
+
+def _open_in_all_jobs(others: dist.ProcessGroup | None, work: Callable[[], Opened]) -> Opened:
+    """Runs `work`, which opens the job of this rank. If it fails in one job, or if the settings of the jobs differ, all
+    ranks raise and the jobs are closed."""
+    if others is None:
         return work()
-    return run_on_all_ranks(own_group(others, seconds_of(options["timeout"], others)), work)
+    opened: list[Opened] = []
+    try:
+        run_on_all_ranks(others, lambda: opened.append(work()))
+        [(session, _)] = opened
+        agree(others, {"NF_MODE": mode()} | (session.settings.agreed() if session is not None else {}))
+    except BaseException:
+        for session, _ in opened:
+            if session is not None:
+                session.close()
+        raise
+    return opened[0]
 
 
 class ReplicaGroup(dist.ProcessGroup):
     """Takes the place of the process group between replicas in one parameter group of FSDP."""
 
-    def __init__(self, group: dist.ProcessGroup, params: Any, step: Backward, index: dict[int, int]) -> None:
+    def __init__(self, group: dist.ProcessGroup, params: Any, session: Session, step: Backward,
+                 index: dict[int, int]) -> None:
         super().__init__(group.rank(), group.size())
-        self._group, self._step = group, step
-        self._gradients = Gradients(params, index)
+        self.replaced, self._step = group, step
+        self._gradients = Gradients(params, session, index)
 
     def getBackendName(self) -> str:  # noqa: N802: overrides a method of ProcessGroup
-        return self._group.name()
+        return self.replaced.name()
 
     def allreduce(self, tensors: list[torch.Tensor], options: Any = None) -> "_Done":
         [tensor] = tensors
         try:
             self._step.reduce(tensor, self._slots(tensor)).wait()
-        except Exception as error:  # dist.all_reduce() would replace it: it does not know this group
+        except Exception as error:  # dist.all_reduce() would replace it, since this group is not registered
             self._gradients.error = error
         if options is not None and options.reduceOp == dist.ReduceOp.AVG:
             tensor.div_(self.size())
@@ -140,11 +181,11 @@ def _between(options: dict[str, Any], layout: Layout) -> dict[str, Any]:
 def _within(options: dict[str, Any], layout: Layout) -> dict[str, Any]:
     """The settings of the jobs within replicas."""
     return (_in_folder(options, f"replica-{layout.replicas.rank()}") | _ONE_JOB_ONLY
-            | {"topology": "auto", "group_size": None})
+            | {"topology": "auto", "group_size": None, "reducer": "ranks", "readers": (), "record_lines": None})
 
 
 def _in_folder(options: dict[str, Any], name: str) -> dict[str, Any]:
     """Every job writes its own files."""
-    paths = {setting: options[setting] for setting in ("run_dir", "record", "decisions")}
+    paths = {setting: options[setting] for setting in ("run_dir", "record", "record_lines", "decisions")}
     paths["run_dir"] = paths["run_dir"] or os.environ.get("NF_RUN_DIR")
     return options | {setting: Path(path) / name for setting, path in paths.items() if path}

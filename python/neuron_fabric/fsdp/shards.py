@@ -7,6 +7,7 @@ within each replica.
 import functools
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,57 +24,63 @@ from neuron_fabric.fsdp.groups import (
     gradients_of,
     index_of,
     managed_parameters,
-    reject_later_groups,
+    reject_later_changes,
+    reject_unsupported,
     states_of,
 )
 from neuron_fabric.model import ModelParameters
 from neuron_fabric.session import Session, open_session
-from neuron_fabric.settings import Settings
+from neuron_fabric.settings import Settings, mode
 from neuron_fabric.source import Source
 
 logger = logging.getLogger(__name__)
 
 
 def attach_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
-    session, parameters = open_shards(model, layout, options, "fsdp2")
-    fabric = Fabric(session, parameters, gradients=functools.partial(gradients_of, layout.groups),
-                    shards=layout.shards)
+    def check() -> Settings:
+        if mode() != "off":
+            reject_unsupported(model, layout, takes_reduce_scatter=True)
+        return Settings(**options)
+
+    session, parameters = open_shards(model, layout, check, options["timeout"], "fsdp2")
+    gradients = functools.partial(gradients_of, layout.groups)
     if session is None:
-        return fabric
-    install_shards(model, layout, session)
-    reject_later_groups(model, layout.groups)
+        return Fabric(None, parameters, gradients=gradients, shards=layout.shards)
+    step = install_shards(model, layout, session)
+    reject_later_changes(model, layout.groups, LowBitReduceScatter)
     if options["scaler"] is not None:
         pass_scale(model, session.runtime, options["scaler"])
     if session.rank == 0:
         logger.info("attached to %d parameters in %d shards, topology %s, reduced on %s",
                     len(parameters.names), session.ranks, session.runtime.topology, session.runtime.place)
-    return fabric
+    return Fabric(session, parameters, gradients=gradients, has_unseen=lambda: step.has_unrouted, shards=layout.shards)
 
 
-def open_shards(model: torch.nn.Module, layout: Layout, options: dict[str, Any],
+def open_shards(model: torch.nn.Module, layout: Layout, check: Callable[[], Settings], timeout: object,
                 source: str) -> tuple[Session | None, ModelParameters]:
     """The session of the reduce-scatters within a replica."""
     return open_session(
         Source(source, type(model).__name__, lambda: managed_parameters(model, layout.groups, is_whole=True),
                "reduce_scatter"),
-        layout.shards, lambda: Settings(**options), options["timeout"])
+        layout.shards, check, timeout)
 
 
-def install_shards(model: torch.nn.Module, layout: Layout, session: Session) -> None:
+def install_shards(model: torch.nn.Module, layout: Layout, session: Session) -> Backward:
     """From now on, the reduce-scatters within a replica are the runtime's."""
-    step = Backward(session, states_of(model))
+    step = Backward(session, model, states_of(model))
     index = index_of(model, layout.groups, session.parameters)
     for params in layout.groups:
         params.neuron_fabric = session
-        params._reduce_scatter_comm = LowBitReduceScatter(params, step, index)
+        params._reduce_scatter_comm = LowBitReduceScatter(params, session, step, index)
+    return step
 
 
 class LowBitReduceScatter(ReduceScatter):
     """Takes the place of FSDP's reduce-scatter in one parameter group."""
 
-    def __init__(self, params: Any, step: Backward, index: dict[int, int]) -> None:
+    def __init__(self, params: Any, session: Session, step: Backward, index: dict[int, int]) -> None:
         self._params, self._step = params, step
-        self._gradients = Gradients(params, index)
+        self._gradients = Gradients(params, session, index)
         self._slots: dict[tuple[int, ...], Slots] = {}  # by the parameters with a gradient
 
     def allocate(self, size: list[int], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -99,8 +106,8 @@ class LowBitReduceScatter(ReduceScatter):
             finish()
 
     def _is_read_late(self, output: torch.Tensor) -> bool:
-        """Whether FSDP only stores the result, so that it may arrive at the end of the backward pass. On a
-        device no call waits; on the host, this lets reductions overlap with backward."""
+        """Whether FSDP only stores the result, so that it may arrive later in the backward pass. On a device no
+        call waits; on the host, this lets reductions overlap with backward."""
         return (output.device.type == "cpu" and output.dtype == self._params._orig_dtype
                 and not isinstance(self._params.mesh_info, DDPMeshInfo)
                 and self._params._all_reduce_hook is None

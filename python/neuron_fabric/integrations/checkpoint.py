@@ -10,19 +10,20 @@
 
 import logging
 import os
+from dataclasses import dataclass
 from typing import Any
 
-import torch.distributed as dist
 from torch.distributed.checkpoint import StorageReader
 from torch.distributed.checkpoint._storage_utils import _storage_setup
 from torch.distributed.checkpoint.metadata import Metadata
 
 from neuron_fabric.fabric import Fabric
-from neuron_fabric.integrations.checkpoint_parts import ABOUT, About, Layout, Loaded, SavedKeys, save_parts
-from neuron_fabric.ranks.rendezvous import gather_all, run_on_all_ranks
+from neuron_fabric.integrations.checkpoint_parts import ABOUT, WITHIN, About, Loaded, SavedKeys, save_parts
+from neuron_fabric.ranks.rendezvous import gather_all
 
 logger = logging.getLogger(__name__)
 
+_ACTION = "dcp.load()"
 _REDUCER = "reducer"  # a source whose tensors are not the gradients of a model
 
 
@@ -43,36 +44,30 @@ class FabricState:
     def __init__(self, fabric: Fabric, checkpoint_id: str | os.PathLike | None = None, *,
                  storage_reader: StorageReader | None = None, key: str | None = None) -> None:
         self.checkpoint_id, self.storage_reader, self.key = checkpoint_id, storage_reader, key
-        self._fabric, self._session = fabric, fabric._session
+        self._fabric = fabric
 
     def state_dict(self) -> dict[str, Any]:
         """The parts that this rank saves; before the first step, those that it loads."""
-        if self._session is None:  # NF_MODE is off
+        fabric = self._fabric
+        if fabric._session is None:  # NF_MODE is off
             return {}
-        about = About(self._layout(), self._fabric.step, self._session.parameters.names)
-        if about.step > 0:
-            return {ABOUT: about.print(), **save_parts(self._fabric.state_dict(), self._shard())}
+        if fabric.step > 0:
+            return _to_save(fabric, fabric.state_dict())
         metadata = self._metadata()
         if metadata is None:
-            return {ABOUT: about.print()}
+            return {ABOUT: _about(fabric).print()}
         key = self._find_key(metadata)
-        if key is None:
-            return {}
-        parts = SavedKeys(metadata, key).to_load(about.layout, self._shard(), self._session.rank)
-        return {ABOUT: about.print(), **parts}
+        return {} if key is None else _to_load(fabric, metadata, key)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Called by dcp.load() on every rank. If it fails on one rank of a job, all its ranks raise."""
-        if self._session is None:
+        """Called by dcp.load() on every rank. If it fails on one rank, all ranks raise."""
+        if self._fabric._session is None:
             return
-        group, action = self._session.own_group, "dcp.load()"
-        found = run_on_all_ranks(group, lambda: self._check(state), action)
-        if found is None:
-            return
-        loaded, why_reset = found
-        if not all(gather_all(group, loaded.own is not None)):
-            why_reset = why_reset or "the checkpoint does not have the states of all ranks"
-        run_on_all_ranks(group, lambda: self._restore(loaded, why_reset), action)
+        found = self._fabric.on_all_ranks(lambda: self._check(state), _ACTION)
+        for one in found:  # of this rank's job, then of the one within its replica
+            if not all(gather_all(one.fabric._session.own_group, one.loaded.own is not None)):
+                one.why_reset = one.why_reset or "the checkpoint does not have the states of all ranks"
+        self._fabric.on_all_ranks(lambda: [one.restore() for one in found], _ACTION)
 
     def _metadata(self) -> Metadata | None:
         """None without a checkpoint, or if it cannot be read: then dcp.load() raises on all ranks."""
@@ -94,54 +89,72 @@ class FabricState:
                              "this one: FabricState(..., key=...)")
         return keys[0] if keys else None
 
-    def _check(self, parts: dict[str, Any]) -> tuple[Loaded, str | None] | None:
-        """The loaded parts, and the reason to reset route memory. None if there is no state. Raises if the
-        state cannot be loaded."""
+    def _check(self, parts: dict[str, Any]) -> "list[_Found]":
+        """The state of this rank's job, and that of the job within its replica. Empty if there is none. Raises if
+        the state cannot be loaded."""
         if ABOUT not in parts:
             text = "the checkpoint has no Fabric state: error feedback and admission start from zero"
             logger.warning("neuron_fabric: %s", text)
-            self._session.notice("warning", text)
-            return None
-        about, layout = About.parse(parts[ABOUT]), self._layout()
-        if about.step == 0:
-            return None
+            self._fabric._session.notice("warning", text)
+            return []
+        if (step := About.parse(parts[ABOUT]).step) == 0:
+            return []
         if "shards" not in parts:
             raise ValueError(
-                f"the checkpoint has a Fabric state of step {about.step}, but dcp.load() did not read it: "
+                f"the checkpoint has a Fabric state of step {step}, but dcp.load() did not read it: "
                 "pass the checkpoint to FabricState(fabric, checkpoint_id=...) too")
-        if about.layout.source != layout.source and _REDUCER in (about.layout.source, layout.source):
-            raise ValueError(f"the state is from {about.layout} and this job is {layout}: load it into the "
-                             "same source, or call dcp.load() without the FabricState")
-        _check_names(about.names, self._session.parameters.names)
-        loaded = Loaded.find(parts, self._shard(), self._session.rank)
-        self._fabric.check(loaded.state(with_own=False))
-        if about.layout != layout:
-            return loaded, f"the state is from {about.layout} and this job is {layout}"
-        if loaded.own is not None:
-            self._fabric.check(loaded.state(with_own=True))
-        return loaded, None
+        found = [_find(self._fabric, parts)]
+        if self._fabric.has_within(WITHIN in parts):
+            found.append(_find(self._fabric.within, parts[WITHIN]))
+        return found
 
-    def _restore(self, loaded: Loaded, why_reset: str | None) -> None:
-        self._fabric.restore(loaded.state(with_own=why_reset is None), None)
-        if why_reset is not None:
-            self._fabric.report_reset(why_reset, loaded.tensors)
 
-    def _layout(self) -> Layout:
-        shards = self._jobs_of_shards()
-        return Layout(self._fabric.summary().attach.source, self._session.ranks,
-                      shards.size() if shards else 1)
+@dataclass
+class _Found:
+    """The state that the job of a fabric loads."""
 
-    def _shard(self) -> int:
-        shards = self._jobs_of_shards()
-        return shards.rank() if shards else 0
+    fabric: Fabric
+    loaded: Loaded
+    why_reset: str | None  # the reason to reset route memory
 
-    def _jobs_of_shards(self) -> dist.ProcessGroup | None:
-        """The ranks of a replica, if each belongs to another job. None if the model has one job."""
-        shards = self._fabric._shards
-        if shards is None:
-            return None
-        replica, job = map(dist.get_process_group_ranks, (shards, self._session.group))
-        return None if set(replica) <= set(job) else shards
+    def restore(self) -> None:
+        self.fabric.restore(self.loaded.state(with_own=self.why_reset is None), None)
+        if self.why_reset is not None:
+            self.fabric.report_reset(self.why_reset, self.loaded.tensors)
+
+
+def _about(fabric: Fabric) -> About:
+    return About(fabric.jobs, fabric.step, fabric._session.parameters.names)
+
+
+def _to_save(fabric: Fabric, state: dict[str, Any]) -> dict[str, Any]:
+    parts = {ABOUT: _about(fabric).print(), **save_parts(state, fabric.job)}
+    if fabric.within is not None:
+        parts[WITHIN] = _to_save(fabric.within, state["within"])
+    return parts
+
+
+def _to_load(fabric: Fabric, metadata: Metadata, key: str) -> dict[str, Any]:
+    saved = SavedKeys(metadata, key)
+    parts = {ABOUT: _about(fabric).print(), **saved.to_load(fabric.jobs, fabric.job, fabric._session.rank)}
+    if saved.has_within:  # read also if this job has none, so that it can be reported
+        within = f"{key}.{WITHIN}"
+        parts[WITHIN] = {ABOUT: ""} if fabric.within is None else _to_load(fabric.within, metadata, within)
+    return parts
+
+
+def _find(fabric: Fabric, parts: dict[str, Any]) -> _Found:
+    """Raises if the state cannot be loaded."""
+    about, jobs = About.parse(parts[ABOUT]), fabric.jobs
+    why_reset = f"the state is from {about.jobs} and this job is {jobs}" if about.jobs != jobs else None
+    if about.jobs.source != jobs.source and _REDUCER in (about.jobs.source, jobs.source):
+        raise ValueError(f"{why_reset}: load it into the same source, or call dcp.load() without the FabricState")
+    _check_names(about.names, fabric._session.parameters.names)
+    loaded = Loaded.find(parts, fabric.job, fabric._session.rank)
+    fabric.check(loaded.state(with_own=False))
+    if why_reset is None and loaded.own is not None:
+        fabric.check(loaded.state(with_own=True))
+    return _Found(fabric, loaded, why_reset)
 
 
 def _check_names(saved: list[str], now: list[str]) -> None:

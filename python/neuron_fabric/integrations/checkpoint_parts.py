@@ -1,10 +1,12 @@
 """The parts of a Fabric state in a checkpoint of torch.distributed.checkpoint (DCP), below its key:
 
-    neuron_fabric                 the layout of the job, its step, the names of the parameters
+    neuron_fabric                 the jobs of the model, their step, the names of the parameters
     shards.S.decisions            profile, decisions and statistics of the job of shard S
     shards.S.ranks.R.own          what only rank R of that job has: its pending observations, and the items
                                   of its route memory without their values
     shards.S.ranks.R.values       these values, one item after the other; only if there are any
+    within                        the same parts of the jobs within replicas, with replicas instead of shards; only
+                                  with within_replicas="low_bit"
 
 Texts are JSON. HSDP has a job per shard; other sources have one job, of shard 0.
 """
@@ -16,34 +18,22 @@ from typing import Any
 import torch
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
-ABOUT = "neuron_fabric"
+from neuron_fabric.jobs import Jobs
+
+ABOUT, WITHIN = "neuron_fabric", "within"
 
 _FORMAT = "neuron_fabric.checkpoint"
 _VERSION = 1
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The jobs of one model: one per shard, each with the same number of ranks."""
-
-    source: str
-    ranks: int
-    shards: int
-
-    def __str__(self) -> str:
-        if self.shards > 1:
-            return f"{self.source} on {_count(self.ranks, 'replica')} of {self.shards} shards"
-        return f"{self.source} on {_count(self.ranks, 'rank')}"
-
-
-@dataclass(frozen=True)
 class About:
-    layout: Layout
+    jobs: Jobs
     step: int
     names: list[str]  # of the parameters
 
     def print(self) -> str:
-        return json.dumps({"format": _FORMAT, "version": _VERSION, **vars(self.layout), "step": self.step,
+        return json.dumps({"format": _FORMAT, "version": _VERSION, "jobs": vars(self.jobs), "step": self.step,
                            "parameters": self.names})
 
     @classmethod
@@ -54,8 +44,7 @@ class About:
         if about.get("version") != _VERSION:
             raise ValueError(f"the Fabric state of the checkpoint has version {about.get('version')}, this "
                              f"build reads version {_VERSION}")
-        return cls(Layout(about["source"], about["ranks"], about["shards"]), about["step"],
-                   about["parameters"])
+        return cls(Jobs(**about["jobs"]), about["step"], about["parameters"])
 
 
 def save_parts(state: dict[str, Any], shard: int) -> dict[str, Any]:
@@ -111,26 +100,28 @@ class SavedKeys:
         self._entries = {tuple(name.removeprefix(prefix).split(".")): entry
                          for name, entry in metadata.state_dict_metadata.items() if name.startswith(prefix)}
         self._shards = sorted({int(path[1]) for path in self._entries if path[0] == "shards"})
+        self.has_within = any(path[0] == WITHIN for path in self._entries)
 
     @staticmethod
     def find(metadata: Metadata) -> list[str]:
         """The keys of all Fabric states."""
-        end = f".{ABOUT}"
-        return sorted(name.removesuffix(end) for name in metadata.state_dict_metadata if name.endswith(end))
+        end, inner = f".{ABOUT}", f".{WITHIN}.{ABOUT}"
+        return sorted(name.removesuffix(end) for name in metadata.state_dict_metadata
+                      if name.endswith(end) and not name.endswith(inner))
 
-    def to_load(self, layout: Layout, shard: int, rank: int) -> dict[str, Any]:
+    def to_load(self, jobs: Jobs, shard: int, rank: int) -> dict[str, Any]:
         """Placeholders for the parts that this rank loads; empty if the job saved before its first step.
         The part of a rank is left out if the checkpoint is from another number of ranks."""
         if not self._shards:
             return {}
         # The shard at the same place of the parameters.
-        source = self._shards[shard * len(self._shards) // layout.shards]
+        source = self._shards[shard * len(self._shards) // jobs.count]
         parts: dict[str, Any] = {str(source): {"decisions": ""}}
-        ranks = sum(path[-1] == "own" for path in self._entries)
+        ranks = sum(path[0] == "shards" and path[-1] == "own" for path in self._entries)
         own = {path[-1]: _placeholder(entry) for path, entry in self._entries.items()
                if path[:-1] == ("shards", str(shard), "ranks", str(rank))}
         # One rank: a folder per rank, of dcp.save(no_dist=True).
-        if own and ranks in (1, layout.ranks * layout.shards):
+        if own and ranks in (1, jobs.ranks * jobs.count):
             parts.setdefault(str(shard), {})["ranks"] = {str(rank): own}
         return {"shards": parts}
 
@@ -138,7 +129,3 @@ class SavedKeys:
 def _placeholder(entry: object) -> object:
     is_tensor = isinstance(entry, TensorStorageMetadata)
     return torch.empty(entry.size, dtype=entry.properties.dtype) if is_tensor else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.fabric import Fabric
-from neuron_fabric.ranks.rendezvous import gather_all, run_on_all_ranks, wait_until_released
+from neuron_fabric.ranks.rendezvous import gather_all, wait_until_released
 from neuron_fabric.support.files import atomic_file
 
 logger = logging.getLogger(__name__)
@@ -38,12 +38,15 @@ def gather_state(fabric: Fabric) -> dict[str, object] | None:
     step.
 
     Rank 0 needs memory for the states of all ranks; with save_state() it does not. If state_dict()
-    fails on one rank, all ranks raise.
+    fails on one rank, all ranks raise. HSDP, which has a job per shard, needs save_state() or FabricState.
     """
     if fabric._session is None:  # NF_MODE is off
         return _gathered([fabric.state_dict()]) if dist.get_rank() == 0 else None
+    if fabric.jobs.count > 1:
+        raise ValueError(f"gather_state() gathers the states of one job, and {fabric.jobs} has {fabric.jobs.count} "
+                         "jobs: use save_state(), or FabricState of neuron_fabric.integrations.checkpoint")
     group, rank = fabric._session.own_group, fabric._session.rank
-    sizes, mine = _with_sizes(group, "gather_state()", lambda: _to_bytes(fabric.state_dict()))
+    sizes, mine = _with_sizes(fabric, "gather_state()", lambda: _to_bytes(fabric.state_dict()))
     padded = torch.zeros(max(sizes), dtype=torch.uint8)
     padded[: mine.numel()] = mine
     gathered = [torch.empty_like(padded) for _ in sizes] if rank == 0 else []
@@ -99,36 +102,35 @@ def load_state(fabric: Fabric, folder: str | os.PathLike, name: str = "neuron_fa
     """Loads the state that save_state() wrote. Returns False if `folder` has no state of any rank.
     Every rank calls it before the first step.
 
-    If the number of ranks has changed, decisions are kept and error feedback starts from zero.
+    If the number of ranks or the mesh has changed, decisions are kept and error feedback starts from zero.
     """
     if fabric._session is None:  # NF_MODE is off
         return False
-    sizes, state = _with_sizes(fabric._session.own_group, "load_state()",
-                               lambda: _find(Path(folder), name, fabric._session.ranks))
+    sizes, state = _with_sizes(fabric, "load_state()", lambda: _find(Path(folder), name, fabric))
     if 0 in sizes:
         if any(sizes):
-            raise FileNotFoundError(f"rank {sizes.index(0)} found no state in {folder}, but other ranks "
-                                    f"did: {_REMEDY}")
+            who = f"rank {sizes.index(0)}" if fabric.jobs.count == 1 else "a rank"
+            raise FileNotFoundError(f"{who} found no state in {folder}, but other ranks did: {_REMEDY}")
         logger.warning("neuron_fabric: %s has no Fabric state: error feedback and admission start "
                        "from zero", folder)
         return False
-    fabric.load_state_dict(state)
+    fabric.on_all_ranks(lambda: fabric.load_state_dict(state), "load_state()")
     return True
 
 
-def _find(folder: Path, name: str, ranks: int) -> dict[str, object]:
+def _find(folder: Path, name: str, fabric: Fabric) -> dict[str, object]:
     """The state that this rank loads; empty if there is no state of any rank."""
     if not any(folder.glob(f"{name}_rank*.pt")):
         return {}
     own, first = _file_of(folder, name, dist.get_rank()), _file_of(folder, name, 0)
     state = _read(own)
-    if state.get("ranks") == ranks:
+    if state and fabric.difference(state) is None:
         return state
-    state = _read(first)  # a job of another size saved it
+    state = _read(first)  # other jobs saved it
     if not state:
         raise FileNotFoundError(f"{first} is missing, but {folder} has states of other ranks: "
                                 f"{_REMEDY}")
-    if own != first and state.get("ranks") == ranks:
+    if own != first and fabric.difference(state) is None:
         raise FileNotFoundError(f"{own} is missing or belongs to another job; it has the error feedback "
                                 f"of this rank: {_REMEDY}")
     return state
@@ -157,7 +159,10 @@ def _from_bytes(data: torch.Tensor) -> dict[str, object]:
     return torch.load(io.BytesIO(data.numpy()), weights_only=True)  # never executes code from a peer
 
 
-def _with_sizes(group: dist.ProcessGroup, action: str, work: Callable[[], T]) -> tuple[list[int], T]:
-    """Runs `work` on every rank. Returns the len() of all results, by rank, and this rank's result."""
-    result = run_on_all_ranks(group, work, action)
-    return gather_all(group, len(result)), result
+def _with_sizes(fabric: Fabric, action: str, work: Callable[[], T]) -> tuple[list[int], T]:
+    """Runs `work` on every rank. Returns the len() of the results of all jobs, by rank, and this rank's result."""
+    result = fabric.on_all_ranks(work, action)
+    sizes = gather_all(fabric._session.own_group, len(result))
+    if fabric._others is not None:
+        sizes = [size for of_job in gather_all(fabric._others, sizes) for size in of_job]
+    return sizes, result

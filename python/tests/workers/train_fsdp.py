@@ -22,6 +22,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--within", default="dense")
     parser.add_argument("--route")
     parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--throws", action="store_true", help="the last rank raises after a few steps")
     return parser.parse_args()
 
 
@@ -38,6 +39,8 @@ def main(options: argparse.Namespace) -> None:
     for step, batch in enumerate(batches()):
         if step == READY_STEP:
             report("ready")
+            if options.throws and dist.get_rank() == mesh.ranks - 1:
+                raise KeyError("no such sample")
         try:
             loss_of(model, batch).backward()
         except RuntimeError as error:
