@@ -2,12 +2,11 @@
 # the ABI flag for an extension. The CMake package of a CUDA build of torch requires the CUDA toolkit,
 # which an extension without device code does not need.
 #
-# Queries Python_EXECUTABLE; sets TorchPython_VERSION, TorchPython_ROOT, and TorchPython_CUDA if torch
-# was built with CUDA.
+# Queries Python_EXECUTABLE; sets TorchPython_VERSION and TorchPython_ROOT.
 set(_torch_query [[
 import pathlib, re, torch
 print(re.match(r"[0-9.]+", torch.__version__)[0], pathlib.Path(torch.__file__).parent,
-      int(torch.compiled_with_cxx11_abi()), int(torch.version.cuda is not None), sep=";")
+      int(torch.compiled_with_cxx11_abi()), sep=";")
 ]])
 # An isolated build hides the packages of its Python with PYTHONPATH. The extension will be loaded by
 # the torch that is installed there, so the second query ignores the environment (-E).
@@ -19,7 +18,6 @@ foreach(_flag IN ITEMS -B -E)
     list(GET _torch 0 TorchPython_VERSION)
     list(GET _torch 1 TorchPython_ROOT)
     list(GET _torch 2 _torch_abi)
-    list(GET _torch 3 TorchPython_CUDA)
     break()
   endif()
 endforeach()

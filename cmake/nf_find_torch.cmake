@@ -1,5 +1,8 @@
 # Finds the Python of NF_PYTHON (a CMake or an environment variable), of .venv in the checkout, or
 # python3, and the PyTorch that is installed in it: Python_FOUND, TorchPython_FOUND.
+if(TorchPython_FOUND)
+  return()
+endif()
 set(NF_PYTHON "$ENV{NF_PYTHON}" CACHE FILEPATH "The Python that the extension is for")
 if(NOT Python_EXECUTABLE)  # scikit-build-core sets it to the interpreter that it runs in
   if(NF_PYTHON)

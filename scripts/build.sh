@@ -13,11 +13,19 @@ mkdir -p build
 exec 9>"build/$preset.lock"
 flock 9
 
-# Configure again if .venv has changed: it may contain PyTorch now.
+# NF_CUDA (AUTO, ON, OFF) applies to `release`; the other presets set it.
+options=()
+if [[ $preset == release && -n ${NF_CUDA:-} ]]; then options=(-D NF_CUDA="$NF_CUDA"); fi
+
+# Configure again if .venv has changed: it may contain PyTorch or nvcc now.
 folder=build/$preset
 if [[ ! $folder/build.ninja -nt CMakePresets.json ||
-      ! $folder/build.ninja -nt .venv/requirements.sha256 ]]; then
-  cmake --preset "$preset" >/dev/null 9>&-
+      ! $folder/build.ninja -nt .venv/requirements.sha256 ]] ||
+   { ((${#options[@]} > 0)) && ! grep -qs "^NF_CUDA:.*=$NF_CUDA\$" "$folder/CMakeCache.txt"; }; then
+  if ! cmake --preset "$preset" "${options[@]}" >/dev/null 9>&-; then
+    rm -f "$folder/build.ninja"  # so that the next call configures again
+    exit 1
+  fi
 fi
 targets=()
 if (($# > 0)); then targets=(--target "$@"); fi

@@ -72,5 +72,21 @@ install_python_packages() {
   echo "$wanted" >"$stamp"
 }
 
+# nvcc, if the build includes the device path and the system has no CUDA toolkit.
+install_cuda_toolkit() {
+  local package
+  package=$(.venv/bin/python -B scripts/cuda_build.py requirement) || exit 1
+  [[ -n $package ]] || return 0
+  echo "setup: installing into .venv: $package"
+  if .venv/bin/python -m pip install --quiet --disable-pip-version-check "$package"; then
+    touch .venv/requirements.sha256  # scripts/build.sh configures again
+  elif [[ ${NF_CUDA:-AUTO} == ON ]]; then
+    fail "NF_CUDA=ON, but there is no CUDA compiler (nvcc), and pip could not install one"
+  else
+    echo "setup: without it the build leaves out the device path (docs/install.md)" >&2
+  fi
+}
+
 [[ -n ${NF_SKIP_PACKAGES:-} ]] || install_packages
 install_python_packages
+install_cuda_toolkit

@@ -16,7 +16,7 @@ compile_track=(unit asan fuzz tsan cuda)
 wait_track=(format layers python torch)
 either_track=(rtl wheel examples)
 all_stages=(build "${wait_track[@]}" "${either_track[@]}" "${compile_track[@]}")
-named_only=(arm)  # not part of "all"
+named_only=(arm cuda_packages)  # not part of "all"
 logs=build/test
 last_lines=40
 mkdir -p "$logs"
@@ -154,6 +154,24 @@ stage_cuda() {
   command -v nvcc >/dev/null || skip "there is no nvcc"
   scripts/build.sh cuda tests_cuda nf nf_python
   run_ctest cuda
+}
+
+# The device path with the compiler of the Python index, as on a machine without a CUDA toolkit.
+stage_cuda_packages() {
+  local folder=$PWD/build/test/cuda_packages package
+  package=$(.venv/bin/python -c 'import sys, torch; sys.path.append("scripts")
+import cuda_toolkit; print(cuda_toolkit.requirement_of(torch.version.cuda))')
+  [[ -n $package ]] || skip "the index has no compiler for the CUDA of this PyTorch"
+  rm -rf "$folder" build/cuda_packages
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --target "$folder" "$package"
+  . scripts/ccache.sh
+  env -u CUDA_HOME -u LIBRARY_PATH CUDACXX="$(echo "$folder"/nvidia/cu*/bin/nvcc)" \
+    cmake -S . -B build/cuda_packages -G Ninja -DCMAKE_BUILD_TYPE=Release -DNF_BUILD_TESTS=OFF \
+    -DNF_BUILD_PYTHON=ON -DNF_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90-real >/dev/null
+  env -u CUDA_HOME -u LIBRARY_PATH cmake --build build/cuda_packages --target nf_python
+  PYTHONPATH=build/cuda_packages/python .venv/bin/python -c '
+import torch, _C
+assert (_C.devices, _C.architectures) == ("cuda", "90-real"), (_C.devices, _C.architectures)'
 }
 
 # The codecs on NEON. The cross compiler and the emulator are not in packages.txt.
