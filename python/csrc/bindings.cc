@@ -91,10 +91,11 @@ std::shared_ptr<Runtime> make_runtime(std::vector<std::string> names,
                                       std::string prefix, const py::dict& options) {
   FabricOptions parsed = options_from(options);
   MemorySideReducer reducer = reducer_from(options);
+  auto why_on_host = options["why_on_host"].cast<std::string>();
   const py::gil_scoped_release no_gil;
   return {new Runtime(Model(std::move(names), std::move(module_types), std::move(tensors)),
                       JobContext{training, own, store, std::move(prefix)}, std::move(parsed),
-                      std::move(reducer)),
+                      std::move(reducer), std::move(why_on_host)),
           end_runtime};
 }
 
@@ -196,6 +197,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.attr("__version__") = std::string(kVersion);
   module.attr("built_for_torch") = NF_TORCH_VERSION;
   module.attr("devices") = std::string(DeviceBackend::kind());
+  module.attr("architectures") = std::string(DeviceBackend::architectures());
 
   py::class_<Runtime, std::shared_ptr<Runtime>>(module, "Runtime")
       .def(py::init(&make_runtime), py::arg("names"), py::arg("module_types"), py::arg("tensors"),

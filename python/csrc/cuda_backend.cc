@@ -219,6 +219,8 @@ class CudaBackend final : public DeviceBackend {
 
 const char* DeviceBackend::kind() { return "cuda"; }
 
+const char* DeviceBackend::architectures() { return NF_CUDA_ARCHITECTURES; }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Request request, std::string& why_not) {
   const c10::Device device = request.model.device();
   const FabricOptions& options = request.options;

@@ -19,6 +19,8 @@ class DeviceBackend {
  public:
   // The type of devices that this build supports: "cuda" or "".
   static const char* kind();
+  // CMAKE_CUDA_ARCHITECTURES of the device code, separated by commas; "" without CUDA.
+  static const char* architectures();
 
   using CheckPeers = std::function<Status(std::uint64_t step, Duration waited)>;
   struct Request {

@@ -4,10 +4,10 @@ namespace nf::torch_front {
 
 const char* DeviceBackend::kind() { return ""; }
 
+const char* DeviceBackend::architectures() { return ""; }
+
 std::unique_ptr<DeviceBackend> DeviceBackend::create(Request, std::string& why_not) {
-  why_not =
-      "this build of neuron_fabric has no CUDA; build one in a checkout with scripts/build.sh "
-      "release_cuda nf nf_python";
+  why_not = "this build of neuron_fabric contains no device code";
   return nullptr;
 }
 

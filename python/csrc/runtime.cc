@@ -63,7 +63,8 @@ struct Runtime::Link {
   Runtime* runtime = nullptr;  // null after its destruction
 };
 
-Runtime::Runtime(Model model, JobContext context, FabricOptions options, MemorySideReducer reducer)
+Runtime::Runtime(Model model, JobContext context, FabricOptions options, MemorySideReducer reducer,
+                 std::string why_on_host)
     : model_(std::move(model)),
       context_(std::move(context)),
       timeout_(options.timeout),
@@ -71,13 +72,14 @@ Runtime::Runtime(Model model, JobContext context, FabricOptions options, MemoryS
       transport_(context_.own),
       watch_(context_, transport_, timeout_),
       engine_(model_.device().is_cpu() ? context_.training : context_.own, timeout_),
+      why_on_host_(std::move(why_on_host)),
       fabric_(make_fabric(with_parameters(std::move(options), model_), std::move(reducer))),
       link_(std::make_shared<Link>()) {
   link_->runtime = this;
 }
 
 std::unique_ptr<Fabric> Runtime::make_fabric(FabricOptions options, MemorySideReducer reducer) {
-  if (!model_.device().is_cpu()) {
+  if (!model_.device().is_cpu() && why_on_host_.empty()) {
     try {
       device_ = DeviceBackend::create(
           {.model = model_,

@@ -26,8 +26,10 @@ namespace nf::torch_front {
 
 class Runtime {
  public:
-  // Throws std::runtime_error with the error message of the core.
-  Runtime(Model model, JobContext context, FabricOptions options, MemorySideReducer reducer);
+  // If `why_on_host` is not empty, gradients on a device are staged through host memory, for that
+  // reason. Throws std::runtime_error with the error message of the core.
+  Runtime(Model model, JobContext context, FabricOptions options, MemorySideReducer reducer,
+          std::string why_on_host);
   // Waits for callbacks that engine threads are running here.
   ~Runtime();
 

@@ -10,6 +10,8 @@ built_for_torch: str
 """The version of PyTorch that the extension was compiled with."""
 devices: str
 """The devices that this build reduces on, besides the host: "cuda" or empty."""
+architectures: str
+"""Those of its device code, values of CMAKE_CUDA_ARCHITECTURES separated by commas; empty without CUDA."""
 
 class Runtime:
     """The fabric of one model: core, process groups and worker thread. Thread-safe."""

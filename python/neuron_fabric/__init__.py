@@ -11,6 +11,7 @@ Every module that needs PyTorch is imported on first use, so that reports can be
     ddp, fsdp                 attach() for DistributedDataParallel; for FSDP2, HSDP and replicate()
     settings, profile, model  their arguments: settings, profiles, the parameters of a model
     source, session, attached what passes gradients to the runtime; one attached model
+    staging                   gradients of a device that go through host memory
     running                   the threads that must end before the process
     fabric, summary           the objects that users hold: Fabric and Summary
     decisions, shapes         files of recorded decisions and of parameter shapes

@@ -20,6 +20,7 @@ from neuron_fabric.ranks.rendezvous import agree, broadcast_from_rank_0, gather_
 from neuron_fabric.running import Running
 from neuron_fabric.settings import Settings, is_timeout, mode
 from neuron_fabric.source import Source
+from neuron_fabric.staging import log_staging, why_not_on_device
 from neuron_fabric.summary import SummaryReader
 from neuron_fabric.telemetry import Reader, make_readers
 
@@ -45,6 +46,7 @@ class Session:
         self.timeout = settings.timeout or _timeout_of(group)
         self.parameters, self.profile = prepared.parameters, prepared.profile
         self.source = prepared.source
+        self._why_on_host = prepared.why_on_host
         self._owner = Owner.of(prepared.profile, prepared.binding)
         self._decisions = recorded_decisions(
             self.own_group, settings.decisions, self._owner,
@@ -72,8 +74,11 @@ class Session:
         self._finalizer.atexit = False  # Running closes all sessions at exit
         if self.parameters.unrouted:
             self.notice("info", self.parameters.unrouted_text())
-        if self.runtime.why_on_host:
-            self.notice("warning", f"gradients go through host memory: {self.runtime.why_on_host}")
+        if why := self.runtime.why_on_host:
+            self.notice("warning", f"gradients go through host memory: {why}")
+            tensors = self.parameters.tensors
+            log_staging(why, 0 if self.shards else sum(one.numel() * one.element_size() for one in tensors),
+                        can_rebuild=bool(prepared.why_on_host))
 
     def _make_readers(self) -> list[Reader]:
         readers = make_readers(
@@ -118,7 +123,7 @@ class Session:
             options=self.settings.to_core(
                 self.profile.text, self.timeout, self._group_size, self._shared_name,
                 self._decisions,
-            ) | {"collective": self.source.collective},
+            ) | {"collective": self.source.collective, "why_on_host": self._why_on_host},
         )
 
     @property
@@ -142,6 +147,7 @@ class Prepared:
     parameters: ModelParameters
     profile: Profile
     binding: int  # a hash of how the profile fits the model
+    why_on_host: str = ""  # why this build cannot reduce on the model's device, if it cannot
 
 
 def open_session(
@@ -191,7 +197,7 @@ def _prepare(source: Source, settings: Settings) -> Prepared:
     )  # raises ValueError if the profile does not fit the model
     if source.collective == "reduce_scatter":
         _check_scatters(settings, profile)
-    return Prepared(source, parameters, profile, binding)
+    return Prepared(source, parameters, profile, binding, why_not_on_device(parameters.tensors[0].device))
 
 
 def _check_scatters(settings: Settings, profile: Profile) -> None:
@@ -213,6 +219,7 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
     facts = {
         "the version of neuron_fabric": _C.__version__,
         "the devices that the extension is built for": _C.devices or "the host alone",
+        "whether the extension has code for the model's device": not prepared.why_on_host,
         "the version of PyTorch": torch.__version__,
         "the source of gradients": prepared.source.kind,
         "the collective": prepared.source.collective,

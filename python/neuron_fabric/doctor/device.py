@@ -3,13 +3,11 @@
 import re
 from pathlib import Path
 
+from neuron_fabric.support import device_path
+
 from .finding import Finding, ok, warning
 from .probe import Facts
 
-MIN_CAPABILITY = (8, 0)
-# The targets of CMakePresets.json, by major version; newer GPUs use the PTX of the last.
-COMPILED = {8: "sm_80", 9: "sm_90"}
-BUILD = "`scripts/build.sh release_cuda nf nf_python` in a checkout"
 DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -44,16 +42,13 @@ def check_cards(cards: list[Facts], extension: Facts) -> Finding | None:
     """Whether gradients are reduced on the device; None without a GPU or an extension."""
     if not cards or "error" in extension:
         return None
-    if extension["devices"] != "cuda":
-        return warning("device sums", "the extension has no CUDA: gradients go through host memory",
-                       f"Build it with CUDA: {BUILD}.")
-    old = [card for card in cards if tuple(card["capability"]) < MIN_CAPABILITY]
-    if old:
-        name, (major, minor) = old[0]["name"], old[0]["capability"]
-        return warning("device sums", f"{name} has capability {major}.{minor}, and the build needs 8.0",
-                       f"Add it to CMAKE_CUDA_ARCHITECTURES of the preset, then build: {BUILD}.")
-    forms = {COMPILED.get(card["capability"][0], "PTX of sm_90, compiled on first use") for card in cards}
-    return ok("device sums", ", ".join(sorted(forms)))
+    architectures = extension["architectures"]
+    for card in cards:
+        if why := device_path.why_not(architectures, card["name"], tuple(card["capability"])):
+            return warning("device sums", f"{why}; {device_path.cost()}",
+                           f"Build on this machine: {device_path.REBUILD}.")
+    return ok("device sums", ", ".join(sorted(
+        {device_path.code_for(architectures, tuple(card["capability"])) for card in cards})))
 
 
 def check_nccl(nccl: str | None, cards: list[Facts]) -> Finding:

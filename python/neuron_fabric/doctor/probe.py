@@ -32,6 +32,7 @@ def _extension() -> Facts:
     extension = importlib.import_module("neuron_fabric._C")
     # An older extension does not report what it was built for.
     return {"version": extension.__version__, "devices": extension.devices,
+            "architectures": getattr(extension, "architectures", ""),
             "built_for_torch": getattr(extension, "built_for_torch", None)}
 
 
