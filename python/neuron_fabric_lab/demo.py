@@ -7,6 +7,7 @@ them, and a report shows the third run.
 
 import argparse
 import dataclasses
+import os
 import shlex
 import shutil
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 
 from neuron_fabric import report
 from neuron_fabric.ranks.launch import Interrupt, LaunchError, launch, require_packages, run_rank
-from neuron_fabric.support import units
+from neuron_fabric.support import device_path, units
 from neuron_fabric.support.files import write_atomic
 from neuron_fabric.support.tables import align
 from neuron_fabric_lab import json_text
@@ -26,6 +27,7 @@ STATIC_ROUTE = "g_binary"
 # Removed before each demo, so these names must not be used for anything else.
 RESULTS = "demo-results.json"
 RUNS = "demo-runs"
+MPS_FOLDER = "/tmp/nvidia-mps"  # MPS's default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +56,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", help="the size of its model (gpt: mini; digits: small)")
     parser.add_argument("--steps", type=positive, help="steps of each run (gpt: 300; digits: 200)")
     parser.add_argument("--ranks", type=positive, default=4, help="processes (4)")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
+                        help="auto: cuda if there is a device per rank, or MPS to share one; else cpu (auto)")
     parser.add_argument("--seed", type=natural, default=1)
     parser.add_argument("--out", type=Path, default=Path("nf-demo"), metavar="DIR",
                         help="the folder for the runs' files and the report (nf-demo)")
@@ -77,22 +81,22 @@ def work(options: argparse.Namespace, command: str) -> None:
     from neuron_fabric_lab.train.run import Run
     from neuron_fabric_lab.workloads import make_workload
 
-    device = join("cpu")
-    workload = make_workload(options.workload, options.size)
+    device = join(options.device)
+    workload = make_workload(options.workload, options.size).to(device)
     steps = options.steps or workload.steps
     speaks = dist.get_rank() == 0 and not options.json
     if speaks:
         count = sum(p.numel() for p in workload.make_model(options.seed).parameters())
         print(f"{workload.name}: {count:,} parameters; {workload.description}\n"
-              f"{options.ranks} ranks on this host, {steps} steps, {len(VARIANTS)} times with the "
-              "same seed and the same data\n", flush=True)
+              f"{options.ranks} ranks on this host, on {device.type}, {steps} steps, {len(VARIANTS)} times with "
+              "the same seed and the same data\n", flush=True)
     results = []
     for variant in VARIANTS:
         folder = options.out / RUNS / variant.name
         run = Run(TrainOptions(
             workload=workload.name, size=options.size, route=variant.route, admit="safe",
-            ranks=options.ranks, steps=steps, seed=options.seed, eval_every=steps, out=folder,
-            run_dir=folder), workload, device)
+            ranks=options.ranks, steps=steps, seed=options.seed, device=device.type, eval_every=steps,
+            out=folder, run_dir=folder), workload, device)
         if speaks:
             run.show(variant.title)
         dist.barrier()
@@ -107,6 +111,27 @@ def work(options: argparse.Namespace, command: str) -> None:
 
 
 # The process that starts the ranks.
+
+
+def choose_device(ranks: int, cards: int, architectures: str, has_mps: bool) -> tuple[str, str]:
+    """cuda or cpu, and why a device is not used; empty if there is none. architectures: the extension's."""
+    if cards == 0:
+        return "cpu", ""
+    if not architectures:
+        return "cpu", f"this build contains no device code; build with {device_path.REBUILD}"
+    if cards < ranks and not has_mps:
+        return "cpu", (f"{units.counted(ranks, 'rank')} would wait for each other on {units.counted(cards, 'device')}"
+                       "; start MPS to share devices: nvidia-cuda-mps-control -d")
+    return "cuda", ""
+
+
+def find_device(ranks: int) -> tuple[str, str]:
+    import torch
+
+    from neuron_fabric import _C
+
+    mps = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", MPS_FOLDER)) / "control"
+    return choose_device(ranks, torch.cuda.device_count(), _C.architectures, mps.exists())
 
 
 def prepare(out: Path) -> None:
@@ -139,9 +164,8 @@ def conclusion(results: list[dict[str, Any]]) -> str:
         f"{STATIC_ROUTE} on all parameters sends {compared(static)}.\n"
         f"admit=\"safe\" keeps sensitive layers and the first steps dense and monitors the rest: "
         f"it sends\n{compared(safe)}.\n"
-        "Over loopback, bytes are cheap and all ranks share the cores, so times mean little here; "
-        "on such a link\nadmit=\"useful\", the default, keeps gradients dense unless it predicts "
-        "a shorter step.")
+        "Within a host, bytes are cheap, so times mean little here; there admit=\"useful\", the default, keeps\n"
+        "gradients dense unless it predicts a shorter step.")
 
 
 def show(options: argparse.Namespace) -> None:
@@ -166,9 +190,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         require_packages()
         prepare(options.out)
+        device, why_not = find_device(options.ranks) if options.device == "auto" else (options.device, "")
         if not options.json:
-            print(f"starting {options.ranks} ranks", flush=True)
-        launch("neuron_fabric_lab.demo", ["--worker", *arguments], options.ranks, options.out)
+            print(f"starting {options.ranks} ranks on {device}{why_not and f' ({why_not})'}", flush=True)
+        launch("neuron_fabric_lab.demo", ["--worker", *arguments, "--device", device], options.ranks, options.out)
         show(options)
     except (LaunchError, OSError, report.RunError) as error:
         print(f"nf demo: {error}", file=sys.stderr)

@@ -60,6 +60,18 @@ def test_invalid_demo_options_are_reported(capsys, options, words):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("ranks", "cards", "architectures", "has_mps", "device", "why_not"), [
+    (4, 0, "", False, "cpu", ""),
+    (4, 4, "90-real", False, "cuda", ""),
+    (4, 1, "90-real", True, "cuda", ""),
+    (4, 1, "90-real", False, "cpu", "4 ranks would wait for each other on 1 device; start MPS"),
+    (2, 2, "", False, "cpu", "this build contains no device code; build with `NF_CUDA=ON make build`")])
+def test_the_demo_uses_devices_that_ranks_need_not_wait_for(ranks, cards, architectures, has_mps, device, why_not):
+    found, why = demo.choose_device(ranks, cards, architectures, has_mps)
+    assert found == device
+    assert why.startswith(why_not) and bool(why) == bool(why_not)
+
+
 def run_demo(out, *options, **environment):
     return subprocess.run(
         [forked_python.executable(), "-m", "neuron_fabric_lab.demo", "--workload", "digits", "--size", "tiny",
