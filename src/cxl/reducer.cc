@@ -38,6 +38,13 @@ RegionMemory::RegionMemory(Mode mode, std::uint64_t workers, std::uint64_t lines
       lines_(lines * (counts_digits(mode) ? planes_ : workers)),
       sums_(mode == Mode::kFp32 ? lines : 0) {}
 
+std::uint64_t RegionMemory::bytes(Mode mode, std::uint64_t workers, std::uint64_t lines) {
+  const std::uint64_t kept = counts_digits(mode)   ? planes_of(mode, workers)
+                             : mode == Mode::kFp32 ? workers + 1
+                                                   : workers;
+  return lines * (sizeof(Tag) + kept * sizeof(Line));
+}
+
 Fault RegionMemory::write(std::uint32_t generation, std::uint64_t worker, std::uint64_t line,
                           const Line& data, bool& complete) {
   Tag& tag = tags_[line];

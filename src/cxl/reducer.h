@@ -36,6 +36,9 @@ class RegionMemory {
   RegionMemory() = default;
   RegionMemory(Mode mode, std::uint64_t workers, std::uint64_t lines);
 
+  // The bytes that such a region allocates.
+  static std::uint64_t bytes(Mode mode, std::uint64_t workers, std::uint64_t lines);
+
   // Fails with kDuplicate, kBadDigits or kOverflow; a failed write changes nothing.
   Fault write(std::uint32_t generation, std::uint64_t worker, std::uint64_t line, const Line& data,
               bool& complete);

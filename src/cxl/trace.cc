@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <iterator>
 
@@ -93,6 +94,9 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
         words[1].find('1') == std::string_view::npos) {
       return "expected 'ready' and a pattern of 0 and 1 with at least one 1";
     }
+    if (words[1].size() > kMaxReadyPattern) {
+      return fmt::format("a ready pattern has at most {} characters", kMaxReadyPattern);
+    }
     item.ready = words[1];
     return {};
   }
@@ -124,6 +128,33 @@ std::string parse_item(const std::vector<std::string_view>& words, TraceItem& it
   return fmt::format("unknown item '{}'; expected ready, enable, clear, disable, w or r", word);
 }
 
+// An upper bound of the memory that the regions of a trace need. A region keeps its memory when it
+// is disabled.
+class RegionBytes {
+ public:
+  // Returns an error message if the regions exceed the limit.
+  std::string add(const DeviceLimits& device, const TraceItem& item) {
+    const RegionConfig& config = item.config;
+    const bool is_rejected = item.region >= device.regions || config.workers == 0 ||
+                             config.workers > device.max_workers || config.length > device.records;
+    if (is_rejected) return {};  // by the device, which then allocates nothing
+    const std::uint64_t bytes =
+        RegionMemory::bytes(static_cast<Mode>(config.mode), config.workers, config.length);
+    std::uint64_t& held = bytes_[item.region];
+    all_ += std::max(bytes, held) - held;
+    held = std::max(bytes, held);
+    if (all_ <= kMaxRegionBytes) return {};
+    return fmt::format(
+        "the regions of this trace need {} MiB with {} lines of {} workers here; the limit is {} "
+        "MiB: enable fewer lines",
+        all_ >> 20, config.length, config.workers, kMaxRegionBytes >> 20);
+  }
+
+ private:
+  std::array<std::uint64_t, kRegionEnd> bytes_ = {};
+  std::uint64_t all_ = 0;
+};
+
 }  // namespace
 
 bool operator==(const TraceItem& a, const TraceItem& b) {
@@ -133,7 +164,14 @@ bool operator==(const TraceItem& a, const TraceItem& b) {
 }
 
 Expected<Trace> parse_trace(std::string_view text, std::string_view origin) {
+  const auto all_lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  if (all_lines > kMaxTraceLines) {
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("{}: {} lines; a trace has at most {}: split it", origin, all_lines,
+                              kMaxTraceLines));
+  }
   Trace trace;
+  RegionBytes regions;
   std::size_t number = 0;
   std::size_t lines = 0;  // without skipped ones
   while (!text.empty()) {
@@ -149,7 +187,11 @@ Expected<Trace> parse_trace(std::string_view text, std::string_view origin) {
     } else if (lines == 1) {
       error = parse_device(words, trace.device);
     } else {
-      error = parse_item(words, trace.items.emplace_back());
+      TraceItem& item = trace.items.emplace_back();
+      error = parse_item(words, item);
+      if (error.empty() && item.kind == TraceItem::Kind::kEnable) {
+        error = regions.add(trace.device, item);
+      }
     }
     if (!error.empty()) {
       return Status(ErrorCode::kBadConfig, fmt::format("{}:{}: {}", origin, number, error));

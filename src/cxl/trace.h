@@ -31,6 +31,11 @@ struct Trace {
   std::vector<TraceItem> items;
 };
 
+// The limits of a trace. They bound the memory and the time of parse_trace() and run_trace().
+inline constexpr std::size_t kMaxTraceLines = std::size_t{1} << 22;
+inline constexpr std::size_t kMaxReadyPattern = 1024;
+inline constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << 30;  // of all regions together
+
 // `origin` names the text in messages. Fails with kBadConfig and the number of the invalid line.
 Expected<Trace> parse_trace(std::string_view text, std::string_view origin = "trace");
 std::string print_trace(const Trace& trace);

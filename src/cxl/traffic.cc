@@ -138,6 +138,15 @@ class Traffic {
 
 }  // namespace
 
+std::uint64_t max_lines(const TrafficOptions& options) {
+  // A rejected request before each write, and one after it.
+  const std::uint64_t writes = std::uint64_t{options.workers} * (options.fault_percent > 0 ? 3 : 1);
+  const std::uint64_t reads = options.mode == Mode::kIdentity
+                                  ? options.workers
+                                  : result_windows_of(options.mode, options.workers);
+  return options.rounds * (options.lines * (writes + reads) + 1) + 4;
+}
+
 Trace random_traffic(const TrafficOptions& options) { return Traffic(options).make(); }
 
 }  // namespace nf::cxl

@@ -20,6 +20,9 @@ struct TrafficOptions {
   std::uint64_t seed = 1;
 };
 
+// The greatest number of lines of such a trace.
+std::uint64_t max_lines(const TrafficOptions& options);
+
 // Writes the lines of every worker once per round and reads the results. The writes of four lines
 // at a time are shuffled, so that the same record is used again one, two and three cycles later.
 // Results are read at once or at the end of the round.

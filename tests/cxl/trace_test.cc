@@ -1,5 +1,6 @@
 #include "cxl/trace.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -99,8 +100,53 @@ TEST(Trace, ReportsTheInvalidLine) {
   EXPECT_EQ(error(begin + "enable 512 g_binary 2 0 1 6 0\n"), "file:3: regions are below 256");
   EXPECT_EQ(error(begin + "w 0 0 00\n"), "file:3: data are 128 hexadecimal digits");
   EXPECT_EQ(error(begin + "w 0 0 " + data('g') + "\n"), "file:3: data are 128 hexadecimal digits");
+  EXPECT_EQ(error(begin + "ready " + std::string(1025, '1') + "\n"),
+            "file:3: a ready pattern has at most 1024 characters");
   EXPECT_EQ(error(begin + "x 0 0\n"),
             "file:3: unknown item 'x'; expected ready, enable, clear, disable, w or r");
+}
+
+TEST(Trace, LimitsTheMemoryOfRegions) {
+  const auto status = [](std::string_view items) {
+    return parse_trace(fmt::format("nf_cxl_trace 1\ndevice 8 64 4 16777216\n{}", items), "file")
+        .status();
+  };
+  // 2^24 lines of 7 planes and a tag.
+  EXPECT_EQ(
+      status("enable 0 g_binary 64 0 16777216 30 0\n").message(),
+      "file:3: the regions of this trace need 7424 MiB with 16777216 lines of 64 workers here; "
+      "the limit is 1024 MiB: enable fewer lines");
+  EXPECT_TRUE(status("enable 0 identity 1 0 8388608 29 0\n").ok());
+  // The memory of all regions counts, but that of one region only once.
+  EXPECT_TRUE(status("enable 0 identity 1 0 8388608 29 0\ndisable 0\n"
+                     "enable 0 identity 1 0 8388608 29 0\n")
+                  .ok());
+  EXPECT_FALSE(status("enable 0 identity 1 0 8388608 29 0\ndisable 0\n"
+                      "enable 1 identity 1 0 8388608 29 0\n")
+                   .ok());
+  // The device rejects these, so they need no memory.
+  EXPECT_TRUE(status("enable 0 fp32 64 0 16777217 30 0\n").ok());
+  EXPECT_TRUE(status("enable 4 fp32 64 0 16777216 30 0\n").ok());
+  EXPECT_TRUE(status("enable 0 fp32 65 0 16777216 30 0\n").ok());
+}
+
+TEST(Trace, LimitsTheNumberOfLines) {
+  const std::string text = kBegin + std::string(kMaxTraceLines - 2, '\n');
+  EXPECT_TRUE(parse_trace(text));
+  EXPECT_EQ(parse_trace(text + "\n", "file").status().message(),
+            "file: 4194305 lines; a trace has at most 4194304: split it");
+}
+
+TEST(Trace, RandomTrafficHasAtMostMaxLines) {
+  for (const Mode mode : kModes) {
+    for (const std::uint32_t faults : {0u, 99u}) {
+      const TrafficOptions options{
+          .mode = mode, .workers = 5, .lines = 20, .rounds = 3, .fault_percent = faults};
+      const std::uint64_t lines = random_traffic(options).items.size() + 2;
+      EXPECT_LE(lines, max_lines(options));
+      EXPECT_GE(lines, max_lines(options) / 2);
+    }
+  }
 }
 
 TEST(Trace, AcceptsOrRejectsArbitraryBytes) {

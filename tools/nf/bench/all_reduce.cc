@@ -24,6 +24,7 @@
 #include "nf/bench/all_reduce_request.h"
 #include "nf/bench/engines.h"
 #include "nf/support/helper.h"
+#include "nf/support/numbers.h"
 #include "nf/support/usage.h"
 
 namespace nf::cli {
@@ -183,32 +184,23 @@ void add_bench_collective(CLI::App& parent, Action& action, Collective collectiv
   command->add_option("-e,--maxbytes", request.end, "maximum size")
       ->type_name("SIZE")
       ->capture_default_str();
-  command->add_option("-f,--stepfactor", request.factor, "factor between sizes")
-      ->type_name("N")
-      ->check(CLI::Range(2, 1 << 20).description(""))
-      ->capture_default_str();
+  add_number(*command, "-f,--stepfactor", request.factor, {.min = 2, .max = 1 << 20},
+             "factor between sizes");
   add_names(*command, "--codec", request.codecs, "codecs to measure; default: all");
-  add_names(*command, "--topology", request.topologies, "topologies to measure")
-      ->capture_default_str();
+  add_names(*command, "--topology", request.topologies, "topologies to measure");
   const auto transports = std::span(kBenchTransports).first(is_all_reduce ? 4 : 2);
   add_choice(*command, "--transport", request.transport, {transports.begin(), transports.end()},
              "transport between the ranks");
-  command
-      ->add_option("--ranks", options->ranks,
-                   fmt::format("ranks: threads of inproc{}; default: {}",
-                               is_all_reduce ? ", processes of c10d" : "", kDefaultRanks))
-      ->type_name("N")
-      ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""));
-  command
-      ->add_option("--host-group,--group", request.host_group_size,
-                   "ranks per host, for the hierarchical topology")
-      ->type_name("N");
+  add_number(*command, "--ranks", options->ranks, {.min = 1, .max = kMaxRanks},
+             fmt::format("ranks: threads of inproc{}; default: {}",
+                         is_all_reduce ? ", processes of c10d" : "", kDefaultRanks));
+  add_number(*command, "--host-group,--group", request.host_group_size, {},
+             "ranks per host, for the hierarchical topology")
+      ->default_str("");
   add_choice(*command, "--dtype", request.dtype,
              names_of(std::array{DataType::kFloat32, DataType::kBfloat16}), "type of the values");
-  command->add_option("--repeat", request.repeat, "timed calls per row, after two warm-up calls")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000).description(""))
-      ->capture_default_str();
+  add_number(*command, "--repeat", request.repeat, {.min = 1, .max = 10'000},
+             "timed calls per row, after two warm-up calls");
   command
       ->add_option("--tile", request.tile,
                    fmt::format("approximate size of a message; default: 256K{}",

@@ -15,6 +15,7 @@
 #include "nf/bench/codec_speed.h"
 #include "nf/bench/codec_speed_cuda.h"
 #include "nf/support/command.h"
+#include "nf/support/numbers.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
 #include "nf/support/usage.h"
@@ -188,18 +189,13 @@ void add_codec(CLI::App& parent, Action& action) {
   auto* command = parent.add_subcommand("codec", "measure speed and error of codec operations");
   auto options = std::make_shared<Options>();
   add_names(*command, "--codec", options->codecs, "codecs to measure; default: all");
-  command->add_option("--count", options->count, "values per rank")
-      ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{0}, kMaxValues).description(""))
-      ->capture_default_str();
+  add_number(*command, "--count", options->count, {.min = 0, .max = kMaxValues}, "values per rank");
   command->add_option("--isa", options->isa, "instruction set; `nf info` lists those of this CPU")
       ->type_name("NAME");
   add_choice(*command, "--device", options->device, {"cpu", "cuda"}, "device to run on");
   add_choice(*command, "--dtype", options->dtype, names_of(kDataTypes), "type of the values");
-  command->add_option("--repeat", options->repeat, "runs of each operation")
-      ->type_name("N")
-      ->check(CLI::Range(1, 10'000).description(""))
-      ->capture_default_str();
+  add_number(*command, "--repeat", options->repeat, {.min = 1, .max = 10'000},
+             "runs of each operation");
   add_json_flag(*command, options->as_json);
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }

@@ -11,6 +11,7 @@
 
 #include "cxl/run.h"
 #include "nf/profile/text.h"
+#include "nf/support/numbers.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
 #include "nf/support/usage.h"
@@ -19,6 +20,7 @@ namespace nf::cli {
 namespace {
 
 constexpr std::uint32_t kMaxLines = 1'000'000;
+constexpr std::uint64_t kMaxWrites = std::uint64_t{1} << 22;  // bounds memory: about 320 bytes each
 constexpr std::uint32_t kHighPressure = 128;
 constexpr std::uint32_t kMaxOutstanding = 1024;
 constexpr std::uint32_t kMaxWorkers = 64;
@@ -59,6 +61,12 @@ Expected<std::vector<cxl::RunOptions>> cases_of(const Options& options) {
     return Status(ErrorCode::kBadConfig,
                   fmt::format("--latency-ns {} is less than the time of memory and link alone",
                               options.latency_ns));
+  }
+  if (std::uint64_t{options.workers} * options.lines > kMaxWrites) {
+    return Status(ErrorCode::kBadConfig,
+                  fmt::format("--workers {} and --lines {} exceed {} written lines, the limit "
+                              "of a simulation: reduce --lines",
+                              options.workers, options.lines, kMaxWrites));
   }
   std::vector<std::uint32_t> outstanding = options.outstanding;
   if (outstanding.empty()) outstanding = {options.pressure == "high" ? kHighPressure : 1};
@@ -179,40 +187,29 @@ Status run(const Options& options) {
 void add_cxl_run(CLI::App& parent, Action& action) {
   auto* command = parent.add_subcommand("run", "measure the overhead of the datapath");
   auto options = std::make_shared<Options>();
-  const auto add_number = [command](const char* name, auto& number, auto min, auto max,
-                                    const char* description) {
-    return command->add_option(name, number, description)
-        ->type_name("N")
-        ->check(CLI::Range(min, max).description(""))
-        ->capture_default_str();
-  };
   add_choice(*command, "--mode", options->mode, names_of(cxl::kModes), "mode of the region");
-  add_number("--workers", options->workers, std::uint32_t{1}, kMaxWorkers, "workers that write");
-  add_number("--lines", options->lines, std::uint32_t{1}, kMaxLines, "gradient lines per worker");
-  add_number("--llc-miss", options->miss, 0.0, 1.0, "miss rates of the last-level cache")
-      ->type_name("R,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_number(*command, "--workers", options->workers, {.min = 1, .max = kMaxWorkers},
+             "workers that write");
+  add_number(*command, "--lines", options->lines, {.min = 1, .max = kMaxLines},
+             "gradient lines per worker");
+  add_numbers(*command, "--llc-miss", options->miss, {.min = 0, .max = 1},
+              "miss rates of the last-level cache")
+      ->type_name("R,...");
   add_choice(*command, "--pressure", options->pressure, {"low", "high"},
              fmt::format("low: 1 outstanding access; high: {}", kHighPressure));
-  add_number("--outstanding", options->outstanding, std::uint32_t{1}, kMaxOutstanding,
-             "outstanding accesses, instead of --pressure; above 128, the queue grows, too")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_numbers(*command, "--outstanding", options->outstanding, {.min = 1, .max = kMaxOutstanding},
+              "outstanding accesses, instead of --pressure; above 128, the queue grows, too");
   add_choice(*command, "--order", options->order, {"apart", "in_step"},
              "apart: workers write different lines at the same time; in_step: the same line");
-  add_number("--clock-ghz", options->clocks, 0.001, 100.0, "clock rates of the controller")
-      ->type_name("X,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  add_number("--latency-ns", options->latency_ns, 1.0, 1e6, "idle latency of a line")
-      ->type_name("X");
-  add_number("--stages", options->stages, 1u, 64u, "pipeline stages of the datapath");
-  add_number("--repeat", options->repeat, 1u, 1000u, "runs per row, with shifted DRAM refreshes");
-  command->add_option("--seed", options->seed, "seed of the random numbers")
-      ->type_name("N")
-      ->capture_default_str();
+  add_numbers(*command, "--clock-ghz", options->clocks, {.min = 0.001, .max = 100},
+              "clock rates of the controller");
+  add_number(*command, "--latency-ns", options->latency_ns, {.min = 1, .max = 1e6},
+             "idle latency of a line");
+  add_number(*command, "--stages", options->stages, {.min = 1, .max = 64},
+             "pipeline stages of the datapath");
+  add_number(*command, "--repeat", options->repeat, {.min = 1, .max = 1000},
+             "runs per row, with shifted DRAM refreshes");
+  add_number(*command, "--seed", options->seed, {}, "seed of the random numbers");
   add_json_flag(*command, options->as_json);
   command->callback([&action, options] { action = [options] { return run(*options); }; });
 }

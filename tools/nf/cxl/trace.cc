@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cxl/traffic.h"
+#include "nf/support/numbers.h"
 #include "nf/support/usage.h"
 #include "runtime/text_file.h"
 
@@ -23,6 +24,13 @@ struct TraceOptions {
 Status print_random_trace(const TraceOptions& options) {
   cxl::TrafficOptions traffic = options.traffic;
   traffic.mode = *cxl::find_mode(options.mode);
+  if (const std::uint64_t lines = cxl::max_lines(traffic); lines > cxl::kMaxTraceLines) {
+    return {
+        ErrorCode::kBadConfig,
+        fmt::format("--workers {}, --lines {} and --rounds {} make a trace of up to {} lines; the "
+                    "limit is {}: reduce --lines",
+                    traffic.workers, traffic.lines, traffic.rounds, lines, cxl::kMaxTraceLines)};
+  }
   fmt::print("{}", cxl::print_trace(cxl::random_traffic(traffic)));
   return {};
 }
@@ -43,22 +51,18 @@ void add_cxl_trace(CLI::App& parent, Action& action) {
   auto options = std::make_shared<TraceOptions>();
   cxl::TrafficOptions& traffic = options->traffic;
   add_choice(*command, "--mode", options->mode, names_of(cxl::kModes), "mode of the region");
-  const auto add_number = [command](const char* name, std::uint32_t& number, std::uint32_t min,
-                                    std::uint32_t max, const char* description) {
-    command->add_option(name, number, description)
-        ->type_name("N")
-        ->check(CLI::Range(min, max).description(""))
-        ->capture_default_str();
+  const auto add_percent = [command](const char* name, std::uint32_t& number,
+                                     const char* description) {
+    add_number(*command, name, number, {.min = 0, .max = 99}, description);
   };
-  add_number("--workers", traffic.workers, 1, 64, "workers that write");
-  add_number("--lines", traffic.lines, 1, kMaxLines, "lines per worker");
-  add_number("--rounds", traffic.rounds, 1, 1000, "rounds over all lines, with a clear in between");
-  add_number("--idle", traffic.idle_percent, 0, 99, "% of cycles without a request");
-  add_number("--busy", traffic.busy_percent, 0, 99, "% of cycles with a busy receiver");
-  add_number("--faults", traffic.fault_percent, 0, 99, "% of requests that are rejected");
-  command->add_option("--seed", traffic.seed, "seed of the random numbers")
-      ->type_name("N")
-      ->capture_default_str();
+  add_number(*command, "--workers", traffic.workers, {.min = 1, .max = 64}, "workers that write");
+  add_number(*command, "--lines", traffic.lines, {.min = 1, .max = kMaxLines}, "lines per worker");
+  add_number(*command, "--rounds", traffic.rounds, {.min = 1, .max = 1000},
+             "rounds over all lines, with a clear in between");
+  add_percent("--idle", traffic.idle_percent, "% of cycles without a request");
+  add_percent("--busy", traffic.busy_percent, "% of cycles with a busy receiver");
+  add_percent("--faults", traffic.fault_percent, "% of requests that are rejected");
+  add_number(*command, "--seed", traffic.seed, {}, "seed of the random numbers");
   command->callback(
       [&action, options] { action = [options] { return print_random_trace(*options); }; });
 }

@@ -11,6 +11,7 @@
 #include "nf/plan/shapes.h"
 #include "nf/plan/traffic.h"
 #include "nf/support/command.h"
+#include "nf/support/numbers.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
 #include "nf/support/usage.h"
@@ -175,10 +176,8 @@ void add_plan(CLI::App& parent, Action& action) {
   auto* route = command->add_option("--route", options->routes, "codec of parameters; see below")
                     ->type_name("PATTERN=CODEC")
                     ->allow_extra_args(false);
-  auto* ranks = command->add_option("--ranks", options->ranks, "ranks in the job")
-                    ->type_name("N")
-                    ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""))
-                    ->capture_default_str();
+  auto* ranks = add_number(*command, "--ranks", options->ranks, {.min = 1, .max = kMaxRanks},
+                           "ranks in the job");
   auto* explain = command->add_flag("--explain", options->is_explained,
                                     "show the route of each parameter under a profile, and why");
   explain->excludes(route)->excludes(ranks);
@@ -187,10 +186,8 @@ void add_plan(CLI::App& parent, Action& action) {
                    "profile for --explain; default: that of a job without a profile")
       ->type_name("PROFILE")
       ->needs(explain);
-  command->add_option("--step", options->explain.step, "training step for --explain")
-      ->type_name("N")
-      ->needs(explain)
-      ->capture_default_str();
+  add_number(*command, "--step", options->explain.step, {}, "training step for --explain")
+      ->needs(explain);
   add_json_flag(*command, options->as_json);
   command->footer(
       "A route is a glob on parameter names and a codec, for example 'layer4.*=waterfill:4'. If\n"

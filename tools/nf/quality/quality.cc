@@ -14,6 +14,7 @@
 #include "nf/quality/measure.h"
 #include "nf/quality/rank_gradients.h"
 #include "nf/support/command.h"
+#include "nf/support/numbers.h"
 #include "nf/support/progress.h"
 #include "nf/support/table.h"
 #include "nf/support/usage.h"
@@ -223,11 +224,8 @@ void add_quality(CLI::App& parent, Action& action) {
   command->add_option("--gradients", options->gradients.text, "the values to sum; see below")
       ->required()
       ->type_name("FILE.npy|mixture:SEED|gaussian:SEED");
-  command
-      ->add_option("--ranks", options->gradients.ranks,
-                   fmt::format("ranks; default: all of the file, or {}", kDefaultRanks))
-      ->type_name("N")
-      ->check(CLI::Range(std::uint32_t{1}, kMaxRanks).description(""));
+  add_number(*command, "--ranks", options->gradients.ranks, {.min = 1, .max = kMaxRanks},
+             fmt::format("ranks; default: all of the file, or {}", kDefaultRanks));
   add_names(*command, "--codec", options->codecs, "codecs to measure; default: all");
   add_names(*command, "--topology", options->topologies,
             fmt::format("topologies to measure; default: {}, as far as supported",
@@ -236,23 +234,15 @@ void add_quality(CLI::App& parent, Action& action) {
       ->add_option("--collective", options->collective, "all_reduce, or reduce_scatter by shards")
       ->type_name("NAME")
       ->capture_default_str();
-  command
-      ->add_option(
-          "--elements", options->gradients.elements,
-          fmt::format("values per rank; default: all of the file, or {}", kDefaultElements))
-      ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxElements).description(""));
-  command
-      ->add_option(
-          "--correlation", options->gradients.correlation,
-          fmt::format("correlation between any two ranks; default: {} for mixture, {} for gaussian",
-                      kMixtureCorrelation, kGaussianCorrelation))
-      ->type_name("R")
-      ->check(CLI::Range(0.0, 1.0).description(""));
-  command->add_option("--trials", options->trials, "repetitions, with different random numbers")
-      ->type_name("N")
-      ->check(CLI::Range(std::uint32_t{1}, std::uint32_t{10'000}).description(""))
-      ->capture_default_str();
+  add_number(*command, "--elements", options->gradients.elements, {.min = 1, .max = kMaxElements},
+             fmt::format("values per rank; default: all of the file, or {}", kDefaultElements));
+  add_number(
+      *command, "--correlation", options->gradients.correlation, {.min = 0, .max = 1},
+      fmt::format("correlation between any two ranks; default: {} for mixture, {} for gaussian",
+                  kMixtureCorrelation, kGaussianCorrelation))
+      ->type_name("R");
+  add_number(*command, "--trials", options->trials, {.min = 1, .max = 10'000},
+             "repetitions, with different random numbers");
   add_json_flag(*command, options->as_json);
   command->footer(
       "mixture:SEED generates the log-normal mixture published with DynamiQ, gaussian:SEED normal\n"

@@ -5,6 +5,7 @@
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/shared_reducer.h"
 #include "nf/replay/model.h"
+#include "nf/support/numbers.h"
 #include "nf/support/usage.h"
 
 namespace nf::cli {
@@ -65,27 +66,14 @@ std::shared_ptr<ReplayOptions> add_replay_options(CLI::App& command) {
   command.add_option("--codec", options->codec, "codec of the low-bit values")
       ->type_name("CODEC")
       ->capture_default_str();
-  command
-      .add_option("--workers", options->workers,
-                  fmt::format("workers; default: those of the trace, or {}", kDefaultWorkers))
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(std::uint32_t{1}, kMaxWorkers).description(""));
-  command.add_option("--link-gbps", options->gbps, "link speeds in Gb/s, per worker and direction")
-      ->type_name("X,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1e-3, 1e6).description(""))
-      ->capture_default_str();
-  command.add_option("--latency-us", options->latency_us, "latency of a transfer over the link")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 1e6).description(""))
-      ->capture_default_str();
-  command.add_option("--clock-ghz", options->clock_ghz, "clock rate of the cxl controller")
-      ->type_name("X")
-      ->check(CLI::Range(1e-3, 100.0).description(""))
-      ->capture_default_str();
+  add_numbers(command, "--workers", options->workers, {.min = 1, .max = kMaxWorkers},
+              fmt::format("workers; default: those of the trace, or {}", kDefaultWorkers));
+  add_numbers(command, "--link-gbps", options->gbps, {.min = 1e-3, .max = 1e6},
+              "link speeds in Gb/s, per worker and direction");
+  add_number(command, "--latency-us", options->latency_us, {.min = 0, .max = 1e6},
+             "latency of a transfer over the link");
+  add_number(command, "--clock-ghz", options->clock_ghz, {.min = 1e-3, .max = 100},
+             "clock rate of the cxl controller");
   add_choice(command, "--order", options->order, {"in_step", "apart"},
              "order of the writes, for cxl; see below");
   command.add_flag("--measure", options->is_measured,

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "neuron_fabric/codec_spec.h"
@@ -33,6 +34,16 @@ std::vector<std::string> option_names(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
+  std::size_t at = 0;
+  for (std::size_t comma; (comma = list.find(',', at)) != std::string::npos; at = comma + 1) {
+    items.push_back(list.substr(at, comma - at));
+  }
+  items.push_back(list.substr(at));
+  return items;
 }
 
 }  // namespace
@@ -80,12 +91,36 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string&
       ->capture_default_str();
 }
 
+CLI::Option* add_list(CLI::App& command, const std::string& name,
+                      const std::function<void(const std::vector<std::string>&)>& assign,
+                      const std::function<std::string(const std::string&)>& error_of,
+                      const std::string& description) {
+  const auto assign_items = [assign](const std::vector<std::string>& lists) {
+    std::vector<std::string> all;
+    for (const std::string& list : lists) {
+      for (std::string& item : items_of(list)) all.push_back(std::move(item));
+    }
+    assign(all);
+  };
+  const auto error_of_list = [error_of](const std::string& list) -> std::string {
+    for (const std::string& item : items_of(list)) {
+      if (item.empty()) return fmt::format("'{}' has an empty item", list);
+      if (std::string error = error_of(item); !error.empty()) return error;
+    }
+    return {};
+  };
+  return command.add_option_function<std::vector<std::string>>(name, assign_items, description)
+      ->allow_extra_args(false)
+      ->check(error_of_list);
+}
+
 CLI::Option* add_names(CLI::App& command, const std::string& name, std::vector<std::string>& names,
                        const std::string& description) {
-  return command.add_option(name, names, description)
+  const auto assign = [&names](const std::vector<std::string>& items) { names = items; };
+  const auto accept = [](const std::string&) { return std::string(); };
+  return add_list(command, name, assign, accept, description)
       ->type_name("A,B...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+      ->default_str(fmt::format("{}", fmt::join(names, ",")));
 }
 
 void add_json_flag(CLI::App& command, bool& as_json) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,14 @@ std::vector<std::string> names_of(const Range& items) {
 CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
                         const std::vector<std::string>& choices, const std::string& description);
 
-// An option that accepts a list of names, separated by commas.
+// An option that accepts a list, separated by commas. Given several times, the lists are joined.
+// `error_of` returns the error of an item, or an empty string. Empty items are errors.
+CLI::Option* add_list(CLI::App& command, const std::string& name,
+                      const std::function<void(const std::vector<std::string>&)>& assign,
+                      const std::function<std::string(const std::string&)>& error_of,
+                      const std::string& description);
+
+// A list of names.
 CLI::Option* add_names(CLI::App& command, const std::string& name, std::vector<std::string>& names,
                        const std::string& description);
 
