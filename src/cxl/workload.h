@@ -59,6 +59,7 @@ class Workload {
 
  private:
   Expected<std::vector<Line>> expected_planes() const;
+  Line added(std::uint32_t line) const;  // the FP32 values of all workers, in worker order
 
   const WorkloadOptions options_;
   RegionConfig config_;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 namespace nf::cxl {
 namespace {
 
@@ -64,6 +67,32 @@ TEST(Run, IsCorrectForEveryModeAndManyWorkers) {
       EXPECT_GT(result->dram_bytes, 0u);
     }
   }
+}
+
+float value_of(const Line& line, std::size_t index) {
+  float value = 0;
+  std::memcpy(&value, bytes_of(line).data() + index * sizeof(value), sizeof(value));
+  return value;
+}
+
+// The expectation of fp32 distinguishes worker order from other orders.
+TEST(Run, ExpectsSumsInWorkerOrder) {
+  const Workload workload({.mode = Mode::kFp32, .workers = 3, .lines = 64});
+  const Expected<std::vector<Line>> expected = workload.expected_reads();
+  ASSERT_TRUE(expected);
+  ASSERT_EQ(expected->size(), 64u);
+  int other_orders = 0;
+  for (std::uint32_t line = 0; line < 64; ++line) {
+    for (std::size_t i = 0; i < 16; ++i) {
+      const float a = value_of(workload.written(0, line), i);
+      const float b = value_of(workload.written(1, line), i);
+      const float c = value_of(workload.written(2, line), i);
+      ASSERT_TRUE(std::isfinite(a) && std::isfinite(b) && std::isfinite(c));
+      EXPECT_EQ(value_of((*expected)[line], i), (a + b) + c);
+      if ((a + b) + c != (c + b) + a) ++other_orders;
+    }
+  }
+  EXPECT_GT(other_orders, 50);
 }
 
 TEST(Run, PredictsTheTimeOfBothRegimes) {
