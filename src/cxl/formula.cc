@@ -18,18 +18,22 @@ struct Kind {
   double count = 0;
   double link_out = 0;  // busy time of the link, in ps
   double link_back = 0;
-  double lines_read = 0;
+  double record_read = 0;  // lines of the record
+  double record_written = 0;
+  double lines_read = 0;  // other lines
   double lines_written = 0;
   double lines_folded = 0;  // slots read after all workers have arrived
   double fold_cycles = 0;   // cycles in which the datapath takes no other request
   double shared_by = 1;     // requests that share one fetch of the record
+
+  double all_read() const { return record_read / shared_by + lines_read + lines_folded; }
+  double all_written() const { return record_written / shared_by + lines_written; }
 };
 
-// If all workers need the same counters at about the same time, the counters are read and written
-// once for as many of them as fit on the controller.
-double shared_by(Mode mode, WriteOrder order, std::uint32_t workers, std::uint32_t outstanding) {
-  if (order == WriteOrder::kApart || !counts_digits(mode)) return 1;
-  return std::min(workers, outstanding);
+// If all workers need the same record at about the same time, it is read and written once for as
+// many of them as fit on the controller.
+double shared_by(WriteOrder order, std::uint32_t workers, std::uint32_t outstanding) {
+  return order == WriteOrder::kApart ? 1 : std::min(workers, outstanding);
 }
 
 // The mean of requests of which a fraction `share` is `other` and the rest `one`.
@@ -40,6 +44,8 @@ Kind mix(const Kind& one, const Kind& other, double share) {
   return {.count = one.count + other.count,
           .link_out = mean(&Kind::link_out),
           .link_back = mean(&Kind::link_back),
+          .record_read = mean(&Kind::record_read),
+          .record_written = mean(&Kind::record_written),
           .lines_read = mean(&Kind::lines_read),
           .lines_written = mean(&Kind::lines_written),
           .lines_folded = mean(&Kind::lines_folded),
@@ -53,15 +59,14 @@ class Formula {
 
   double access(const Kind& kind, bool has_datapath) const {
     double miss = kind.link_out + kind.link_back + 2.0 * static_cast<double>(timing_.one_way()) +
-                  read(kind.lines_read) + timing_.period() / 2;
+                  read(kind.record_read + kind.lines_read) + timing_.period() / 2;
     if (kind.lines_folded > 0) miss += read(kind.lines_folded) + timing_.period() / 2;
     if (has_datapath) miss += timing_.period() * timing_.stages;
     return host_.miss_rate * miss + (1 - host_.miss_rate) * static_cast<double>(timing_.cache_hit);
   }
 
   double service(const Kind& kind, bool has_datapath) const {
-    const double lines =
-        (kind.lines_read + kind.lines_folded + kind.lines_written) / kind.shared_by;
+    const double lines = kind.all_read() + kind.all_written();
     const double memory = lines * column() / timing_.channels * (1 + turnaround(kind));
     const double datapath = timing_.period() * (has_datapath ? 1 + kind.fold_cycles : 1);
     return std::max({kind.link_out, kind.link_back, memory, datapath});
@@ -84,13 +89,13 @@ class Formula {
   // The bus turnaround, as a fraction of the time of all lines: once in each direction per batch of
   // writes.
   double turnaround(const Kind& kind) const {
-    if (kind.lines_written == 0) return 0;
+    if (kind.all_written() == 0) return 0;
     const DramTiming& t = timing_.dram;
     const double gaps =
         static_cast<double>(t.read_to_write + t.write_latency + t.burst + t.write_to_read_any) -
         2 * column();
     const double writes = timing_.write_high - timing_.write_low;
-    const double reads = writes * (kind.lines_read + kind.lines_folded) / kind.lines_written;
+    const double reads = writes * kind.all_read() / kind.all_written();
     return gaps / ((writes + reads) * column());
   }
 
@@ -108,8 +113,10 @@ Kind kind_of(const Timing& timing, Mode mode, std::uint32_t workers, bool is_wri
       .count = count,
       .link_out = static_cast<double>(link.time(is_write ? link.data_slots : link.request_slots)),
       .link_back = static_cast<double>(link.time(is_write ? link.answer_slots : link.data_slots)),
-      .lines_read = static_cast<double>(accesses.lines_read()),
-      .lines_written = static_cast<double>(accesses.lines_written()),
+      .record_read = static_cast<double>(accesses.reads[0].count),
+      .record_written = static_cast<double>(accesses.writes[0].count),
+      .lines_read = static_cast<double>(accesses.reads[1].count),
+      .lines_written = static_cast<double>(accesses.writes[1].count + accesses.writes[2].count),
       .lines_folded = static_cast<double>(accesses.fold.count),
       .fold_cycles =
           is_last && mode == Mode::kFp32 ? static_cast<double>(fold_cycles(workers - 1)) : 0};
@@ -125,8 +132,9 @@ Prediction predict(const Timing& timing, const HostOptions& host, const Workload
                   kind_of(timing, options.mode, options.workers, true, true, lasts),
                   kind_of(timing, options.mode, options.workers, false, false,
                           static_cast<double>(workload.requests()) - writes)};
-  const double sharing = shared_by(options.mode, options.order, options.workers, host.outstanding);
-  kinds[0].shared_by = kinds[1].shared_by = sharing;
+  kinds[0].shared_by = kinds[1].shared_by =
+      shared_by(options.order, options.workers, host.outstanding);
+  kinds[2].shared_by = std::min(workload.reads_of_line(), host.outstanding);  // one after the other
   const Formula formula(timing, host);
   Prediction prediction;
   for (const bool has_datapath : {false, true}) {
@@ -153,7 +161,7 @@ ServiceTimes service_times(const Timing& timing, Mode mode, std::uint32_t worker
   const Formula formula(timing, host);
   Kind write = kind_of(timing, mode, workers, true, false, 1);
   Kind last = kind_of(timing, mode, workers, true, true, 1);
-  write.shared_by = last.shared_by = shared_by(mode, order, workers, timing.queue);
+  write.shared_by = last.shared_by = shared_by(order, workers, timing.queue);
   const Kind read = kind_of(timing, mode, workers, false, false, 1);
   return {.write = formula.service(mix(write, last, 1.0 / workers), true) * 1e-12,
           .read = formula.service(read, true) * 1e-12,

@@ -19,14 +19,11 @@ struct Run {
 };
 
 struct LineAccesses {
-  std::array<Run, 2> reads;
-  Run fold;  // read once the record shows that all workers have arrived
-  std::array<Run, 3> writes;
+  std::array<Run, 2> reads;   // of the record, and of a plane, slot or sum
+  Run fold;                   // read once the record shows that all workers have arrived
+  std::array<Run, 3> writes;  // of the record, of the slot and of the sum
 
   std::uint32_t lines_read() const { return reads[0].count + reads[1].count; }
-  std::uint32_t lines_written() const {
-    return writes[0].count + writes[1].count + writes[2].count;
-  }
 };
 
 class Layout {

@@ -10,6 +10,8 @@ namespace nf::cxl {
 namespace {
 
 constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
+constexpr std::uint64_t kOutsideRecord = std::uint64_t{1}
+                                         << 63;  // user of a write: a slot or a sum
 
 bool is_miss(const HostOptions& host, std::uint64_t number) {
   const std::uint64_t draw = mix64(host.seed + kGolden64 * (number + 1)) >> 11;
@@ -92,7 +94,8 @@ void Model::accept(Picoseconds at) {
     job.ready = job.arrives;
     job.folds = job.accesses.fold.count > 0;
     const bool is_here = users_[line] > 0 || queued_[line] > 0;
-    if (!is_here) job.to_push = job.to_read = job.accesses.lines_read();
+    job.to_push = job.to_read =
+        job.accesses.lines_read() - (is_here ? job.accesses.reads[0].count : 0);
     if (job.folds) folding_.push_back(first_job_ + accepted_);
     ++users_[line];
   }
@@ -129,7 +132,7 @@ bool Model::push_reads(std::uint64_t sequence) {
 void Model::take_lines() {
   for (const DeviceMemory::Done& line : lines_) {
     if (line.is_write) {
-      --queued_[line.user];
+      if ((line.user & kOutsideRecord) == 0) --queued_[line.user];
     } else {
       Job& job = jobs_[line.user - first_job_];
       --job.to_read;
@@ -167,26 +170,26 @@ void Model::reduce(Picoseconds at) {
 }
 
 // A record that another request on the controller uses, or that is still completely queued for
-// writing, is written only once, with its final content.
-bool Model::is_written_back(const Job& job) const {
+// writing, is written only once, with its final content. Slots and sums are always written.
+void Model::write_back(const Job& job, Picoseconds at) {
   const std::uint32_t line = job.step.line;
-  if (!counts_digits(workload_.options().mode)) return true;
-  return users_[line] == 0 && queued_[line] < job.accesses.writes[0].count;
+  const auto& [record, slot, sum] = job.accesses.writes;
+  if (users_[line] == 0 && queued_[line] < record.count) {
+    for (std::uint32_t i = 0; i < record.count; ++i) memory_.push(true, record.first + i, line, at);
+    queued_[line] += record.count;
+  }
+  for (const Run& run : {slot, sum}) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+      memory_.push(true, run.first + i, kOutsideRecord, at);
+    }
+  }
 }
 
 // Called with the answer of the oldest job.
 void Model::retire(const Answer& answer, Picoseconds at) {
   const Job& job = jobs_.front();
-  const std::uint32_t line = job.step.line;
-  --users_[line];
-  if (is_written_back(job)) {
-    for (const Run& run : job.accesses.writes) {
-      for (std::uint32_t i = 0; i < run.count; ++i) {
-        memory_.push(true, run.first + i, line, at);
-        ++queued_[line];
-      }
-    }
-  }
+  --users_[job.step.line];
+  write_back(job, at);
   back_free_ =
       std::max(at, back_free_) +
       timing_.link.time(job.step.is_write ? timing_.link.answer_slots : timing_.link.data_slots);

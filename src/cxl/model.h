@@ -4,7 +4,8 @@
 // its answer; an access that hits continues at once, and its line reaches the controller
 // asynchronously. At the controller a request waits until the lines of its record have been read
 // and passes the datapath in the order of arrival; then its record is written back to memory. A
-// record that is still on the controller is not read again.
+// record that is still on the controller is not read again. The record of fp32 and identity is the
+// line with the arrivals.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,7 @@ class Model {
   void reduce(Picoseconds at);
   void retire(const Answer& answer, Picoseconds at);
   bool can_retire() const;
-  bool is_written_back(const Job& job) const;
+  void write_back(const Job& job, Picoseconds at);
   bool is_ready(const Job& job, Picoseconds at) const {
     return job.to_read == 0 && !job.folds && job.ready <= at;
   }

@@ -31,6 +31,7 @@ class Workload {
   const RegionConfig& config() const { return config_; }
 
   std::uint64_t writes() const { return std::uint64_t{options_.workers} * options_.lines; }
+  std::uint32_t reads_of_line() const { return reads_of_line_; }
   std::uint64_t requests() const { return writes() + reads_of_line_ * options_.lines; }
 
   // The target of request `number`: writes first, workers taking turns.

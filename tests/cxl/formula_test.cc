@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "cxl/run.h"
+
 namespace nf::cxl {
 namespace {
 
@@ -85,6 +87,18 @@ TEST(Formula, PredictsWhenLinesAreCompleted) {
     EXPECT_NEAR(left, 0, 1e-6);
     EXPECT_NEAR(expected, 0, 1e-6);
   }
+}
+
+TEST(Formula, PredictsTheModelOfFp32InStep) {
+  RunOptions options;
+  options.workload = {
+      .mode = Mode::kFp32, .workers = 8, .lines = 2048, .order = WriteOrder::kInStep};
+  options.host.outstanding = options.timing.queue = 256;
+  options.repeats = 1;
+  const Expected<RunResult> result = run(options);
+  ASSERT_TRUE(result);
+  EXPECT_NEAR(result->cycles / result->formula.cycles, 1, 0.01);
+  EXPECT_LE(result->deviation(), 0.05);
 }
 
 TEST(Formula, WaitsForTheAddersOfFp32) {

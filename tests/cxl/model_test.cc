@@ -49,8 +49,9 @@ TEST(Model, ReadsALineWithTheConfiguredLatency) {
 
 TEST(Model, ExposesFiveCyclesOfALoneAccess) {
   for (const Mode mode : {Mode::kIdentity, Mode::kGBinary, Mode::kGTernary}) {
-    for (const double clock : {0.5, 2.0}) {
-      const Workload workload({.mode = mode, .workers = 4, .lines = 100});
+    for (const WriteOrder order : {WriteOrder::kApart, WriteOrder::kInStep}) {
+      const double clock = order == WriteOrder::kApart ? 0.5 : 2.0;
+      const Workload workload({.mode = mode, .workers = 4, .lines = 100, .order = order});
       Timing timing = without_refresh();
       timing.clock_ghz = clock;
       Model with(timing, {}, workload);
@@ -97,6 +98,35 @@ TEST(Model, KeepsRecordsThatAreReusedSoon) {
   ASSERT_TRUE(apart && in_step);
   EXPECT_TRUE(apart->correct && in_step->correct);
   EXPECT_LT(in_step->dram_bytes * 3, apart->dram_bytes);
+}
+
+// In step, the arrivals of a line are written once for all workers; every slot is written, and the
+// slots of the others are read for the sum. Then every read reads the arrivals and the sum.
+TEST(Model, SharesArrivalsOfBytesInStep) {
+  RunOptions options;
+  options.workload = {
+      .mode = Mode::kFp32, .workers = 8, .lines = 500, .order = WriteOrder::kInStep};
+  options.repeats = 1;
+  const Expected<RunResult> alone = run(options);
+  options.host.outstanding = 64;
+  const Expected<RunResult> shared = run(options);
+  ASSERT_TRUE(alone && shared);
+  EXPECT_TRUE(shared->correct);
+  const std::uint64_t slots = 8 + 7 + 1;  // of a line: written, read, and the sum
+  EXPECT_EQ(alone->dram_bytes, 64u * 500 * (slots + 8 * 2 + 2));
+  EXPECT_GE(shared->dram_bytes, 64u * 500 * (slots + 2 + 2));
+  EXPECT_LE(shared->dram_bytes, 64u * 500 * (slots + 4 + 2));
+}
+
+// Neighbouring reads share the arrivals, but each reads its own slot.
+TEST(Model, ReadsEverySlotFromMemory) {
+  RunOptions options;
+  options.workload = {.mode = Mode::kIdentity, .workers = 8, .lines = 500};
+  options.repeats = 1;
+  options.host.outstanding = 64;
+  const Expected<RunResult> result = run(options);
+  ASSERT_TRUE(result);
+  EXPECT_GE(result->dram_bytes, 64u * 500 * (8 * 2 + 8 + 1));  // writes, some arrivals, reads
 }
 
 TEST(Model, SendsAccumulatorTrafficToMemory) {
