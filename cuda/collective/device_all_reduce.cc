@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collective/checkpoint_checks.h"
-#include "collective/codec_all_reduce.h"
+#include "collective/exchange_part.h"
 #include "cuda/base/launch.h"
 
 namespace nf::cuda {
@@ -28,8 +28,8 @@ Status DeviceAllReduce::check(const DeviceAllReduceOptions& options, std::uint32
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {
     return device_codec.status();
   }
-  return CodecAllReduce::check(**codec, {.codec = options.codec, .topology = options.topology},
-                               ranks);
+  return ExchangePart::check(**codec, {.codec = options.codec, .topology = options.topology},
+                             ranks);
 }
 
 Expected<std::unique_ptr<DeviceAllReduce>> DeviceAllReduce::create(

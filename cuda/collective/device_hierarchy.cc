@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "collective/codec_all_reduce.h"
+#include "collective/exchange_part.h"
 #include "collective/host_groups.h"
 #include "cuda/base/launch.h"
 
@@ -31,11 +31,11 @@ Status DeviceHierarchy::check(const DeviceAllReduceOptions& options, std::uint32
   }
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
-  NF_RETURN_IF_ERROR(CodecAllReduce::check(**codec,
-                                           {.codec = options.codec,
-                                            .topology = options.topology,
-                                            .host_group_size = options.host_group_size},
-                                           ranks));
+  NF_RETURN_IF_ERROR(ExchangePart::check(**codec,
+                                         {.codec = options.codec,
+                                          .topology = options.topology,
+                                          .host_group_size = options.host_group_size},
+                                         ranks));
   if ((*codec)->keeps_residual()) {
     return {ErrorCode::kUnsupported, "error feedback (+ef) has no hierarchical CUDA form"};
   }

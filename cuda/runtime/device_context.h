@@ -10,6 +10,7 @@
 #include "cuda/base/device_memory.h"
 #include "cuda/transport/stream_transport.h"
 #include "neuron_fabric/fabric.h"
+#include "runtime/plan.h"
 
 namespace nf::cuda {
 
@@ -31,7 +32,7 @@ struct DeviceContext {
   DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() if null
   // Up to this size, the channel also sums the dense values of a bucket with low-bit routes:
   // another exchange costs less than an all-reduce of the engine.
-  std::size_t max_channel_bytes = 1 << 20;
+  std::size_t max_channel_bytes = kMaxJoinedDenseBytes;
   // The stream that computes the gradients of the bucket passed to begin(); `stream` if null.
   std::function<cudaStream_t()> producer = {};
   // Polled while the host waits for a step. Returns an error if waiting longer is pointless.

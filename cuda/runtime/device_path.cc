@@ -114,7 +114,7 @@ Status DevicePath::begin_bucket(BucketWork& work) {
 }
 
 bool DevicePath::is_dense_in_channel(const BucketWork& work) const {
-  return work.gathered_count() * size_of(work.bucket().values.type) <= context_.max_channel_bytes;
+  return work.joins_dense(context_.max_channel_bytes);
 }
 
 Status DevicePath::gather(BucketWork& work) {
@@ -152,12 +152,15 @@ Status DevicePath::sum_routes(BucketWork& work) {
 
 // With the codec of their own type.
 Status DevicePath::sum_dense(BucketWork& work) {
-  if (work.plan().dense.empty()) return {};
   const Expected<DeviceCollective*> found =
       find(*channel_, std::string(to_string(work.bucket().values.type)));
   if (!found) return found.status();
+  DeviceCollective& collective = **found;
   const AllReduceCall call = calls_.make(work, work.plan().dense);
-  return (*found)->enqueue(call, calls_.shards(), channel_->stream);
+  const Traffic before = collective.traffic();
+  NF_RETURN_IF_ERROR(collective.enqueue(call, calls_.shards(), channel_->stream));
+  add_dense_traffic(work.traffic(), shares_of(work.plan().dense), before, collective.traffic());
+  return {};
 }
 
 Status DevicePath::sum_route(BucketWork& work, const RoutedSegments& routed) {
@@ -167,7 +170,7 @@ Status DevicePath::sum_route(BucketWork& work, const RoutedSegments& routed) {
   const AllReduceCall call = calls_.make(work, routed.segments);
   memories_.begin(routed.route, call);
   CollectiveTimes& times = reading_->add_collective();
-  times.shares = shares_of(routed);
+  times.shares = shares_of(routed.segments);
   const Traffic before = collective.traffic();
   NF_RETURN_IF_ERROR(times.begin.record(channel_->stream));
   NF_RETURN_IF_ERROR(collective.enqueue(call, calls_.shards(), channel_->stream));

@@ -16,8 +16,34 @@ namespace {
 constexpr std::uint32_t kMagic = 0x6772'666e;  // "nfrg"
 constexpr std::uint32_t kVersion = 4;
 
+std::size_t hashes_of(const CallDescription& call) {
+  return std::min<std::size_t>(call.parts, CallDescription::kMaxHashes);
+}
+
+// Where the hash of a part begins in the codec field.
+std::size_t hash_offset(const CallDescription& call, std::size_t part) {
+  return call.codec.size() - sizeof(std::uint16_t) * (part + 1);
+}
+
+std::size_t text_room(const CallDescription& call) {
+  return call.codec.size() - sizeof(std::uint16_t) * hashes_of(call);
+}
+
 std::string_view codec_of(const CallDescription& call) {
-  return {call.codec.data(), strnlen(call.codec.data(), call.codec.size())};
+  return {call.codec.data(), strnlen(call.codec.data(), text_room(call))};
+}
+
+// The codec of the first part whose parameters differ, if that is known. Precondition: the codecs
+// are equal.
+std::string_view differing_codec(const CallDescription& a, const CallDescription& b) {
+  std::string_view codecs = codec_of(a);
+  for (std::size_t part = 0; part < hashes_of(a); ++part) {
+    const std::string_view codec = codecs.substr(0, codecs.find(','));
+    const std::size_t at = hash_offset(a, part);
+    if (a.codec[at] != b.codec[at] || a.codec[at + 1] != b.codec[at + 1]) return codec;
+    codecs.remove_prefix(std::min(codec.size() + 1, codecs.size()));
+  }
+  return {};
 }
 
 // "rank 0 has seed 1, rank 2 has seed 7".
@@ -33,8 +59,14 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
     return to_string(static_cast<Collective>(call.collective));
   };
   if (a.collective != b.collective) return describe("collective", collective(a), collective(b));
-  if (a.codec != b.codec) return describe("codec", codec_of(a), codec_of(b));
-  if (a.values != b.values) return describe("value count", a.values, b.values);
+  const bool has_parts = a.parts > 0 || b.parts > 0;
+  if (a.parts != b.parts || codec_of(a) != codec_of(b))
+    return describe(has_parts ? "codecs" : "codec", codec_of(a), codec_of(b));
+  const std::string_view codec = differing_codec(a, b);
+  if (a.values != b.values) {
+    return describe("value count", a.values, b.values) +
+           (codec.empty() ? "" : fmt::format("; the parameters of {} differ", codec));
+  }
   if (a.topology != b.topology) return describe("topology", topology(a), topology(b));
   if (a.host_group_size != b.host_group_size)
     return describe("host group size", a.host_group_size, b.host_group_size);
@@ -42,44 +74,78 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   if (a.epoch != b.epoch) return describe("epoch", a.epoch, b.epoch);
   if (a.step != b.step) return describe("step", a.step, b.step);
   if (a.tile_bytes != b.tile_bytes) return describe("tile size", a.tile_bytes, b.tile_bytes);
-  if (a.part != b.part)
-    return fmt::format("rank {} is in powersgd sum {}, rank {} in {}", rank_a, a.part, rank_b,
-                       b.part);
+  if (a.sum != b.sum)
+    return fmt::format("rank {} is in powersgd sum {}, rank {} in {}", rank_a, a.sum, rank_b,
+                       b.sum);
   return fmt::format(
-      "ranks {} and {} have {} values each, but their {} differ in name, shape or type", rank_a,
+      "ranks {} and {} have {} values each, but their {}{} differ in name, shape or type", rank_a,
       rank_b, a.values,
       a.collective == static_cast<std::uint8_t>(Collective::kReduceScatter)
           ? "shards differ in number, or their parameters"
-          : "parameters");
+          : "parameters",
+      codec.empty() ? "" : fmt::format(" of {}", codec));
+}
+
+std::uint64_t layout_of(const DescribedPart& part, Collective collective) {
+  std::uint64_t layout = 0;
+  for (const Gradient& gradient : part.gradients) {
+    const std::uint64_t facts[] = {gradient.parameter, gradient.values.count, gradient.rows,
+                                   static_cast<std::uint64_t>(gradient.values.type)};
+    layout = checksum(std::as_bytes(std::span(facts)), layout);
+  }
+  if (collective == Collective::kReduceScatter) {
+    layout = checksum(std::as_bytes(part.shards), layout);
+  }
+  return layout;
 }
 
 }  // namespace
 
-CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
-                              const AllReduceCall& call, std::uint16_t part) {
+CallDescription describe_call(const AllReduceOptions& options, const AllReduceCall& call,
+                              Collective collective, std::span<const DescribedPart> parts) {
   CallDescription description{.seed = options.seed,
                               .step = call.step,
                               .epoch = call.epoch,
                               .tile_bytes = options.tile_bytes,
                               .topology = static_cast<std::uint8_t>(options.topology),
-                              .part = part,
+                              .collective = static_cast<std::uint8_t>(collective),
                               .host_group_size = options.host_group_size};
-  for (const Gradient& gradient : call.gradients) {
-    const std::uint64_t facts[] = {gradient.parameter, gradient.values.count, gradient.rows,
-                                   static_cast<std::uint64_t>(gradient.values.type)};
-    description.layout = checksum(std::as_bytes(std::span(facts)), description.layout);
-    description.values += gradient.values.count;
+  const bool has_parts = parts.size() > 1;
+  if (has_parts) {
+    description.parts = static_cast<std::uint8_t>(std::min<std::size_t>(parts.size(), 255));
   }
-  const std::size_t length = std::min(codec.size(), description.codec.size());
-  std::copy_n(codec.begin(), length, description.codec.begin());
+  std::size_t length = 0;
+  const auto append = [&](std::string_view text) {
+    const std::size_t copied = std::min(text.size(), text_room(description) - length);
+    std::copy_n(text.begin(), copied,
+                description.codec.begin() + static_cast<std::ptrdiff_t>(length));
+    length += copied;
+  };
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    append(i == 0 ? "" : ",");
+    append(parts[i].codec);
+    for (const Gradient& gradient : parts[i].gradients) description.values += gradient.values.count;
+    const std::uint64_t layout = layout_of(parts[i], collective);
+    if (!has_parts) {
+      description.layout = layout;
+      continue;
+    }
+    const std::uint64_t codec = checksum(parts[i].codec);
+    const std::uint64_t chained[] = {description.layout, codec, layout};
+    description.layout = checksum(std::as_bytes(std::span(chained)));
+    if (i >= hashes_of(description)) continue;
+    const auto hash = static_cast<std::uint16_t>(layout);
+    std::memcpy(description.codec.data() + hash_offset(description, i), &hash, sizeof hash);
+  }
   return description;
 }
 
 CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
-                              const AllReduceCall& call, std::span<const std::size_t> shards) {
-  CallDescription description = describe_call(codec, options, call);
-  description.collective = static_cast<std::uint8_t>(Collective::kReduceScatter);
-  description.layout = checksum(std::as_bytes(shards), description.layout);
+                              const AllReduceCall& call, std::uint8_t sum) {
+  const DescribedPart part{.codec = codec, .gradients = call.gradients};
+  CallDescription description =
+      describe_call(options, call, Collective::kAllReduce, std::span(&part, 1));
+  description.sum = sum;
   return description;
 }
 

@@ -19,18 +19,22 @@ namespace nf {
 // The properties of a call that must be equal on all ranks. Sent as is.
 struct CallDescription {
   static constexpr std::size_t kMaxCodecLength = 56;
+  static constexpr std::size_t kMaxHashes = 8;
 
   std::uint64_t values = 0;  // of all parameters together
-  std::uint64_t layout = 0;  // a hash of every parameter's key, shape and type, in order
+  std::uint64_t layout = 0;  // a hash of every parameter's codec, key, shape and type, in order
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
   std::uint64_t tile_bytes = 0;
   std::uint8_t topology = 0;
   std::uint8_t collective = 0;
-  std::uint16_t part = 0;  // which sum of a call with several sums, from 1
+  std::uint8_t sum = 0;    // which sum of a powersgd call, from 1
+  std::uint8_t parts = 0;  // of an exchange of several parts, otherwise 0
   std::uint32_t host_group_size = 0;
-  std::array<char, kMaxCodecLength> codec{};  // its spelling, truncated
+  // The spelling of the codec, or of those of all parts, separated by commas; truncated. With
+  // several parts, the last bytes are a short hash of each of the first kMaxHashes.
+  std::array<char, kMaxCodecLength> codec{};
 
   friend bool operator==(const CallDescription&, const CallDescription&) = default;
 };
@@ -47,13 +51,20 @@ inline LossScale loss_scale_of(const AllReduceCall& call) {
   return {.value = call.loss_scale, .version = call.loss_scale_version};
 }
 
-// `codec` is the canonical spelling; options.codec is ignored.
+// One codec of a call. `codec` is its canonical spelling. In a reduce-scatter, `shards` is the
+// number of gradients in each shard.
+struct DescribedPart {
+  std::string_view codec;
+  std::span<const Gradient> gradients = {};
+  std::span<const std::size_t> shards = {};
+};
+
+// options.codec and call.gradients are ignored. Precondition: there is at least one part.
+CallDescription describe_call(const AllReduceOptions& options, const AllReduceCall& call,
+                              Collective collective, std::span<const DescribedPart> parts);
+// One sum of a powersgd call, of call.gradients.
 CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
-                              const AllReduceCall& call, std::uint16_t part = 0);
-// A reduce-scatter. `shards` is the number of gradients in each shard; call.gradients holds those
-// of all shards.
-CallDescription describe_call(std::string_view codec, const AllReduceOptions& options,
-                              const AllReduceCall& call, std::span<const std::size_t> shards);
+                              const AllReduceCall& call, std::uint8_t sum);
 
 class Agreement final : public Stage {
  public:

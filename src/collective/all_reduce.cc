@@ -1,9 +1,10 @@
 #include "neuron_fabric/all_reduce.h"
 
-#include <fmt/format.h>
+#include <utility>
 
 #include "base/checksum.h"
 #include "collective/codec_all_reduce.h"
+#include "collective/complete_call.h"
 #include "collective/low_rank_all_reduce.h"
 
 namespace nf {
@@ -24,28 +25,8 @@ Status AllReduce::run(const AllReduceCall& call) {
   return complete(start(call), to_string(Collective::kAllReduce), call.step);
 }
 
-Status AllReduce::complete(Status status, std::string_view collective, std::uint64_t step) {
-  while (status.ok()) {
-    const Expected<bool> is_done = advance();
-    if (!is_done) {
-      status = is_done.status();
-    } else if (*is_done) {
-      return {};
-    } else {
-      status = transport().wait(transport().now() + bounded(timeout()));
-    }
-  }
-  // All ranks report a disagreement and no transfer is pending: the next call may succeed.
-  if (status.code() == ErrorCode::kDisagreement) return status;
-  std::string reason = status.message();
-  if (status.code() == ErrorCode::kDeadlineExceeded) {
-    reason = fmt::format("waited {:.3g} s for {}", std::chrono::duration<double>(timeout()).count(),
-                         waiting_for());
-  }
-  status = {status.code(), fmt::format("{} of step {} on rank {}: {}", collective, step,
-                                       transport().rank(), reason)};
-  transport().abort(status);
-  return status;
+Status AllReduce::complete(Status started, std::string_view collective, std::uint64_t step) {
+  return complete_call(std::move(started), *this, transport(), timeout(), collective, step);
 }
 
 }  // namespace nf

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace nf {
 namespace {
@@ -16,8 +17,9 @@ constexpr std::size_t kMaxInitialFrames = 64;
 bool is_send(StepKind kind) {
   return kind == StepKind::kReduceSend || kind == StepKind::kGatherSend;
 }
-FramePlace place(TileCodec::Tile tile, bool reduces) {
-  return {reduces ? FramePlace::Part::kReduce : FramePlace::Part::kGather, tile.chunk, tile.index};
+FramePlace frame_place(MessageCodec::Place place, bool reduces) {
+  return {reduces ? FramePlace::Part::kReduce : FramePlace::Part::kGather, place.chunk,
+          place.index};
 }
 
 bool is_reduce(StepKind kind) {
@@ -26,27 +28,26 @@ bool is_reduce(StepKind kind) {
 
 }  // namespace
 
-Status Executor::start(Transport& transport, const Schedule& schedule, const TileCodec& codec,
-                       FrameKind kind) {
+Status Executor::start(Transport& transport, const Schedule& schedule,
+                       std::span<const TileCodec> parts, std::size_t max_bytes, FrameKind kind) {
   transport_ = &transport;
   schedule_ = &schedule;
-  codec_ = codec;
+  codec_.assign(parts, schedule.chunks, max_bytes);
   kind_ = kind;
-  bytes_sent_ = 0;
-  sum_bytes_sent_ = 0;
+  sent_.assign(parts.size(), {});
   plan();
   return {};
 }
 
-// Lists all messages and the number that each tile waits for. Reuses the memory of earlier calls.
+// Lists all transfers and the number that each place waits for. Reuses the memory of earlier calls.
 void Executor::plan() {
   first_state_.clear();
-  std::size_t tiles = 0;
+  std::size_t places = 0;
   for (std::uint32_t chunk = 0; chunk < schedule_->chunks; ++chunk) {
-    first_state_.push_back(tiles);
-    tiles += codec_.plans->tiles(chunk);
+    first_state_.push_back(places);
+    places += codec_.messages(chunk);
   }
-  states_.assign(tiles, {});
+  states_.assign(places, {});
   gather_sends_.assign(schedule_->chunks, 0);
   to_decode_.clear();
   unsettled_ = 0;
@@ -64,17 +65,17 @@ void Executor::plan() {
     (is_reduce(step.kind) ? has_reduce_ : has_gather_) = true;
     gather_sends_[step.chunk] += step.kind == StepKind::kGatherSend ? 1 : 0;
     MessageQueue& queue = (is_send(step.kind) ? sends_ : receives_)[step.peer];
-    for (std::uint32_t index = 0; index < codec_.plans->tiles(step.chunk); ++index) {
-      const Tile tile{step.chunk, index};
-      if (codec_.is_empty(tile)) continue;
-      Message message{.step = &step, .tile = tile};
-      if (step.kind == StepKind::kReduceReceive) message.order = state(tile).expected++;
+    for (std::uint32_t index = 0; index < codec_.messages(step.chunk); ++index) {
+      const Place place{step.chunk, index};
+      if (codec_.is_empty(place)) continue;
+      Message message{.step = &step, .place = place};
+      if (step.kind == StepKind::kReduceReceive) message.order = state(place).expected++;
       queue.messages.push_back(message);
       ++unsettled_;
-      largest = std::max(largest, codec_.message_size(tile, step.contributions));
+      largest = std::max(largest, codec_.size(place, step.contributions));
     }
   }
-  // Upper bound: one frame per message, and two per tile.
+  // Upper bound: one frame per transfer, and two per place.
   pool_.reserve(std::min(unsettled_ + 2 * states_.size(), kMaxInitialFrames), largest);
   to_decode_.reserve(states_.size());
 }
@@ -100,7 +101,7 @@ Status Executor::start_receives() {
     MessageQueue& queue = receives_[peer];
     while (queue.started < queue.messages.size() && queue.started - queue.settled < kWindow) {
       Message& message = queue.messages[queue.started++];
-      message.frame = pool_.acquire(codec_.message_size(message.tile, message.step->contributions));
+      message.frame = pool_.acquire(codec_.size(message.place, message.step->contributions));
       message.transfer = {.peer = peer, .bytes = message.frame->whole()};
       NF_RETURN_IF_ERROR(transport_->receive(message.transfer));
     }
@@ -119,20 +120,29 @@ Expected<bool> Executor::start_one_send() {
     Outgoing& ready = outgoing(message);
     if (!ready.is_ready) {
       // The message of another rank comes first, unless this rank sends only its own values.
-      const bool is_leaf = is_reduce(message.step->kind) && state(message.tile).expected == 0;
-      const bool is_source = !has_reduce_ && is_owner(message.tile);
+      const bool is_leaf = is_reduce(message.step->kind) && state(message.place).expected == 0;
+      const bool is_source = !has_reduce_ && is_owner(message.place);
       if (!is_leaf && !is_source) continue;
-      NF_RETURN_IF_ERROR(encode_own(message.tile, ready));
+      NF_RETURN_IF_ERROR(encode_own(message.place, ready));
     }
     message.frame = ready.frame;
     message.transfer = {.peer = peer, .bytes = message.frame->whole()};
     ++queue.started;
-    bytes_sent_ += message.frame->whole().size();
-    if (!is_reduce(message.step->kind)) sum_bytes_sent_ += message.frame->whole().size();
+    count_sent(message);
     NF_RETURN_IF_ERROR(transport_->send(message.transfer));
     return true;
   }
   return false;
+}
+
+void Executor::count_sent(const Message& message) {
+  std::uint64_t header = kFrameHeaderBytes;
+  codec_.for_each_size(message.place, message.step->contributions,
+                       [&](std::uint32_t part, std::size_t size) {
+                         const std::uint64_t bytes = size + std::exchange(header, 0);
+                         sent_[part].bytes += bytes;
+                         if (!is_reduce(message.step->kind)) sent_[part].sums += bytes;
+                       });
 }
 
 void Executor::settle_sends() {
@@ -155,9 +165,9 @@ Expected<bool> Executor::process_one_receive() {
       Message& message = queue.messages[i];
       if (message.is_settled || !message.transfer.is_done) continue;
       const bool is_fold = message.step->kind == StepKind::kReduceReceive;
-      if (is_fold && message.order != state(message.tile).folded) continue;
+      if (is_fold && message.order != state(message.place).folded) continue;
       NF_RETURN_IF_ERROR(
-          message.frame->open(kind_, place(message.tile, is_fold), message.transfer));
+          message.frame->open(kind_, frame_place(message.place, is_fold), message.transfer));
       NF_RETURN_IF_ERROR(is_fold ? fold(message) : accept(message));
       message.is_settled = true;
       --unsettled_;
@@ -169,102 +179,82 @@ Expected<bool> Executor::process_one_receive() {
   return false;
 }
 
-// Encodes the rank's own values: the first message of a tile or, without reduce steps, the only
+// Encodes the rank's own values: the first message for a place or, without reduce steps, the only
 // one.
-Status Executor::encode_own(Tile tile, Outgoing& out) {
+Status Executor::encode_own(Place place, Outgoing& out) {
   const std::uint32_t contributions = has_reduce_ ? 1 : schedule_->ranks;
-  const Origin origin{schedule_->rank, contributions};
-  Frame* frame = pool_.acquire(codec_.message_size(tile, contributions));
-  NF_RETURN_IF_ERROR(codec_.encode(tile, origin, frame->payload()));
-  if (codec_.keeps_residual) {
-    NF_RETURN_IF_ERROR(codec_.keep_residual(tile, origin, frame->payload(), scratch_));
-  }
-  frame->seal(kind_, place(tile, has_reduce_));
-  publish(out, frame, has_reduce_ ? 1 : gather_sends_[tile.chunk]);
+  Frame* frame = pool_.acquire(codec_.size(place, contributions));
+  NF_RETURN_IF_ERROR(codec_.encode(place, {schedule_->rank, contributions}, frame->payload()));
+  frame->seal(kind_, frame_place(place, has_reduce_));
+  publish(out, frame, has_reduce_ ? 1 : gather_sends_[place.chunk]);
   return {};
 }
 
-// Adds a message to this rank's partial sum of its tile.
+// Adds a message to this rank's partial sum. After the last message for its place, the sum is ready
+// to be sent, or stays with the owner.
 Status Executor::fold(Message& message) {
-  TileState& tile = state(message.tile);
+  const Place place = message.place;
+  SumState& sum = state(place);
   const Origin incoming{message.step->peer, message.step->contributions};
-  const bool is_last = tile.folded + 1 == tile.expected;
-  if (is_last || merges_messages(codec_.plans->kind())) {
-    NF_RETURN_IF_ERROR(fold_message(message, incoming, is_last));
-  } else {
-    NF_RETURN_IF_ERROR(codec_.decode_add(message.tile, incoming, message.frame->payload()));
-    tile.contributions += incoming.contributions;
+  const Origin total{schedule_->rank, sum.contributions + incoming.contributions};
+  const bool is_last = ++sum.folded == sum.expected;
+  const bool keeps_sum = is_owner(place) && keeps_sums();
+  Frame* held = sum.partial.frame;
+  Frame* out = nullptr;
+  if (codec_.merges(place) || (is_last && !keeps_sum)) {
+    out = pool_.acquire(codec_.size(place, total.contributions));
   }
-  ++tile.folded;
+  NF_RETURN_IF_ERROR(codec_.fold(
+      place,
+      {.origin = incoming,
+       .message = std::as_const(*message.frame).payload(),
+       .held_origin = {schedule_->rank, sum.contributions},
+       .held = held == nullptr ? std::span<const std::byte>() : std::as_const(*held).payload(),
+       .total = total,
+       .is_last = is_last,
+       .keeps_sum = keeps_sum},
+      out == nullptr ? std::span<std::byte>() : out->payload()));
+  sum.contributions = total.contributions;
+  sum.partial.frame = nullptr;
+  if (held != nullptr) pool_.release(held);
   pool_.release(message.frame);
-  return {};
-}
-
-// Encodes the sum of this message and the rank's partial sum. If it is the last message of its
-// tile, the result is ready to be sent.
-Status Executor::fold_message(Message& message, Origin incoming, bool is_last) {
-  TileState& tile = state(message.tile);
-  const Origin total{schedule_->rank, tile.contributions + incoming.contributions};
-  const bool merges = merges_messages(codec_.plans->kind());
-  const bool ends_here = is_last && is_owner(message.tile) && !has_gather_;
-  if (ends_here && !merges) {
-    return codec_.decode_add(message.tile, incoming, message.frame->payload());
-  }
-  if (merges && codec_.keeps_residual && tile.partial.frame == nullptr) {
-    NF_RETURN_IF_ERROR(encode_own(message.tile, tile.partial));
-    tile.partial.is_ready = false;  // messages are still to be added
-  }
-  Frame* out = pool_.acquire(codec_.message_size(message.tile, total.contributions));
-  if (Frame* held = tile.partial.frame; held != nullptr) {
-    NF_RETURN_IF_ERROR(codec_.merge(message.tile, {schedule_->rank, tile.contributions},
-                                    held->payload(), incoming, message.frame->payload(),
-                                    schedule_->rank, out->payload()));
-    tile.partial.frame = nullptr;
-    pool_.release(held);
-  } else if (codec_.keeps_residual) {
-    NF_RETURN_IF_ERROR(codec_.decode_add(message.tile, incoming, message.frame->payload()));
-    NF_RETURN_IF_ERROR(codec_.encode(message.tile, total, out->payload()));
-    NF_RETURN_IF_ERROR(codec_.keep_residual(message.tile, total, out->payload(), scratch_));
-  } else {
-    NF_RETURN_IF_ERROR(codec_.decode_add_encode(message.tile, incoming, message.frame->payload(),
-                                                total, out->payload()));
-  }
-  tile.contributions = total.contributions;
+  if (out == nullptr) return {};
   if (!is_last) {
-    tile.partial.frame = out;
+    sum.partial.frame = out;
     return {};
   }
-  out->seal(kind_, place(message.tile, !is_owner(message.tile)));
-  if (is_owner(message.tile)) {
-    publish(tile.finished, out, gather_sends_[message.tile.chunk] + 1);
-    to_decode_.push_back(message.tile);
+  out->seal(kind_, frame_place(place, !is_owner(place)));
+  if (is_owner(place)) {
+    publish(sum.finished, out, gather_sends_[place.chunk] + 1);
+    to_decode_.push_back(place);
   } else {
-    publish(tile.partial, out, 1);
+    publish(sum.partial, out, 1);
   }
   return {};
 }
 
-// Receives a finished tile; its bytes are forwarded unchanged.
+// Receives a finished message; its bytes are forwarded unchanged.
 Status Executor::accept(Message& message) {
-  publish(state(message.tile).finished, message.frame, gather_sends_[message.tile.chunk] + 1);
-  to_decode_.push_back(message.tile);
+  publish(state(message.place).finished, message.frame, gather_sends_[message.place.chunk] + 1);
+  to_decode_.push_back(message.place);
   return {};
 }
 
 Expected<bool> Executor::decode_one() {
   if (to_decode_.empty()) return false;
-  const Tile tile = to_decode_.back();
+  const Place place = to_decode_.back();
   to_decode_.pop_back();
-  const Origin origin{schedule_->owners[tile.chunk], schedule_->ranks};
-  Outgoing& finished = state(tile).finished;
-  NF_RETURN_IF_ERROR(codec_.decode(tile, origin, finished.frame->payload()));
+  const Origin origin{schedule_->owners[place.chunk], schedule_->ranks};
+  Outgoing& finished = state(place).finished;
+  NF_RETURN_IF_ERROR(codec_.decode(place, origin, std::as_const(*finished.frame).payload(),
+                                   /*only_merged=*/keeps_sums()));
   release(finished);
   return true;
 }
 
 Executor::Outgoing& Executor::outgoing(const Message& message) {
-  TileState& tile = state(message.tile);
-  return is_reduce(message.step->kind) ? tile.partial : tile.finished;
+  SumState& sum = state(message.place);
+  return is_reduce(message.step->kind) ? sum.partial : sum.finished;
 }
 
 void Executor::publish(Outgoing& outgoing, Frame* frame, std::uint32_t users) {
@@ -285,8 +275,8 @@ std::string Executor::waiting_for() const {
     return nullptr;
   };
   const auto describe = [](const Message& message, std::string_view verb) {
-    return fmt::format("rank {} to {} tile {} of chunk {} ({}, round {})", message.step->peer, verb,
-                       message.tile.index, message.tile.chunk,
+    return fmt::format("rank {} to {} message {} of chunk {} ({}, round {})", message.step->peer,
+                       verb, message.place.index, message.place.chunk,
                        is_reduce(message.step->kind) ? "reduce" : "gather", message.step->round);
   };
   if (const Message* message = first_open(receives_)) return describe(*message, "send");

@@ -1,10 +1,11 @@
-// The last stage: the sum itself. Runs a rank's schedule tile by tile, so that encoding, sending
-// and decoding overlap, and never blocks.
+// The last stage: the sum itself. Runs a rank's schedule message by message, so that encoding,
+// sending and decoding overlap, and never blocks. The messages of a chunk are the tiles of all
+// parts of the exchange (collective/message_codec.h).
 //
-// Messages between two ranks are sent in the order of the schedule, tile after tile. A rank keeps a
-// few receives and a few sends pending for each peer. It starts a send as soon as its message is
-// ready, folds received messages in the order of the schedule, and decodes finished tiles when
-// there is nothing else to do.
+// Messages between two ranks are sent in the order of the schedule, and within a chunk in the order
+// of its messages. A rank keeps a few receives and a few sends pending for each peer. It starts a
+// send as soon as its message is ready, folds received messages in the order of the schedule, and
+// decodes finished messages when there is nothing else to do.
 //
 // This cannot deadlock. Take the first message, in the order of all messages, that has not been
 // delivered. All messages that it depends on come before it, so its sender is ready to send it.
@@ -18,9 +19,9 @@
 #include <vector>
 
 #include "collective/frame.h"
+#include "collective/message_codec.h"
 #include "collective/schedule.h"
 #include "collective/stage.h"
-#include "collective/tile_codec.h"
 
 namespace nf {
 
@@ -29,24 +30,27 @@ class Executor final : public Stage {
   // Borrows all arguments until the stage is done. The schedule may be one half of an all-reduce:
   // without gather steps, the owners keep the sums; without reduce steps, the work values of the
   // owners are gathered. A kept sum is FP32, in the work values. If messages merge, it is decoded
-  // from the merged message into the result.
-  Status start(Transport& transport, const Schedule& schedule, const TileCodec& codec,
-               FrameKind kind);
+  // from the merged message into the result. `max_bytes` is that of MessageCodec::assign().
+  Status start(Transport& transport, const Schedule& schedule, std::span<const TileCodec> parts,
+               std::size_t max_bytes, FrameKind kind);
 
   Expected<bool> advance() override;
   std::string waiting_for() const override;
-  std::uint64_t bytes_sent() const { return bytes_sent_; }
-  // The part of bytes_sent() that are finished sums.
-  std::uint64_t sum_bytes_sent() const { return sum_bytes_sent_; }
+  struct Sent {
+    std::uint64_t bytes = 0;
+    std::uint64_t sums = 0;  // part of the bytes: finished sums
+  };
+  // The bytes sent for one part. The header of a message counts for the first part in it.
+  const Sent& sent(std::size_t part) const { return sent_[part]; }
 
  private:
-  using Tile = TileCodec::Tile;
+  using Place = MessageCodec::Place;
 
   // One message to or from a peer.
   struct Message {
     const Step* step = nullptr;
-    Tile tile;
-    std::uint32_t order = 0;  // for a reduce-receive: its index among those of its tile
+    Place place;
+    std::uint32_t order = 0;  // for a reduce-receive: its index among those for its place
     Frame* frame = nullptr;   // while it is in flight
     Transfer transfer = {};
     bool is_settled = false;  // sent and released, or received and processed
@@ -67,7 +71,8 @@ class Executor final : public Stage {
     bool is_ready = false;    // complete
   };
 
-  struct TileState {
+  // The sum of one message of a chunk.
+  struct SumState {
     std::uint32_t expected = 0;  // messages to fold
     std::uint32_t folded = 0;
     std::uint32_t contributions = 1;  // in work, or in the partial sum's frame
@@ -76,8 +81,10 @@ class Executor final : public Stage {
   };
 
   void plan();
-  TileState& state(Tile tile) { return states_[first_state_[tile.chunk] + tile.index]; }
-  bool is_owner(Tile tile) const { return schedule_->owners[tile.chunk] == schedule_->rank; }
+  SumState& state(Place place) { return states_[first_state_[place.chunk] + place.index]; }
+  bool is_owner(Place place) const { return schedule_->owners[place.chunk] == schedule_->rank; }
+  // Whether the owners keep the sums.
+  bool keeps_sums() const { return has_reduce_ && !has_gather_; }
 
   Status start_receives();
   // Each does one unit of work, if any is ready, and returns whether it did.
@@ -87,30 +94,28 @@ class Executor final : public Stage {
   void settle_sends();
 
   Status fold(Message& message);
-  Status fold_message(Message& message, Origin incoming, bool is_last);
-  Status encode_own(Tile tile, Outgoing& out);
+  Status encode_own(Place place, Outgoing& out);
   Status accept(Message& message);
   Outgoing& outgoing(const Message& message);
+  void count_sent(const Message& message);
   void publish(Outgoing& outgoing, Frame* frame, std::uint32_t users);
   void release(Outgoing& outgoing);
 
   Transport* transport_ = nullptr;
   const Schedule* schedule_ = nullptr;
-  TileCodec codec_;
+  MessageCodec codec_;
   FrameKind kind_;
   bool has_reduce_ = false;
   bool has_gather_ = false;
   std::vector<MessageQueue> sends_;          // by peer
   std::vector<MessageQueue> receives_;       // by peer
   std::vector<std::uint32_t> gather_sends_;  // by chunk
-  std::vector<TileState> states_;            // of all tiles
+  std::vector<SumState> states_;             // of all messages of all chunks
   std::vector<std::size_t> first_state_;     // by chunk
-  std::vector<Tile> to_decode_;
-  std::vector<float> scratch_;
+  std::vector<Place> to_decode_;
   FramePool pool_;
   std::size_t unsettled_ = 0;  // messages
-  std::uint64_t bytes_sent_ = 0;
-  std::uint64_t sum_bytes_sent_ = 0;
+  std::vector<Sent> sent_;     // by part
 };
 
 }  // namespace nf

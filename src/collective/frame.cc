@@ -10,12 +10,16 @@ namespace nf {
 namespace {
 
 std::uint32_t codec_field(const FrameKind& kind, FramePlace place) {
-  const std::uint64_t where = std::uint64_t{place.chunk} << 32 | place.tile;
+  const std::uint64_t where = std::uint64_t{place.chunk} << 32 | place.index;
   const std::uint64_t when = mix64(kind.step + kGolden64) + static_cast<std::uint64_t>(place.part);
   return kind.codec ^ static_cast<std::uint32_t>(mix64(when * kGolden64 + where));
 }
 
 }  // namespace
+
+std::uint32_t combined_fingerprint(std::uint32_t first, std::uint32_t second) {
+  return static_cast<std::uint32_t>(mix64((std::uint64_t{first} << 32 | second) + kGolden64));
+}
 
 void Frame::resize(std::size_t size) {
   size_ = kFrameHeaderBytes + size;
@@ -35,8 +39,8 @@ Status Frame::open(const FrameKind& kind, FramePlace place, const Transfer& tran
   }
   if (const auto payload = open_frame(whole(), codec_field(kind, place), kind.epoch); !payload) {
     return {payload.status().code(),
-            fmt::format("rank {} sent a frame that is not tile {} of chunk {}: {}", transfer.peer,
-                        place.tile, place.chunk, payload.status().message())};
+            fmt::format("rank {} sent a frame that is not message {} of chunk {}: {}",
+                        transfer.peer, place.index, place.chunk, payload.status().message())};
   }
   return {};
 }

@@ -28,8 +28,12 @@ struct FramePlace {
 
   Part part = Part::kReduce;
   std::uint32_t chunk = 0;
-  std::uint32_t tile = 0;
+  std::uint32_t index = 0;  // among the messages of the chunk
 };
+
+// The codec fingerprint of frames that hold messages of several codecs: from left to right, one
+// after another.
+std::uint32_t combined_fingerprint(std::uint32_t first, std::uint32_t second);
 
 // The bytes of one frame.
 class Frame {

@@ -1,6 +1,7 @@
-// The second stage: combines the codec statistics of all ranks. Each rank owns a part of the
-// granules: it receives the statistics of that part from all ranks, combines them in rank order and
-// sends the result to all. So all ranks hold the same bytes, over any transport.
+// The second stage: combines the codec statistics of all ranks. Each rank owns a share of the
+// granules of every part of the exchange: it receives the statistics of that share from all ranks,
+// combines them in rank order and sends the result to all. So all ranks hold the same bytes, over
+// any transport.
 #pragma once
 
 #include <span>
@@ -13,16 +14,25 @@
 
 namespace nf {
 
+// The statistics of one codec.
+struct StatisticsPart {
+  const Codec* codec = nullptr;
+  std::span<const Piece> domain;
+  // The rank's own statistics of whole parameters. Within `domain`, they are replaced by the
+  // combined ones.
+  std::span<const std::span<std::byte>> by_parameter;
+};
+
 class StatisticsStage final : public Stage {
  public:
-  // `by_parameter` holds the rank's own statistics of whole parameters; within `domain` they are
-  // replaced by the combined ones. Borrows all arguments until the stage is done.
-  Status start(Transport& transport, const Codec& codec, FrameKind kind,
-               std::span<const Piece> domain, std::span<const std::span<std::byte>> by_parameter);
+  // The statistics of all parts travel in one message. Borrows all arguments until the stage is
+  // done.
+  Status start(Transport& transport, std::span<const StatisticsPart> parts, FrameKind kind);
 
   Expected<bool> advance() override;
   std::string waiting_for() const override;
-  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  // The bytes sent for one part. The header of a message counts for the first part.
+  std::uint64_t bytes_sent(std::size_t part) const;
 
  private:
   struct Message {
@@ -30,25 +40,30 @@ class StatisticsStage final : public Stage {
     Transfer transfer;
   };
 
-  std::size_t part_size(std::uint32_t part) const;
-  std::span<std::byte> place(const Piece& piece) const;
-  void gather_part(std::uint32_t part, std::span<std::byte> out) const;
+  std::size_t share_size(std::size_t part, std::uint32_t owner) const;
+  std::size_t message_size(std::uint32_t owner) const;
+  // Calls visit(part, piece, at) for each piece of an owner's share; `at` is the offset of its
+  // statistics in the message.
+  template <typename Visit>
+  Status for_each_piece(std::uint32_t owner, Visit visit) const;
+  // The statistics of a piece within those of its parameter.
+  std::span<std::byte> place(const StatisticsPart& part, const Piece& piece) const;
   Status send(Frame& frame, Transfer& transfer, std::uint32_t peer);
+  Status send_own(std::uint32_t peer);
   Status combine();
+  Status store(std::uint32_t owner);
 
   Transport* transport_ = nullptr;
-  const Codec* codec_ = nullptr;
   FrameKind kind_;
-  std::span<const std::span<std::byte>> by_parameter_;
-  TileMap parts_;
+  std::span<const StatisticsPart> parts_;
+  std::vector<TileMap> shares_;  // by part: one chunk per owner
   // By rank; the entries of this rank are unused.
   std::vector<Message> own_sent_, own_received_, combined_received_;
-  Frame combined_;  // this rank's part, sent to all ranks
+  Frame combined_;  // this rank's share, sent to all ranks
   std::vector<Transfer> combined_sent_;
   std::vector<bool> is_stored_;
   std::vector<std::span<const std::byte>> by_rank_;
   bool is_combined_ = false;
-  std::uint64_t bytes_sent_ = 0;
 };
 
 }  // namespace nf

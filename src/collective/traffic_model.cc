@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collective/agreement.h"
-#include "collective/codec_all_reduce.h"
+#include "collective/exchange_part.h"
 #include "collective/host_groups.h"
 #include "collective/low_rank_all_reduce.h"
 #include "collective/schedule.h"
@@ -80,13 +80,13 @@ std::uint64_t statistics_bytes(const Codec& codec, std::span<const Piece> domain
   return bytes;
 }
 
-// The stages of CodecAllReduce.
+// The stages of an exchange of one part.
 Expected<TrafficModel> model_codec(const AllReduceOptions& options, Collective collective,
                                    std::span<const std::size_t> counts, const ShardBorders& borders,
                                    std::uint32_t ranks, std::uint32_t rank) {
   const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
   if (!codec) return codec.status();
-  NF_RETURN_IF_ERROR(CodecAllReduce::check(**codec, options, ranks));
+  NF_RETURN_IF_ERROR(ExchangePart::check(**codec, options, ranks));
   TrafficModel model;
   if (ranks <= 1) return model;
   model.bytes = Agreement::bytes_to_send(ranks);

@@ -23,6 +23,11 @@ std::size_t BucketWork::gathered_count() const {
   return plan_.is_dense() ? 0 : dense_.row_size * rows_.count;
 }
 
+bool BucketWork::joins_dense(std::size_t max_bytes) const {
+  const std::size_t count = gathered_count();
+  return count > 0 && count * size_of(bucket_.values.type) <= max_bytes;
+}
+
 std::vector<BucketSlot> BucketWork::result_slots() const {
   std::vector<BucketSlot> slots = in_parameter_order(bucket_.slots);
   std::erase_if(slots, [this](const BucketSlot& slot) {

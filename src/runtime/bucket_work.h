@@ -19,7 +19,8 @@ class BucketWork {
              BucketRows rows = {});
 
   // The values for the engine: the whole bucket if nothing else is in it, otherwise the gathered
-  // dense values. Empty if there are none. In a reduce-scatter, they are one row per rank.
+  // dense values. Empty if there are none, or if they are not gathered because they travel with the
+  // low-bit routes. In a reduce-scatter, they are one row per rank.
   Values dense() const { return plan_.is_dense() ? bucket_.values : gathered_; }
   bool has_low_bit() const { return !plan_.is_dense(); }
   // Who divides a mean by the number of ranks. An all-reduce divides the values before the sum. In
@@ -55,6 +56,8 @@ class BucketWork {
   // The engine takes one array, so the dense runs of a mixed bucket are gathered into a staging
   // buffer. The path that allocates the buffer may leave its ownership here.
   std::size_t gathered_count() const;  // values of all rows; 0 if there is nothing to gather
+  // Whether there are dense values that travel with the low-bit routes. The same on all ranks.
+  bool joins_dense(std::size_t max_bytes = kMaxJoinedDenseBytes) const;
   void set_gathered(Values gathered, std::shared_ptr<void> buffer);
   // Calls copy(own, gathered, size) for every dense run until one fails: `own` points into the
   // bucket, `gathered` into the staging buffer.

@@ -187,15 +187,19 @@ Status FabricImpl::finish(BucketWork& work) {
   for (const BucketSlot& slot : work.bucket().slots) {
     step.traffic[binding_.region_of(slot.parameter)].dense_bytes += sent * bytes_of(slot);
   }
+  // The path has counted dense values that the engine did not get.
   for (const Segment& segment : work.plan().dense) {
-    step.traffic[segment.region].engine_bytes += sent * bytes_of(segment.slot);
-    step.traffic[segment.region].engine_up_bytes += sent_up * bytes_of(segment.slot);
+    if (work.dense().count == 0) break;
+    step.traffic[segment.region].sent_dense_bytes += sent * bytes_of(segment.slot);
+    step.traffic[segment.region].sent_dense_up_bytes += sent_up * bytes_of(segment.slot);
   }
   double lines = 0;
   for (std::uint32_t region = 0; region < regions(); ++region) {
     const RegionTraffic& traffic = work.traffic()[region];
     step.traffic[region].low_bit_bytes += traffic.low_bit_bytes;
     step.traffic[region].low_bit_up_bytes += traffic.low_bit_up_bytes;
+    step.traffic[region].sent_dense_bytes += traffic.sent_dense_bytes;
+    step.traffic[region].sent_dense_up_bytes += traffic.sent_dense_up_bytes;
     step.traffic[region].seconds += traffic.seconds;
     lines += traffic.low_bit_bytes / kLineBytes;
   }

@@ -38,7 +38,7 @@ Status HostPath::begin(BucketWork& work) {
     scale(work.bucket().values, static_cast<float>(1.0 / transport_.ranks()));
   }
   const std::size_t count = work.gathered_count();
-  if (count == 0) return {};
+  if (count == 0 || work.joins_dense()) return {};
   const DataType type = work.bucket().values.type;
   // Zero: in a reduce-scatter, shorter rows leave gaps.
   auto buffer = std::make_shared<std::vector<std::byte>>(count * size_of(type));
@@ -63,7 +63,7 @@ Status HostPath::sample(BucketWork& work) {
 }
 
 Status HostPath::finish(BucketWork& work) {
-  if (work.gathered_count() > 0) {
+  if (work.gathered_count() > 0 && !work.joins_dense()) {
     NF_RETURN_IF_ERROR(
         work.for_each_result_run(work.dense().data, [](auto* own, auto* gathered, auto size) {
           std::memcpy(own, gathered, size);

@@ -42,7 +42,7 @@ HostProbe::HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives
       values_(probe_values(kShape.count, transport.rank())) {}
 
 HostProbe::~HostProbe() {
-  for (AllReduce* sum : used_) sum->reset();
+  for (const std::string& route : used_) collectives_.reset(route);
 }
 
 Status HostProbe::shift(std::size_t bytes) {
@@ -75,9 +75,7 @@ Status HostProbe::sum_dense(std::size_t bytes) {
 }
 
 Status HostProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
-  const Expected<AllReduce*> sum = collectives_.find(route);
-  if (!sum) return sum.status();
-  used_.insert(*sum);
+  used_.insert(route);
   const ProbeCall call(Values(values_), kShape.rows, transport_.ranks(), scatters_);
   return collectives_.run(route, {.step = step, .gradients = call.gradients}, call.shards);
 }

@@ -22,7 +22,7 @@ struct ProbeCall {
   ProbeCall(Values values, std::size_t rows, std::uint32_t ranks, bool scatters);
 
   std::vector<Gradient> gradients;
-  std::vector<std::size_t> shards;  // as RouteCalls::shards()
+  std::vector<std::size_t> shards;  // as RouteValues::shards
 };
 
 class HostProbe final : public Probe {
@@ -49,7 +49,7 @@ class HostProbe final : public Probe {
   std::vector<float> values_;
   std::vector<float> sent_;
   std::vector<float> received_;
-  std::set<AllReduce*> used_;
+  std::set<std::string> used_;  // routes
 };
 
 }  // namespace nf

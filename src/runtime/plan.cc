@@ -6,12 +6,6 @@
 
 namespace nf {
 
-std::size_t RoutedSegments::values() const {
-  std::size_t values = 0;
-  for (const Segment& segment : segments) values += segment.slot.count;
-  return values;
-}
-
 Status check_slots(const Binding& binding, const Bucket& bucket, std::uint32_t rows) {
   const std::size_t parameters = binding.parameters().size();
   const std::size_t room = bucket.values.count;

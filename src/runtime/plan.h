@@ -12,18 +12,19 @@
 
 namespace nf {
 
+// Up to this size, the dense values of a bucket with low-bit routes travel with these: another
+// collective of the engine would cost more than their bytes. The same for host and device.
+inline constexpr std::size_t kMaxJoinedDenseBytes = 1 << 20;
+
 // Consecutive values of one parameter in the bucket.
 struct Segment {
   BucketSlot slot;
   std::uint32_t region = 0;
 };
 
-// The segments of one route; one all-reduce sums them.
 struct RoutedSegments {
   std::string route;
   std::vector<Segment> segments;
-
-  std::size_t values() const;
 };
 
 struct Plan {

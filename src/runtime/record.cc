@@ -63,9 +63,9 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
       {"norm", step.is_monitored ? finite(std::sqrt(statistics.energy)) : nullptr},
       {"error", is_sampled ? finite(statistics.error_energy / statistics.sample_energy) : nullptr},
       {"non_finite", step.is_monitored ? ordered_json(statistics.non_finite) : nullptr},
-      {"bytes", std::llround(traffic.low_bit_bytes + traffic.engine_bytes)},
+      {"bytes", std::llround(traffic.low_bit_bytes + traffic.sent_dense_bytes)},
       {"dense_bytes", std::llround(traffic.dense_bytes)},
-      {"up_bytes", std::llround(traffic.low_bit_up_bytes + traffic.engine_up_bytes)},
+      {"up_bytes", std::llround(traffic.low_bit_up_bytes + traffic.sent_dense_up_bytes)},
       {"seconds", traffic.seconds}};
 }
 

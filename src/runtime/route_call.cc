@@ -13,28 +13,39 @@ RouteCalls::RouteCalls(const Binding& binding, std::uint32_t positions)
 }
 
 AllReduceCall RouteCalls::make(const BucketWork& work, std::span<const Segment> segments) {
-  gradients_.clear();
-  shards_.clear();
-  if (!work.scatters()) {
-    for (const Segment& segment : segments) gradients_.push_back(gradient_of(work, segment.slot));
-  } else {
-    for_each_owner(work.rows(), positions_, [&](std::uint32_t owner) {
-      const std::size_t before = gradients_.size();
-      for (const Segment& segment : segments) {
-        if (work.row_of(segment.slot) != owner) continue;
-        Gradient& part = gradients_.emplace_back(gradient_of(work, segment.slot));
-        part.parameter = shard_key(part.parameter, owner);
-        part.rows = 0;
-      }
-      shards_.push_back(gradients_.size() - before);
-    });
-  }
+  fill(work, segments, values_);
+  AllReduceCall call = call_of(work);
+  call.gradients = values_.gradients;
+  return call;
+}
+
+AllReduceCall RouteCalls::call_of(const BucketWork& work) {
   const TrainingStep& step = work.step();
   return {.step = step.statistics.step,
           .epoch = step.epoch,
-          .gradients = gradients_,
           .loss_scale = step.loss_scale.value,
           .loss_scale_version = step.loss_scale.version};
+}
+
+void RouteCalls::fill(const BucketWork& work, std::span<const Segment> segments,
+                      RouteValues& values) const {
+  auto& [gradients, shards] = values;
+  gradients.clear();
+  shards.clear();
+  if (!work.scatters()) {
+    for (const Segment& segment : segments) gradients.push_back(gradient_of(work, segment.slot));
+    return;
+  }
+  for_each_owner(work.rows(), positions_, [&](std::uint32_t owner) {
+    const std::size_t before = gradients.size();
+    for (const Segment& segment : segments) {
+      if (work.row_of(segment.slot) != owner) continue;
+      Gradient& part = gradients.emplace_back(gradient_of(work, segment.slot));
+      part.parameter = shard_key(part.parameter, owner);
+      part.rows = 0;
+    }
+    shards.push_back(gradients.size() - before);
+  });
 }
 
 Gradient RouteCalls::gradient_of(const BucketWork& work, const BucketSlot& slot) const {
@@ -43,11 +54,13 @@ Gradient RouteCalls::gradient_of(const BucketWork& work, const BucketSlot& slot)
           .rows = binding_.parameters()[slot.parameter].rows};
 }
 
-std::vector<RegionShare> shares_of(const RoutedSegments& routed) {
-  const auto values = static_cast<double>(routed.values());
+std::vector<RegionShare> shares_of(std::span<const Segment> segments) {
+  std::size_t values = 0;
+  for (const Segment& segment : segments) values += segment.slot.count;
   std::vector<RegionShare> shares;
-  for (const Segment& segment : routed.segments) {
-    shares.push_back({segment.region, static_cast<double>(segment.slot.count) / values});
+  for (const Segment& segment : segments) {
+    shares.push_back(
+        {segment.region, static_cast<double>(segment.slot.count) / static_cast<double>(values)});
   }
   return shares;
 }
@@ -58,6 +71,15 @@ void add_traffic(std::span<RegionTraffic> traffic, std::span<const RegionShare> 
     RegionTraffic& region = traffic[one.region];
     region.low_bit_bytes += static_cast<double>(after.total() - before.total()) * one.share;
     region.low_bit_up_bytes += static_cast<double>(after.up() - before.up()) * one.share;
+  }
+}
+
+void add_dense_traffic(std::span<RegionTraffic> traffic, std::span<const RegionShare> shares,
+                       const Traffic& before, const Traffic& after) {
+  for (const RegionShare& one : shares) {
+    RegionTraffic& region = traffic[one.region];
+    region.sent_dense_bytes += static_cast<double>(after.total() - before.total()) * one.share;
+    region.sent_dense_up_bytes += static_cast<double>(after.up() - before.up()) * one.share;
   }
 }
 

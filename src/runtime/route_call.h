@@ -14,16 +14,27 @@
 
 namespace nf {
 
+// The values of one route. In a reduce-scatter, the gradients are in the order of ShardBorders,
+// with the keys of their shards.
+struct RouteValues {
+  std::vector<Gradient> gradients;
+  std::vector<std::size_t> shards;  // in a reduce-scatter: the number of gradients in each shard
+};
+
 class RouteCalls {
  public:
   // Borrows the binding. `positions` is that of ShardBorders.
   explicit RouteCalls(const Binding& binding, std::uint32_t positions = 1);
 
-  // The call that sums these segments of a bucket. Valid until the next make(). In a
-  // reduce-scatter, the gradients are in the order of ShardBorders, with the keys of their shards.
+  // The call that sums these segments of a bucket. Valid until the next make().
   AllReduceCall make(const BucketWork& work, std::span<const Segment> segments);
-  // The number of gradients in each shard of that call; empty in an all-reduce.
-  std::span<const std::size_t> shards() const { return shards_; }
+  // Of that call, as RouteValues::shards.
+  std::span<const std::size_t> shards() const { return values_.shards; }
+
+  // The same for calls with several routes: the call without gradients, and the values of one
+  // route, which replace those in `values`.
+  static AllReduceCall call_of(const BucketWork& work);
+  void fill(const BucketWork& work, std::span<const Segment> segments, RouteValues& values) const;
 
  private:
   Gradient gradient_of(const BucketWork& work, const BucketSlot& slot) const;
@@ -31,20 +42,22 @@ class RouteCalls {
   const Binding& binding_;
   const std::uint32_t positions_;
   std::vector<std::uint64_t> keys_;  // by parameter
-  std::vector<Gradient> gradients_;
-  std::vector<std::size_t> shards_;
+  RouteValues values_;
 };
 
-// The share of a region in the values of one all-reduce.
+// The share of a region in the values of one route.
 struct RegionShare {
   std::uint32_t region = 0;
   double share = 0;
 };
-std::vector<RegionShare> shares_of(const RoutedSegments& routed);
+std::vector<RegionShare> shares_of(std::span<const Segment> segments);
 
-// `traffic` is indexed by region. `before` and `after` are the counters of the all-reduce.
+// `traffic` is indexed by region. `before` and `after` are the counters of the route.
 void add_traffic(std::span<RegionTraffic> traffic, std::span<const RegionShare> shares,
                  const Traffic& before, const Traffic& after);
+// The same for dense values that do not go to the engine.
+void add_dense_traffic(std::span<RegionTraffic> traffic, std::span<const RegionShare> shares,
+                       const Traffic& before, const Traffic& after);
 void add_seconds(std::span<RegionTraffic> traffic, std::span<const RegionShare> shares,
                  double seconds);
 

@@ -29,11 +29,11 @@ struct BucketLayout {
 // Bytes sent by this rank.
 struct RegionTraffic {
   double low_bit_bytes = 0;
-  double low_bit_up_bytes = 0;  // of these: contributions, without finished sums
-  double engine_bytes = 0;
-  double engine_up_bytes = 0;  // of these: contributions
-  double dense_bytes = 0;      // that the engine would have sent for all values
-  double seconds = 0;          // of its low-bit all-reduces on this rank
+  double low_bit_up_bytes = 0;     // of these: contributions, without finished sums
+  double sent_dense_bytes = 0;     // by the engine, or with the low-bit routes
+  double sent_dense_up_bytes = 0;  // of these: contributions
+  double dense_bytes = 0;          // that the engine would have sent for all values
+  double seconds = 0;              // of its collectives on this rank, without the engine's
 };
 
 struct TrainingStep {

@@ -1,4 +1,4 @@
-// After the first calls, an all-reduce or a reduce-scatter allocates no memory.
+// After the first calls, an all-reduce, a reduce-scatter or an exchange allocates no memory.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "collective/exchange.h"
 #include "neuron_fabric/inproc_transport.h"
 #include "neuron_fabric/reduce_scatter.h"
 #include "support/allocations.h"
@@ -47,9 +48,9 @@ Parameters some_values() {
   return {std::vector<float>(20'000, 1.5f), std::vector<float>(777, -2.0f)};
 }
 
-class Allocation : public ::testing::TestWithParam<std::tuple<std::string, Topology>> {
+class EveryAllocation : public ::testing::TestWithParam<std::tuple<std::string, Topology>> {
  protected:
-  Allocation() {
+  EveryAllocation() {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank)
       endpoints_.push_back(network_.endpoint(rank));
   }
@@ -73,7 +74,7 @@ class Allocation : public ::testing::TestWithParam<std::tuple<std::string, Topol
   std::vector<std::unique_ptr<Transport>> endpoints_;
 };
 
-TEST_P(Allocation, StopsAfterTheFirstAllReduces) {
+TEST_P(EveryAllocation, StopsAfterTheFirstAllReduces) {
   const auto sums = this->sums<AllReduce>();
   ASSERT_EQ(sums.size(), kRanks);
   std::vector<Parameters> values(kRanks, some_values());
@@ -86,7 +87,7 @@ TEST_P(Allocation, StopsAfterTheFirstAllReduces) {
       [&](std::uint32_t rank) { return sums[rank]->advance(); });
 }
 
-TEST_P(Allocation, StopsAfterTheFirstReduceScatters) {
+TEST_P(EveryAllocation, StopsAfterTheFirstReduceScatters) {
   const auto sums = this->sums<ReduceScatter>();
   ASSERT_EQ(sums.size(), kRanks);
   std::vector<Shards> values(kRanks, Shards(kRanks, some_values()));
@@ -98,7 +99,43 @@ TEST_P(Allocation, StopsAfterTheFirstReduceScatters) {
       [&](std::uint32_t rank) { return sums[rank]->advance(); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Sums, Allocation,
+// One rank that sums values of two codecs in one exchange.
+struct Rank {
+  explicit Rank(std::unique_ptr<Transport> own)
+      : transport(std::move(own)), exchange(*transport, options, Collective::kAllReduce) {
+    AllReduceOptions of_part = options;
+    for (const char* codec : {"waterfill:4", "fp32"}) {
+      of_part.codec = codec;
+      parts.push_back(std::move(
+          *ExchangePart::create(of_part, Collective::kAllReduce, transport->rank(), kRanks)));
+      gradients.push_back(gradients_of(values[inputs.size()]));
+      inputs.push_back({.part = parts.back().get(), .gradients = gradients.back()});
+    }
+  }
+
+  const AllReduceOptions options{.topology = Topology::kDirect, .tile_bytes = 4096};
+  std::unique_ptr<Transport> transport;
+  std::vector<Parameters> values{2, some_values()};
+  std::vector<std::vector<Gradient>> gradients;
+  std::vector<std::unique_ptr<ExchangePart>> parts;
+  std::vector<Exchange::Input> inputs;
+  Exchange exchange;
+};
+
+TEST(Allocation, StopsAfterTheFirstExchangesOfSeveralCodecs) {
+  InprocNetwork network(kRanks);
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    ranks.push_back(std::make_unique<Rank>(network.endpoint(rank)));
+  }
+  expect_no_allocations(
+      [&](std::uint32_t rank, std::uint64_t step) {
+        return ranks[rank]->exchange.start({.step = step}, ranks[rank]->inputs);
+      },
+      [&](std::uint32_t rank) { return ranks[rank]->exchange.advance(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sums, EveryAllocation,
                          ::testing::Values(std::tuple("fp32", Topology::kRing),
                                            std::tuple("waterfill:4", Topology::kRing),
                                            std::tuple("waterfill:4", Topology::kDirect)));

@@ -104,7 +104,7 @@ TEST(Disagreement, IsReportedOnEveryRank) {
 
 TEST(Disagreement, NamesTheSumsOfLowRankCalls) {
   on_all_ranks(2, [](Transport& transport) {
-    const auto part = static_cast<std::uint16_t>(1 + transport.rank());
+    const auto part = static_cast<std::uint8_t>(1 + transport.rank());
     Agreement agreement(transport, describe_call("powersgd:2", {}, {}, part), {});
     Expected<bool> done = agreement.advance();
     while (done && !*done) {

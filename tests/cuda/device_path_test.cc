@@ -95,7 +95,7 @@ cudaStream_t make_stream() {
 class DeviceRank {
  public:
   DeviceRank(Transport& control, Networks& networks, FabricOptions options,
-             std::size_t max_channel_bytes = 0)
+             std::size_t max_channel_bytes = kMaxJoinedDenseBytes)
       : engine_transport_(networks.engine.endpoint(control.rank())) {
     stream_ = make_stream();
     engine_stream_ = make_stream();

@@ -18,11 +18,9 @@ std::uint64_t traffic_of(Transport& transport, Collective collective, const char
   RouteCollectives sums(transport, binding, collective, options, {});
   test::OwnDenseEngine engine(transport);
   HostProbe probe(transport, engine, sums, collective, options.timeout);
-  const Expected<AllReduce*> sum = sums.find(route);
-  EXPECT_TRUE(sum) << sum.status().message();
   EXPECT_TRUE(probe.sum_low_bit(route, 0).ok());
   shape = probe.shape();
-  return (*sum)->traffic().total();
+  return sums.traffic(route).total();
 }
 
 TEST(HostProbe, SendsTheTrafficOfItsShape) {

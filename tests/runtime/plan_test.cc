@@ -35,8 +35,9 @@ TEST(Plan, SplitsABucketAtParameterBoundariesByRoute) {
       make_plan(binding, slots_of(binding), std::vector<std::string>{"fp32", "waterfill:4"});
   ASSERT_EQ(plan.low_bit.size(), 1u);
   EXPECT_EQ(plan.low_bit[0].route, "waterfill:4");
-  EXPECT_EQ(plan.low_bit[0].segments.size(), 2u);  // the two blocks
-  EXPECT_EQ(plan.low_bit[0].values(), 64u * 64 + 48 * 64);
+  ASSERT_EQ(plan.low_bit[0].segments.size(), 2u);  // the two blocks
+  EXPECT_EQ(plan.low_bit[0].segments[0].slot.count, 48u * 64);
+  EXPECT_EQ(plan.low_bit[0].segments[1].slot.count, 64u * 64);
   EXPECT_EQ(plan.dense.size(), 3u);  // the head, and the norm, which is small
 }
 

@@ -64,7 +64,7 @@ TEST(RouteCalls, HaveTheShardsInTheOrderOfHostPositions) {
 }
 
 TEST(RegionShares, SplitTrafficAndTimeByValues) {
-  const std::vector<RegionShare> shares = shares_of(kRouted);
+  const std::vector<RegionShare> shares = shares_of(kRouted.segments);
   std::vector<RegionTraffic> traffic(2);
   add_traffic(traffic, shares, {.payload = 100, .sums = 40}, {.payload = 500, .sums = 240});
   add_seconds(traffic, shares, 2);
