@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/plan.h"
+
 namespace nf {
 namespace {
 
@@ -58,28 +60,46 @@ double CostModel::dense_seconds(std::size_t bytes) const {
   return dense_correction_ * (link_.dense_latency + seconds_of(sent, link_.dense_bytes_per_second));
 }
 
-// Adds link and codec time, although tiles overlap them. If one of them dominates, this hardly
-// matters; if ranks share cores with the transport, the sum is closer.
-double CostModel::low_bit_seconds(const BucketLoad::LowBit& part) const {
-  if (ranks_ <= 1 || part.values == 0) return 0;
-  const double wire = part.hops * link_.latency +
-                      seconds_of(static_cast<double>(part.wire_bytes), link_.bytes_per_second);
-  const double codec = static_cast<double>(part.values) * part.codec.seconds_per_value;
-  return low_bit_correction_ * (wire + codec);
+double CostModel::link_seconds(double bytes) const {
+  return seconds_of(bytes, link_.bytes_per_second);
 }
 
-double CostModel::bucket_seconds(const BucketLoad& bucket,
-                                 const std::vector<bool>& is_low_bit) const {
-  double seconds = 0;
+double CostModel::low_bit_seconds(const BucketLoad::LowBit& part) const {
+  const std::vector<bool> marked(part.region + 1, true);
+  return bucket_seconds({.low_bit = {part}}, marked).low_bit;
+}
+
+// Adds link and codec time, although tiles overlap them. If one of them dominates, this hardly
+// matters; if ranks share cores with the transport, the sum is closer.
+CostModel::BucketSeconds CostModel::bucket_seconds(const BucketLoad& bucket,
+                                                   const std::vector<bool>& is_low_bit) const {
+  if (ranks_ <= 1) return {};
   std::size_t dense_bytes = bucket.dense_bytes;
+  std::uint32_t hops = 0;         // of collectives one after another
+  std::uint32_t joined_hops = 0;  // of the exchange
+  double seconds = 0;
+  bool has_low_bit = false;
   for (const BucketLoad::LowBit& part : bucket.low_bit) {
-    if (is_low_bit[part.region]) {
-      seconds += low_bit_seconds(part);
-    } else {
+    if (!is_low_bit[part.region]) {
       dense_bytes += part.bytes;
+      continue;
     }
+    if (part.values == 0) continue;
+    has_low_bit = true;
+    if (part.is_alone) {
+      hops += part.hops;
+    } else {
+      joined_hops = std::max(joined_hops, part.hops);
+    }
+    seconds += link_seconds(static_cast<double>(part.wire_bytes)) +
+               static_cast<double>(part.values) * part.codec.seconds_per_value;
   }
-  return seconds + dense_seconds(dense_bytes);
+  if (!has_low_bit) return {.dense = dense_seconds(dense_bytes)};
+  const bool joins_dense = dense_bytes <= kMaxJoinedDenseBytes;
+  if (joins_dense) seconds += link_seconds(dense_share_ * static_cast<double>(dense_bytes));
+  seconds += (hops + joined_hops) * link_.latency;
+  return {.low_bit = low_bit_correction_ * seconds,
+          .dense = joins_dense ? 0 : dense_seconds(dense_bytes)};
 }
 
 double CostModel::exposed_seconds(std::span<const BucketLoad> step,
@@ -88,7 +108,7 @@ double CostModel::exposed_seconds(std::span<const BucketLoad> step,
   double done = 0;
   for (const BucketLoad& bucket : step) {
     last_ready = std::max(last_ready, bucket.ready);
-    done = std::max(done, bucket.ready) + bucket_seconds(bucket, is_low_bit);
+    done = std::max(done, bucket.ready) + bucket_seconds(bucket, is_low_bit).total();
   }
   return std::max(done - last_ready, 0.0);
 }
@@ -114,9 +134,12 @@ std::vector<bool> CostModel::useful(std::span<const BucketLoad> step,
         worst = r;
       }
     }
-    if (worst == chosen.size()) return chosen;
+    if (worst == chosen.size()) break;
     chosen[worst] = false;
   }
+  // Regions share the latency of an exchange: each may gain given the others, but not all of them.
+  const std::vector<bool> none(chosen.size(), false);
+  return exposed_seconds(step, chosen) <= exposed_seconds(step, none) ? chosen : none;
 }
 
 void CostModel::correct_dense(double predicted, double measured) {

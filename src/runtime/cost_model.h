@@ -39,6 +39,7 @@ struct BucketLoad {
     std::size_t wire_bytes = 0;    // that a rank sends for them at low bits
     std::size_t inside_bytes = 0;  // and inside its host group, whose time is part of `codec`
     std::uint32_t hops = 0;        // sequential
+    bool is_alone = false;         // its route has a collective of its own
     CodecFigures codec;
   };
   std::vector<LowBit> low_bit;
@@ -51,10 +52,18 @@ class CostModel {
 
   // Seconds of the engine's collective of `bytes` of values; 0 for no bytes.
   double dense_seconds(std::size_t bytes) const;
+  // Seconds of one part in a bucket of its own.
   double low_bit_seconds(const BucketLoad::LowBit& part) const;
-  // The time of a bucket if the regions marked in `is_low_bit` use low bits. Precondition, here and
-  // below: one mark per region.
-  double bucket_seconds(const BucketLoad& bucket, const std::vector<bool>& is_low_bit) const;
+  // The time of a bucket if the regions marked in `is_low_bit` use low bits, which travel in one
+  // exchange, together with a small number of dense values. Precondition, here and below: one mark
+  // per region.
+  struct BucketSeconds {
+    double low_bit = 0;  // of the exchange
+    double dense = 0;    // of the engine
+
+    double total() const { return low_bit + dense; }
+  };
+  BucketSeconds bucket_seconds(const BucketLoad& bucket, const std::vector<bool>& is_low_bit) const;
 
   // The communication time after the last bucket is ready. Buckets are sent one after the other,
   // each no earlier than it is ready.
@@ -64,8 +73,8 @@ class CostModel {
   // The regions of `candidates` whose low bits shorten the exposed time. Starts with all of them
   // and drops the one that gains least until each remaining region gains, given the others, more
   // than its share of `margin` of the exposed time without it. The share is its part of the
-  // candidates' bytes. Regions in `in_use` stay down to a gain of 0. Takes up to regions² / 2
-  // passes over the step.
+  // candidates' bytes. Regions in `in_use` stay down to a gain of 0. None if all of these together
+  // lengthen the exposed time. Takes up to regions² / 2 passes over the step.
   std::vector<bool> useful(std::span<const BucketLoad> step, const std::vector<bool>& candidates,
                            const std::vector<bool>& in_use, double margin = 0.05) const;
 
@@ -80,6 +89,8 @@ class CostModel {
   void load_corrections(double dense, double low_bit);
 
  private:
+  double link_seconds(double bytes) const;
+
   LinkFigures link_;
   std::uint32_t ranks_;
   double dense_share_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "collective/route_memory.h"
+
 namespace nf {
 namespace {
 
@@ -71,6 +73,7 @@ BucketLoad Usefulness::load_of(const BucketLayout& bucket,
     part.wire_bytes = traffic.bytes - traffic.inside_bytes;
     part.inside_bytes = traffic.inside_bytes;
     part.hops = traffic.hops - traffic.inside_hops;
+    part.is_alone = is_low_rank(routes[region]);
     for (const auto& [parameter, count, row] : low_bit[region]) part.values += count;
     part.bytes = part.values * size_of(bucket.type);
     if (const auto it = figures_.codecs.find(routes[region]); it != figures_.codecs.end()) {
@@ -100,7 +103,7 @@ Usefulness::Prediction Usefulness::predict(const TrainingStep& step,
   const std::vector<bool> is_low_bit(routes.size(), true);
   Prediction prediction{.exposed_seconds = model_.exposed_seconds(all, is_low_bit)};
   for (const BucketLoad& work : all) {
-    prediction.busy_seconds += model_.bucket_seconds(work, is_low_bit);
+    prediction.busy_seconds += model_.bucket_seconds(work, is_low_bit).total();
     prediction.bytes += static_cast<std::uint64_t>(dense_share(collective_, ranks_) *
                                                    static_cast<double>(work.dense_bytes));
     for (const BucketLoad::LowBit& part : work.low_bit) {
@@ -136,8 +139,10 @@ void Usefulness::observe(const TrainingStep& step) {
   double dense = 0;
   double low_bit = 0;
   for (const BucketLoad& work : all) {
-    if (work.dense_bytes > 0) dense += model_.dense_seconds(work.dense_bytes);
-    for (const BucketLoad::LowBit& part : work.low_bit) low_bit += model_.low_bit_seconds(part);
+    const CostModel::BucketSeconds seconds =
+        model_.bucket_seconds(work, std::vector<bool>(step.routes.size(), true));
+    dense += seconds.dense;
+    low_bit += seconds.low_bit;
   }
   if (!has_low_bit(step.routes)) {
     model_.correct_dense(dense, measured);

@@ -62,16 +62,50 @@ TEST(CostModel, TreatsASpeedOfZeroAsNoTime) {
 
 TEST(CostModel, SendsAllDenseValuesOfABucketInOneAllReduce) {
   const CostModel model(kSlowLink, kRanks);
-  BucketLoad bucket = bucket_of(0, {part_of(0, 1000), part_of(1, 2000)});
+  BucketLoad bucket = bucket_of(0, {part_of(0, 1000), part_of(1, 1 << 20)});
   bucket.dense_bytes = 400;
-  EXPECT_THAT(model.bucket_seconds(bucket, {false, false}),
-              DoubleEq(model.dense_seconds(400 + 4000 + 8000)));
-  EXPECT_THAT(model.bucket_seconds(bucket, {true, false}),
-              DoubleEq(model.low_bit_seconds(bucket.low_bit[0]) + model.dense_seconds(400 + 8000)));
-  bucket.dense_bytes = 0;
-  EXPECT_THAT(model.bucket_seconds(bucket, {true, true}),
-              DoubleEq(model.low_bit_seconds(bucket.low_bit[0]) +
-                       model.low_bit_seconds(bucket.low_bit[1])));
+  EXPECT_THAT(model.bucket_seconds(bucket, {false, false}).total(),
+              DoubleEq(model.dense_seconds(400 + 4000 + (4 << 20))));
+  // Region 1 is too large to travel with region 0.
+  EXPECT_THAT(model.bucket_seconds(bucket, {true, false}).low_bit,
+              DoubleEq(model.low_bit_seconds(bucket.low_bit[0])));
+  EXPECT_THAT(model.bucket_seconds(bucket, {true, false}).dense,
+              DoubleEq(model.dense_seconds(400 + (4 << 20))));
+}
+
+TEST(CostModel, SendsSmallDenseValuesWithTheLowBits) {
+  const CostModel model(kSlowLink, kRanks);
+  BucketLoad bucket = bucket_of(0, {part_of(0, 1000)});
+  bucket.dense_bytes = 4000;
+  const CostModel::BucketSeconds seconds = model.bucket_seconds(bucket, {true});
+  EXPECT_EQ(seconds.dense, 0);
+  EXPECT_THAT(seconds.low_bit, DoubleEq(model.low_bit_seconds(bucket.low_bit[0]) +
+                                        1.5 * 4000 / kSlowLink.bytes_per_second));
+}
+
+// The latency of the longest, and all their bytes and values.
+TEST(CostModel, PaysTheLatencyOfSeveralRoutesOnce) {
+  const CostModel model(kSlowLink, kRanks);
+  BucketLoad bucket = bucket_of(0, {part_of(0, 1000), part_of(1, 2000), part_of(2, 3000)});
+  bucket.low_bit[1].hops = 5;
+  double alone = 0;
+  for (const BucketLoad::LowBit& part : bucket.low_bit) alone += model.low_bit_seconds(part);
+  EXPECT_THAT(model.bucket_seconds(bucket, {true, true, true}).total(),
+              DoubleEq(alone - 4 * kSlowLink.latency));
+  // Except for those with a collective of their own.
+  bucket.low_bit[0].is_alone = true;
+  EXPECT_THAT(model.bucket_seconds(bucket, {true, true, true}).total(),
+              DoubleEq(alone - 2 * kSlowLink.latency));
+}
+
+// Each region gains given the other, because it saves no latency to drop only one.
+TEST(CostModel, FindsNothingUsefulIfAllRegionsTogetherOnlyCost) {
+  const CostModel model({.latency = 1, .bytes_per_second = 1000, .dense_bytes_per_second = 1000},
+                        kRanks);
+  const std::vector<BucketLoad> step = {bucket_of(0, {part_of(0, 100), part_of(1, 100)})};
+  ASSERT_GT(model.exposed_seconds(step, {true, true}), model.exposed_seconds(step, {false, false}));
+  ASSERT_LT(model.exposed_seconds(step, {true, true}), model.exposed_seconds(step, {true, false}));
+  EXPECT_THAT(model.useful(step, {true, true}, {true, true}), Each(false));
 }
 
 TEST(CostModel, CostsNothingWithOneRank) {
