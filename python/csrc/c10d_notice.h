@@ -2,11 +2,12 @@
 // aborts or shuts down.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <array>
-#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -17,39 +18,50 @@ namespace nf::torch_front {
 
 struct C10dNotice {
   std::uint64_t steps = 0;          // of a shutdown: the completed ones
-  std::array<char, 1016> reason{};  // of an abort: zero-terminated; otherwise empty
+  std::array<char, 1015> reason{};  // of an abort: zero-terminated; otherwise empty
+  std::uint8_t has_arrived = 0;     // 1 in every notice that is sent
 };
 
 // A notice sent to all peers. Gloo may read it while it lives.
 class C10dNotices {
  public:
-  C10dNotices(c10d::ProcessGroup& group, const C10dNotice& notice);
+  C10dNotices(c10d::Backend& backend, const C10dNotice& notice);
 
  private:
   C10dNotice notice_;
   std::vector<c10::intrusive_ptr<c10d::Work>> sends_;
 };
 
-// A thread that waits for the notice of a peer.
+// Watches all peers on one thread: receives their notices, and detects lost connections within a
+// few hundredths of a second.
 class C10dWatch {
  public:
-  C10dWatch(c10d::ProcessGroup& group, PeerEvents& events, std::uint32_t peer);
+  C10dWatch(c10d::Backend& backend, PeerEvents& events);
   ~C10dWatch();
 
-  // Ends the thread. The receive buffer stays valid.
+  // Ends the thread. The receive buffers stay valid.
   void stop();
 
  private:
+  struct Peer {
+    std::uint32_t rank = 0;
+    C10dNotice notice;
+    c10::intrusive_ptr<c10d::Work> work;  // receives the notice; null once it has completed
+  };
+
   void run();
+  void poll(Peer& peer);
+  void report(Peer& peer);
 
   PeerEvents& events_;
-  const std::uint32_t peer_;
-  C10dNotice notice_;
-  std::atomic<bool> is_closing_ = false;
-  c10::intrusive_ptr<c10d::Work> work_;
+  std::vector<Peer> peers_;
+  std::mutex mutex_;
+  std::condition_variable closing_;
+  bool is_closing_ = false;  // guarded by mutex_
   std::thread thread_;
 };
 
 C10dNotice notice_of(std::string_view reason);
+C10dNotice notice_of(std::uint64_t steps);
 
 }  // namespace nf::torch_front

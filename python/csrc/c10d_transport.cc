@@ -12,29 +12,24 @@ namespace {
 
 constexpr int kMessageTag = 0x6e66;  // one for all messages: Gloo keeps the order of equal tags
 
+// A turn of the threads that wait for transfers. Turns without a completed transfer get longer.
+constexpr Duration kShortestTurn = std::chrono::microseconds(250);
+constexpr Duration kLongestTurn = std::chrono::milliseconds(8);
+
 }  // namespace
 
 C10dTransport::C10dTransport(c10::intrusive_ptr<c10d::ProcessGroup> group)
     : group_(std::move(group)),
-      rank_(static_cast<std::uint32_t>(group_->getRank())),
-      ranks_(static_cast<std::uint32_t>(group_->getSize())),
-      events_(std::make_unique<PeerEvents>()) {
-  queues_.resize(std::size_t{2} * ranks_);
-  for (std::uint32_t peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) watches_.push_back(std::make_unique<C10dWatch>(*group_, *events_, peer));
-  }
-}
+      backend_(group_->getBackend(c10::DeviceType::CPU)),
+      rank_(static_cast<std::uint32_t>(backend_->getRank())),
+      ranks_(static_cast<std::uint32_t>(backend_->getSize())),
+      events_(std::make_unique<PeerEvents>()),
+      waiters_(std::make_unique<C10dWaiters>(*events_)),
+      watch_(*backend_, *events_) {}
 
 void C10dTransport::close() {
-  queues_.clear();
-  for (const auto& watch : watches_) watch->stop();
-}
-
-C10dTransferQueue& C10dTransport::queue(std::uint32_t peer, Direction direction) {
-  std::unique_ptr<C10dTransferQueue>& queue =
-      queues_[std::size_t{2} * peer + (direction == Direction::kSend ? 0 : 1)];
-  if (queue == nullptr) queue = std::make_unique<C10dTransferQueue>(*events_, peer);
-  return *queue;
+  waiters_.reset();
+  watch_.stop();
 }
 
 Status C10dTransport::start(Transfer& transfer, Direction direction) {
@@ -46,10 +41,10 @@ Status C10dTransport::start(Transfer& transfer, Direction direction) {
   const auto peer = static_cast<int>(transfer.peer);
   std::vector<at::Tensor> tensors = tensor_over(transfer.bytes);
   try {
-    queue(transfer.peer, direction)
-        .add(direction == Direction::kSend ? group_->send(tensors, peer, kMessageTag)
-                                           : group_->recv(tensors, peer, kMessageTag),
-             transfer);
+    waiters_->add(direction,
+                  direction == Direction::kSend ? backend_->send(tensors, peer, kMessageTag)
+                                                : backend_->recv(tensors, peer, kMessageTag),
+                  transfer);
   } catch (const std::exception& error) {
     events_->add_failed(transfer.peer, first_line(error.what()));
   }
@@ -63,7 +58,22 @@ std::size_t C10dTransport::take_completed() {
     std::erase_if(pending_, [&](const PendingTransfer& own) { return own.transfer == transfer; });
   }
   events_->done().clear();
+  if (completed > 0) turn_ = kShortestTurn;
   return completed;
+}
+
+Duration C10dTransport::take_turns() {
+  if (!waiters_->is_crowded()) return turn_end_ = Duration::max();
+  const Duration moment = now();
+  if (turn_end_ == Duration::max()) {
+    turn_ = kShortestTurn;
+  } else if (moment >= turn_end_) {
+    waiters_->rotate();
+    turn_ = std::min(2 * turn_, kLongestTurn);
+  } else {
+    return turn_end_;
+  }
+  return turn_end_ = moment + turn_;
 }
 
 Status C10dTransport::progress() {
@@ -74,6 +84,7 @@ Status C10dTransport::progress() {
     if (take_completed() > 0) return {};
     verdict = events_->verdict(pending_);
   }
+  take_turns();
   return now() < verdict.moment ? Status() : fail(std::move(verdict.status));
 }
 
@@ -89,7 +100,7 @@ Status C10dTransport::wait(Duration deadline) {
       lock.unlock();
       return why.code() == ErrorCode::kDeadlineExceeded ? why : fail(why);
     }
-    events_->wait(lock, std::min(deadline, verdict.moment));
+    events_->wait(lock, std::min({deadline, verdict.moment, take_turns()}));
   }
 }
 
@@ -109,8 +120,7 @@ Status C10dTransport::peers(std::uint64_t step, Duration timeout) const {
 // Cancels pending transfers, so that Gloo does not write to freed memory.
 Status C10dTransport::fail(Status why) {
   failure_ = std::move(why);
-  queues_.clear();
-  queues_.resize(std::size_t{2} * ranks_);
+  waiters_.reset();
   pending_.clear();
   return failure_;
 }
@@ -119,14 +129,14 @@ void C10dTransport::abort(const Status& why) {
   if (!std::exchange(has_notified_, true)) {
     // Leaked: Gloo may read it until the process ends, and no rank may wait for an unresponsive
     // peer.
-    static_cast<void>(new C10dNotices(*group_, notice_of(peer_aborted(rank_, why).message())));
+    static_cast<void>(new C10dNotices(*backend_, notice_of(peer_aborted(rank_, why).message())));
   }
   static_cast<void>(fail(why));
 }
 
 void C10dTransport::notify_shutdown(std::uint64_t steps) {
   if (std::exchange(has_notified_, true)) return;
-  shutdown_notices_ = std::make_unique<C10dNotices>(*group_, C10dNotice{.steps = steps});
+  shutdown_notices_ = std::make_unique<C10dNotices>(*backend_, notice_of(steps));
 }
 
 }  // namespace nf::torch_front

@@ -1,18 +1,19 @@
-// Transport over a c10d process group that can send and receive CPU tensors, such as Gloo.
+// Transport over the Gloo backend of a c10d process group.
 //
 // Point-to-point work of c10d can only be waited for, not polled, and a wait that times out closes
-// the connection permanently. So every peer has three threads, each blocked in one wait at a time:
-// for sends, for receives, and for the notice that the peer aborts or shuts down. The last one is
-// also the first to detect the death of a peer.
+// the connection permanently. So threads wait for transfers, and one more watches all peers: it
+// receives the notice that a peer aborts or shuts down, and detects the death of a peer. The number
+// of threads does not grow with the number of ranks.
 #pragma once
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <memory>
 #include <vector>
 
 #include "c10d_notice.h"
-#include "c10d_transfer_queue.h"
+#include "c10d_waiters.h"
 #include "neuron_fabric/transport.h"
 #include "peer_events.h"
 
@@ -44,31 +45,35 @@ class C10dTransport final : public Transport {
   Status peers(std::uint64_t step, Duration timeout = {}) const;
 
  private:
-  enum class Direction { kSend, kReceive };
-
   Status start(Transfer& transfer, Direction direction);
-  C10dTransferQueue& queue(std::uint32_t peer, Direction direction);
-  // Marks completed transfers and returns their number. Precondition of both: the caller holds the
-  // mutex of the events.
+  // Marks completed transfers and returns their number. Precondition: the caller holds the mutex of
+  // the events.
   std::size_t take_completed();
+  // Gives channels without a thread their turn if the current one has lasted long enough. Returns
+  // the end of the turn, or Duration::max() if every busy channel has a thread.
+  Duration take_turns();
   // The error at the deadline.
   Status overdue() const;
   Status fail(Status why);
 
   // Constant after construction.
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  // Of the group. Its methods do without the dispatcher of the group's.
+  const c10::intrusive_ptr<c10d::Backend> backend_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
   const std::unique_ptr<PeerEvents> events_;
 
   // Used by the thread of the transport.
-  std::vector<std::unique_ptr<C10dTransferQueue>> queues_;  // two per peer, created on first use
+  std::unique_ptr<C10dWaiters> waiters_;  // null after a failure
   std::vector<PendingTransfer> pending_;
+  Duration turn_{0};  // length of the current turn
+  Duration turn_end_ = Duration::max();
   Status failure_;
   bool has_notified_ = false;
   std::unique_ptr<C10dNotices> shutdown_notices_;
 
-  std::vector<std::unique_ptr<C10dWatch>> watches_;  // one per peer
+  C10dWatch watch_;
 };
 
 }  // namespace nf::torch_front

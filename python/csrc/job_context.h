@@ -9,7 +9,7 @@ namespace nf::torch_front {
 
 struct JobContext {
   c10::intrusive_ptr<c10d::ProcessGroup> training;  // of DDP
-  c10::intrusive_ptr<c10d::ProcessGroup> own;       // ours alone; accepts CPU tensors
+  c10::intrusive_ptr<c10d::ProcessGroup> own;       // ours alone; over Gloo
   c10::intrusive_ptr<c10d::Store> store;
   std::string prefix;  // of our keys in the store
 };

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gloo_ranks.h"
+#include "own_threads.h"
 #include "transport/transport_contract.h"
 
 namespace nf::test {
@@ -96,6 +98,45 @@ TEST(C10dTransport, ReportsAnAbortInEveryStep) {
     const Status missed = own.transport->peers(0, std::chrono::seconds(30));
     EXPECT_EQ(missed.code(), ErrorCode::kAborted);
     EXPECT_THAT(missed.message(), HasSubstr("rank 1 aborted: corrupt_frame: no such code"));
+  });
+}
+
+// Every rank exchanges messages with all others, which busies more channels than there are threads.
+// The messages of the last rank come late.
+TEST(C10dTransport, UsesABoundedNumberOfThreads) {
+  constexpr std::uint32_t kRanks = 12;
+  constexpr std::size_t kMessages = 5;
+  on_gloo_ranks(kRanks, [](GlooRank& own) {
+    Transport& end = *own.transport;
+    std::vector<Bytes> bytes;
+    std::vector<Transfer> transfers(2 * kMessages * (kRanks - 1));
+    const auto value = [](std::uint32_t from, std::uint32_t to, std::size_t k) {
+      return static_cast<std::byte>(from * 19 + to * 5 + k);
+    };
+    for (std::uint32_t peer = 0; peer < kRanks; ++peer) {
+      for (std::size_t k = 0; k < kMessages && peer != end.rank(); ++k) {
+        bytes.emplace_back(1000, value(end.rank(), peer, k));
+        bytes.emplace_back(1000);
+      }
+    }
+    const auto peer_of = [&](std::size_t i) {
+      const auto peer = static_cast<std::uint32_t>(i / (2 * kMessages));
+      return peer < end.rank() ? peer : peer + 1;
+    };
+    if (end.rank() + 1 == kRanks) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      transfers[i] = {.peer = peer_of(i), .bytes = bytes[i]};
+      ASSERT_TRUE((i % 2 == 0 ? end.send(transfers[i]) : end.receive(transfers[i])).ok());
+    }
+    const Status status = finish(end, transfers);
+    ASSERT_TRUE(status.ok()) << to_string(status);
+    for (std::size_t i = 1; i < transfers.size(); i += 2) {
+      EXPECT_EQ(bytes[i], Bytes(1000, value(peer_of(i), end.rank(), i / 2 % kMessages)));
+    }
+    if (end.rank() != 0) return;
+    EXPECT_LE(count_threads("nf_waiter"),
+              static_cast<int>(kRanks * torch_front::C10dWaiters::kMaxThreads));
+    EXPECT_EQ(count_threads("nf_watch"), static_cast<int>(kRanks));
   });
 }
 
