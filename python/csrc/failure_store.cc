@@ -24,6 +24,17 @@ std::string value_of(c10d::Store& store, const std::string& key) {
   return store.check({key}) ? text_of(store.get(key)) : std::string();
 }
 
+// Two requests if all keys exist and the store can read several at once, otherwise two per key.
+std::vector<std::string> values_of(c10d::Store& store, const std::vector<std::string>& keys) {
+  std::vector<std::string> values;
+  if (store.hasExtendedApi() && store.check(keys)) {
+    for (const auto& value : store.multiGet(keys)) values.push_back(text_of(value));
+  } else {
+    for (const std::string& key : keys) values.push_back(value_of(store, key));
+  }
+  return values;
+}
+
 bool is_there(const std::future<std::string>& answer, std::chrono::seconds timeout) {
   return answer.wait_for(timeout) == std::future_status::ready;
 }
@@ -85,9 +96,11 @@ std::optional<std::vector<std::uint32_t>> FailureStore::missing(std::uint32_t ra
                                                                 std::uint64_t step) {
   const std::optional<std::string> waiting =
       ask([prefix = prefix_, ranks, step](c10d::Store& store) {
+        std::vector<std::string> keys;
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) keys.push_back(name_of(prefix, rank));
         std::string result;
-        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-          result += waits_in(value_of(store, name_of(prefix, rank)), step) ? '1' : '0';
+        for (const std::string& acknowledged : values_of(store, keys)) {
+          result += waits_in(acknowledged, step) ? '1' : '0';
         }
         return result;
       });

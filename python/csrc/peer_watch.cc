@@ -19,7 +19,10 @@ constexpr std::chrono::milliseconds kAcknowledgeWait{1000};
 }  // namespace
 
 PeerWatch::PeerWatch(const JobContext& context, const C10dTransport& transport, Duration timeout)
-    : failures_(context.store, context.prefix), transport_(transport), timeout_(timeout) {}
+    : failures_(context.store, context.prefix), transport_(transport), timeout_(timeout) {
+  // Creates the key, so that ranks can read those of all ranks at once.
+  failures_.clear_acknowledgement(transport.rank());
+}
 
 Status PeerWatch::check_peers(std::uint64_t step, Duration waited) {
   if (acknowledged_ <= step && waited > timeout_ / 2) {

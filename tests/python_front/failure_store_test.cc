@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <stdexcept>
@@ -52,6 +53,37 @@ TEST_F(FailureStoreTest, AcceptsAnAcknowledgementOfTheStepBefore) {
   first_.acknowledge(0, 6);
   EXPECT_THAT(first_.missing(1, 7), Optional(IsEmpty()));
   EXPECT_THAT(first_.missing(1, 8), Optional(ElementsAre(0)));
+}
+
+class CountingStore : public c10d::HashStore {
+ public:
+  bool check(const std::vector<std::string>& keys) override {
+    ++requests;
+    return c10d::HashStore::check(keys);
+  }
+  std::vector<std::uint8_t> get(const std::string& key) override {
+    ++requests;
+    return c10d::HashStore::get(key);
+  }
+  std::vector<std::vector<std::uint8_t>> multiGet(const std::vector<std::string>& keys) override {
+    ++requests;
+    return c10d::HashStore::multiGet(keys);
+  }
+
+  std::atomic<int> requests = 0;
+};
+
+TEST(FailureStore, ReadsTheAcknowledgementsOfManyRanksInTwoRequests) {
+  constexpr std::uint32_t kRanks = 512;
+  const auto store = c10::make_intrusive<CountingStore>();
+  FailureStore failures(store, "job");
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) failures.clear_acknowledgement(rank);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    if (rank != 7) failures.acknowledge(rank, 3);
+  }
+  store->requests = 0;
+  EXPECT_THAT(failures.missing(kRanks, 3), Optional(ElementsAre(7)));
+  EXPECT_LE(store->requests, 2);
 }
 
 // A store whose host has stopped: requests block until the store is released.
