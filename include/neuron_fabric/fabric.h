@@ -151,8 +151,8 @@ class Fabric {
   // Whether the gradients of the last finished step are finite; the same on every rank. Waits for
   // the device if they are on one, and for end_step() in a reduce-scatter, in which each rank has
   // only its shard of them: call end_step() before, or on another thread. False after a failure,
-  // and if nothing arrives until the timeout. nullopt if the step was not monitored, which happens only if no low-bit
-  // route was in use: check the gradients, which are the same on every rank.
+  // and if nothing arrives until the timeout. nullopt if the step was not monitored, which happens
+  // only if no low-bit route was in use: check the gradients, which are the same on every rank.
   std::optional<bool> should_step() const;
   std::uint64_t step() const;  // the next one to begin
   const Binding& binding() const;
