@@ -8,7 +8,8 @@
     nf replay TRACE --workers 2,8,32,64 --link-gbps 1,10,100,400 --json | scripts/plot_cxl.py map -o map.svg
 
 `overhead`: the overhead of the datapath over the miss rate of the last-level cache and over the
-number of outstanding accesses. Points are simulated, lines are the closed formula.
+number of outstanding accesses. Points are simulated, lines are the closed formula. All rows have the
+same clock; points of the longest idle latency are filled, those of the others hollow.
 `map`: the speed of the reducer relative to BF16 over bucket size and link speed, one panel per number
 of workers. The contour marks equal speed.
 """
@@ -27,6 +28,7 @@ from matplotlib.lines import Line2D  # noqa: E402
 
 COLOURS = {"g_binary": "#009e73", "g_ternary": "#d55e00", "identity": "#555555", "fp32": "#0072b2"}
 MARKERS = {"g_binary": "o", "g_ternary": "^", "identity": "s", "fp32": "D"}
+STAGES = 5  # of the datapath
 MAX_DOUBLINGS = 4  # of the colour scale: 1/16 to 16 times
 OVERHEAD_KEYS = ("mode", "workers", "llc_miss", "outstanding", "clock_ghz", "latency_ns",
                  "exposed_overhead", "formula_overhead")
@@ -64,19 +66,25 @@ def tidy(axes):
 
 def draw_sweep(axes, rows, key, fixed, value, label):
     """Plots the rows in which `fixed` has this value over `key`."""
-    for mode in dict.fromkeys(row["mode"] for row in rows):
-        line = sorted((row for row in rows if row["mode"] == mode and row[fixed] == value),
-                      key=lambda row: row[key])
+    longest = max(row["latency_ns"] for row in rows)
+    for mode, latency in dict.fromkeys((row["mode"], row["latency_ns"]) for row in rows):
+        line = sorted((row for row in rows if (row["mode"], row["latency_ns"]) == (mode, latency)
+                       and row[fixed] == value), key=lambda row: row[key])
         if len(line) < 2:
             continue
         xs = [row[key] for row in line]
-        axes.plot(xs, [100 * row["formula_overhead"] for row in line],
-                  color=COLOURS.get(mode, "#999933"), linewidth=1)
+        colour = COLOURS.get(mode, "#999933")
+        axes.plot(xs, [100 * row["formula_overhead"] for row in line], color=colour, linewidth=1)
         axes.plot(xs, [100 * row["exposed_overhead"] for row in line],
-                  color=COLOURS.get(mode, "#999933"), marker=MARKERS.get(mode, "x"),
-                  linestyle="none", markersize=5.5, markeredgecolor="white", markeredgewidth=0.5)
+                  marker=MARKERS.get(mode, "x"), linestyle="none", markersize=5, markeredgecolor=colour,
+                  markerfacecolor=colour if latency == longest else "white")
     axes.set_xlabel(label)
-    axes.axhline(100 * 5 / 300, color="#999999", linewidth=0.8, linestyle=":")
+    for latency, clock in {(row["latency_ns"], row["clock_ghz"]) for row in rows}:
+        cycles = latency * clock
+        axes.axhline(100 * STAGES / cycles, color="#999999", linewidth=0.8, linestyle=":")
+        axes.annotate(f"{STAGES} / {cycles:g}", (0, 100 * STAGES / cycles), xytext=(3, 2),
+                      xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=8,
+                      color="#777777")
     tidy(axes)
 
 
@@ -89,15 +97,17 @@ def draw_overhead(rows, path):
     right.set_xscale("log", base=2)
     right.xaxis.set_major_formatter("{x:g}")
     left.set_ylabel("exposed overhead of the datapath, %")
-    left.text(0, 1.69, "5 / 300", fontsize=8, color="#777777")
     modes = list(dict.fromkeys(row["mode"] for row in rows))
     legend = [Line2D([], [], color=COLOURS.get(mode, "#999933"), marker=MARKERS.get(mode, "x"),
                      linewidth=0, label=mode) for mode in modes]
-    legend += [Line2D([], [], color="#333333", marker="o", linewidth=0, label="simulated"),
-               Line2D([], [], color="#333333", linewidth=1, label="closed formula")]
-    right.legend(handles=legend, fontsize=8, frameon=False, loc="lower left")
+    legend += [Line2D([], [], color="#333333", linewidth=1, label="closed formula")]
+    longest = max(row["latency_ns"] for row in rows)
+    legend += [Line2D([], [], color="#333333", marker="o", linewidth=0,
+                      markerfacecolor="#333333" if latency == longest else "white",
+                      label=f"{latency:g} ns") for latency in sorted({row["latency_ns"] for row in rows})]
+    right.legend(handles=legend, fontsize=8, frameon=False, loc="upper right")
     figure.suptitle(f"{all_of(rows, 'workers')} workers, {all_of(rows, 'clock_ghz')} GHz, idle "
-                    f"latency {all_of(rows, 'latency_ns')} ns; simulated", fontsize=10)
+                    f"latencies of {all_of(rows, 'latency_ns')} ns; points are simulated", fontsize=10)
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)

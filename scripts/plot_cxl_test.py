@@ -7,9 +7,9 @@ import pytest
 from plot_cxl import MAP_KEYS, OVERHEAD_KEYS, draw_map, draw_overhead, read, short, speedup
 
 
-def run(mode, miss, outstanding, overhead):
+def run(mode, latency, miss, outstanding, overhead):
     return {"mode": mode, "workers": 8, "llc_miss": miss, "outstanding": outstanding,
-            "clock_ghz": 2.0, "latency_ns": 150.0, "exposed_overhead": overhead,
+            "clock_ghz": 1.0, "latency_ns": latency, "exposed_overhead": overhead,
             "formula_overhead": overhead}
 
 
@@ -18,8 +18,8 @@ def replay(workers, size, gbps, low_bit, reason="2 times as fast as bf16"):
             "link_gbps": gbps, "bf16_us": 100.0, "low_bit_us": low_bit, "reason": reason}
 
 
-RUNS = [run(mode, miss, outstanding, 0.0157 * miss / outstanding)
-        for mode in ("g_binary", "g_ternary")
+RUNS = [run(mode, latency, miss, outstanding, 4.7 / latency * miss / outstanding)
+        for mode in ("g_binary", "g_ternary") for latency in (150.0, 300.0)
         for miss, outstanding in ((0, 1), (0.5, 1), (1, 1), (1, 2), (1, 64))]
 REPLAYS = [replay(workers, size, gbps, low_bit)
            for workers in (2, 8, 64) for size, gbps, low_bit in

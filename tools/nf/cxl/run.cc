@@ -33,8 +33,8 @@ struct Options {
   std::string pressure = "low";
   std::vector<std::uint32_t> outstanding;
   std::string order = "apart";
-  std::vector<double> clocks = {2};
-  double latency_ns = 150;
+  std::vector<double> clocks = {1};
+  std::vector<double> latencies = {150, 300};
   unsigned stages = 5;
   unsigned repeat = 4;
   std::uint64_t seed = 1;
@@ -46,6 +46,8 @@ struct Row {
   cxl::RunResult result;
 };
 
+double nanoseconds(cxl::Picoseconds time) { return static_cast<double>(time) / 1e3; }
+
 Expected<std::vector<cxl::RunOptions>> cases_of(const Options& options) {
   cxl::RunOptions one;
   one.workload = {
@@ -54,14 +56,8 @@ Expected<std::vector<cxl::RunOptions>> cases_of(const Options& options) {
       .lines = options.lines,
       .order = options.order == "in_step" ? cxl::WriteOrder::kInStep : cxl::WriteOrder::kApart,
       .seed = options.seed};
-  one.timing.access_latency = static_cast<cxl::Picoseconds>(std::llround(options.latency_ns * 1e3));
   one.timing.stages = options.stages;
   one.repeats = options.repeat;
-  if (one.timing.one_way() < 0) {
-    return Status(ErrorCode::kBadConfig,
-                  fmt::format("--latency-ns {} is less than the time of memory and link alone",
-                              options.latency_ns));
-  }
   if (std::uint64_t{options.workers} * options.lines > kMaxWrites) {
     return Status(ErrorCode::kBadConfig,
                   fmt::format("--workers {} and --lines {} exceed {} written lines, the limit "
@@ -72,12 +68,20 @@ Expected<std::vector<cxl::RunOptions>> cases_of(const Options& options) {
   if (outstanding.empty()) outstanding = {options.pressure == "high" ? kHighPressure : 1};
   std::vector<cxl::RunOptions> cases;
   for (const double clock : options.clocks) {
-    for (const double miss : options.miss) {
-      for (const std::uint32_t count : outstanding) {
-        cases.push_back(one);
-        cases.back().timing.clock_ghz = clock;
-        cases.back().timing.queue = std::max(one.timing.queue, count);
-        cases.back().host = {.miss_rate = miss, .outstanding = count, .seed = options.seed};
+    one.timing.clock_ghz = clock;
+    for (const double latency : options.latencies) {
+      one.timing.access_latency = static_cast<cxl::Picoseconds>(std::llround(latency * 1e3));
+      if (one.timing.one_way() < 0) {
+        return Status(
+            ErrorCode::kBadConfig,
+            fmt::format("--latency-ns {} is less than the time of memory and link alone", latency));
+      }
+      for (const double miss : options.miss) {
+        for (const std::uint32_t count : outstanding) {
+          cases.push_back(one);
+          cases.back().timing.queue = std::max(one.timing.queue, count);
+          cases.back().host = {.miss_rate = miss, .outstanding = count, .seed = options.seed};
+        }
       }
     }
   }
@@ -101,7 +105,7 @@ void print_json(const Options& options, const Row& row) {
       {"llc_miss", row.options.host.miss_rate},
       {"outstanding", row.options.host.outstanding},
       {"order", options.order},
-      {"latency_ns", options.latency_ns},
+      {"latency_ns", nanoseconds(row.options.timing.access_latency)},
       {"stages", options.stages},
       {"requests", result.requests},
       {"formula_cycles", std::llround(result.formula.cycles)},
@@ -114,7 +118,8 @@ void print_json(const Options& options, const Row& row) {
 
 void print_title(const Options& options) {
   fmt::print(
-      "{}, {} workers, {} lines per worker, {} stages, idle latency {} ns; simulated\n"
+      "{}, {} workers, {} lines per worker, {} stages; simulated\n"
+      "ns           idle latency of a line\n"
       "miss         miss rate of the last-level cache; a miss waits for its answer\n"
       "outstanding  accesses in flight, of all hosts together\n"
       "cycles       of the controller, until the hosts have all answers; mean of {}\n"
@@ -123,12 +128,13 @@ void print_title(const Options& options) {
       "deviation    of exposed from formula: relative, or absolute if formula is below 0.1 %\n"
       "correct      whether every answer matches the codec\n"
       "\n",
-      options.mode, options.workers, grouped(options.lines), options.stages, options.latency_ns,
+      options.mode, options.workers, grouped(options.lines), options.stages,
       counted(options.repeat, "run"));
 }
 
 Table new_table() {
   return Table({{.title = "GHz", .min_width = 5},
+                {.title = "ns", .min_width = 4},
                 {.title = "miss", .min_width = 5},
                 {.title = "outstanding", .min_width = 11},
                 {.title = "cycles", .min_width = 13},
@@ -145,6 +151,7 @@ void print_row(Table& table, const Row& row) {
   const cxl::RunResult& result = row.result;
   const auto percent = [](double share) { return fmt::format("{:.3f} %", 100 * share); };
   table.add({fmt::format("{:g}", row.options.timing.clock_ghz),
+             fmt::format("{:g}", nanoseconds(row.options.timing.access_latency)),
              fmt::format("{:g}", row.options.host.miss_rate),
              fmt::format("{}", row.options.host.outstanding),
              grouped(static_cast<std::uint64_t>(std::llround(result.cycles))),
@@ -203,8 +210,8 @@ void add_cxl_run(CLI::App& parent, Action& action) {
              "apart: workers write different lines at the same time; in_step: the same line");
   add_numbers(*command, "--clock-ghz", options->clocks, {.min = 0.001, .max = 100},
               "clock rates of the controller");
-  add_number(*command, "--latency-ns", options->latency_ns, {.min = 1, .max = 1e6},
-             "idle latency of a line");
+  add_numbers(*command, "--latency-ns", options->latencies, {.min = 1, .max = 1e6},
+              "idle latencies of a line");
   add_number(*command, "--stages", options->stages, {.min = 1, .max = 64},
              "pipeline stages of the datapath");
   add_number(*command, "--repeat", options->repeat, {.min = 1, .max = 1000},

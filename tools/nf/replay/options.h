@@ -21,7 +21,7 @@ struct ReplayOptions {
   std::vector<std::uint32_t> workers;
   std::vector<double> gbps = {100};
   double latency_us = 5;
-  double clock_ghz = 2;
+  double clock_ghz = 1;
   std::string order = "in_step";
   std::vector<std::string> cxl_options;  // given options that only --reducer cxl supports
   bool is_measured = false;
