@@ -41,6 +41,8 @@ class BucketPath {
   // Whether norms, samples and times of a step are available only after collect(). Otherwise
   // finish() has stored them in the bucket.
   bool is_asynchronous() const { return is_asynchronous_; }
+  // Whether the routes of a bucket travel in one exchange, otherwise in one each.
+  virtual bool joins_routes() const { return false; }
 
   // The parts of Fabric::reduce_bucket(), each on the thread that fabric.h names.
   // Samples the values if the step is monitored, divides them by the number of ranks unless that

@@ -117,7 +117,7 @@ Status FabricImpl::measure() {
   usefulness_ = std::make_unique<Usefulness>(
       binding_, std::move(figures), transport_.ranks(),
       AllReduceOptions{.topology = topology_, .host_group_size = options_.host_group_size},
-      options_.collective);
+      options_.collective, path_->joins_routes());
   return {};
 }
 

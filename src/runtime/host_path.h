@@ -15,6 +15,7 @@ class HostPath final : public BucketPath {
   HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request,
            MemorySideReducer reducer);
 
+  bool joins_routes() const override { return true; }
   Status begin(BucketWork& work) override;
   Status sum_low_bit(BucketWork& work) override { return collectives_.sum(work); }
   Status finish(BucketWork& work) override;

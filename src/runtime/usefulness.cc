@@ -18,11 +18,12 @@ bool has_low_bit(std::span<const std::string> routes) {
 }  // namespace
 
 Usefulness::Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks,
-                       AllReduceOptions sum, Collective collective)
+                       AllReduceOptions sum, Collective collective, bool joins_routes)
     : binding_(binding),
       figures_(std::move(figures)),
       ranks_(ranks),
       collective_(collective),
+      joins_routes_(joins_routes),
       sum_(std::move(sum)),
       model_(figures_.link, ranks, collective) {}
 
@@ -73,7 +74,7 @@ BucketLoad Usefulness::load_of(const BucketLayout& bucket,
     part.wire_bytes = traffic.bytes - traffic.inside_bytes;
     part.inside_bytes = traffic.inside_bytes;
     part.hops = traffic.hops - traffic.inside_hops;
-    part.is_alone = is_low_rank(routes[region]);
+    part.is_alone = !joins_routes_ || is_low_rank(routes[region]);
     for (const auto& [parameter, count, row] : low_bit[region]) part.values += count;
     part.bytes = part.values * size_of(bucket.type);
     if (const auto it = figures_.codecs.find(routes[region]); it != figures_.codecs.end()) {

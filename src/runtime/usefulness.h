@@ -25,8 +25,9 @@ struct CostFigures {
 class Usefulness {
  public:
   // Borrows the binding. `sum` holds the options of low-bit collectives; its codec is ignored.
+  // `joins_routes` is that of the BucketPath.
   Usefulness(const Binding& binding, CostFigures figures, std::uint32_t ranks, AllReduceOptions sum,
-             Collective collective = Collective::kAllReduce);
+             Collective collective = Collective::kAllReduce, bool joins_routes = true);
 
   // Takes a step whose statistics have been reduced.
   void observe(const TrainingStep& step);
@@ -64,6 +65,7 @@ class Usefulness {
   const CostFigures figures_;
   const std::uint32_t ranks_;
   const Collective collective_;
+  const bool joins_routes_;
   const AllReduceOptions sum_;
   CostModel model_;
 

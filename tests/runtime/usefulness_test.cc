@@ -71,6 +71,20 @@ TEST(Usefulness, PricesOnlyTrafficBetweenHostGroups) {
   EXPECT_LT(grouped.exposed_seconds, flat.exposed_seconds);
 }
 
+TEST(Usefulness, CountsTheLatencyOfEachRouteThatIsNotJoined) {
+  const Binding binding = binding_of("waterfill:4");
+  const auto seconds = [&](bool joins_routes, const std::string& head) {
+    const Usefulness usefulness(binding, figures(1.0), kRanks, kDirect, Collective::kAllReduce,
+                                joins_routes);
+    return usefulness
+        .predict(step_of(binding, 0, "fp32"), std::vector<std::string>{head, "waterfill:4"})
+        .exposed_seconds;
+  };
+  const double latency = seconds(false, "waterfill:4") - seconds(true, "waterfill:4");
+  EXPECT_GT(latency, 4 * figures(1.0).link.latency);  // agreement, statistics and sums
+  EXPECT_DOUBLE_EQ(seconds(false, "fp32"), seconds(true, "fp32"));
+}
+
 TEST(Usefulness, ConsidersEverythingUsefulBeforeTheFirstStep) {
   const Binding binding = binding_of("waterfill:4");
   const Usefulness usefulness(binding, figures(400), kRanks, kDirect);
