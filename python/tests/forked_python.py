@@ -23,12 +23,14 @@ import json, os, signal, socket, struct, sys
 
 server = socket.socket(socket.AF_UNIX)
 server.connect({path!r})
-request = json.dumps({{"arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd()}}).encode()
+signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1]
+request = json.dumps({{
+    "arguments": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd(),
+    "signals": {{number: signal.getsignal(number) is not signal.SIG_IGN for number in signals}}}}).encode()
 socket.send_fds(server, [struct.pack("I", len(request))], [0, 1, 2])
 server.sendall(request)
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
-    if signal.getsignal(number) is not signal.SIG_IGN:
-        signal.signal(number, lambda number, _: server.send(bytes([number])))
+for number in signals:
+    signal.signal(number, lambda number, _: server.send(bytes([number])))
 answer = server.recv(4, socket.MSG_WAITALL)
 code = struct.unpack("i", answer)[0] if answer else 70
 if code < 0:

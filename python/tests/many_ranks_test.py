@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import neuron_fabric as nf
-import pytest
 from ranks import on_ranks
 from small_job import batches, digest, loss_of, make, sgd, wrap
 
@@ -38,9 +37,8 @@ def train(topology: str) -> dict:
         {name: names.count(name) for name in NAMES}
 
 
-@pytest.mark.parametrize("topology", ["direct", "ring"])
-def test_threads_do_not_grow_with_the_number_of_ranks(topology):
-    ranks = on_ranks(16, train, topology, fresh=True)
+def test_threads_do_not_grow_with_the_number_of_ranks():
+    ranks = on_ranks(16, train, "direct", fresh=True)
     assert len({rank["digest"] for rank in ranks}) == 1
     for rank in ranks:
         # With a thread per peer, there would be 15 watches, and 30 waiters.

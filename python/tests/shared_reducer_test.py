@@ -22,7 +22,7 @@ def over(route: str, **options: object) -> Run:
 @pytest.mark.parametrize("route", ROUTES)
 def test_training_has_the_bits_of_the_ring(route):
     ring = on_ranks(4, over, route, topology="ring")
-    shared = on_ranks(4, over, route, reducer="cxl")
+    shared = on_ranks(4, over, route, reducer="cxl", topology="ring")  # of the dense values
     assert len({run.digests[-1] for run in shared}) == 1, "ranks hold different parameters"
     for one, other in zip(shared, ring, strict=True):
         assert one.steps == STEPS

@@ -29,7 +29,8 @@ AllReduceCall RouteCalls::call_of(const BucketWork& work) {
 
 void RouteCalls::fill(const BucketWork& work, std::span<const Segment> segments,
                       RouteValues& values) const {
-  auto& [gradients, shards] = values;
+  std::vector<Gradient>& gradients = values.gradients;
+  std::vector<std::size_t>& shards = values.shards;
   gradients.clear();
   shards.clear();
   if (!work.scatters()) {

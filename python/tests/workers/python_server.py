@@ -53,9 +53,13 @@ def received(connection: socket.socket) -> tuple[dict, list[int]]:
 
 
 def become(request: dict, streams: list[int]) -> list[str]:
-    """Takes over the streams, the environment and the folder. Returns the arguments."""
+    """Takes over the signals that are ignored, the streams, the environment and the folder. Returns the
+    arguments."""
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, is_handled in request["signals"].items():
+        signal.signal(int(number), signal.SIG_DFL if is_handled else signal.SIG_IGN)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
