@@ -20,7 +20,8 @@ out=$PWD/build/rtl
 mkdir -p "$out"
 PATH=${YOWASP:+$YOWASP:}$PATH
 
-package=("$PWD/rtl/lint/waivers.vlt" "$PWD/rtl/src/nf_reducer_pkg.sv")
+src=$PWD/rtl/src  # of the modules to simulate
+package=("$PWD/rtl/lint/waivers.vlt" "$src/nf_reducer_pkg.sv")
 
 # Builds a testbench if it is out of date. Prints the path of the program.
 bench() {  # name, top module, verilator's files and options...
@@ -28,7 +29,7 @@ bench() {  # name, top module, verilator's files and options...
   shift 2
   if command -v ccache >/dev/null; then cache=(OBJCACHE=ccache); fi
   env "${cache[@]}" verilator --cc --exe --build -j "$(nproc)" --assert --trace -O3 -Wall \
-    --Mdir "$out/$name" -o bench --top-module "$top" -y "$PWD/rtl/src" -y "$PWD/rtl/formal" \
+    --Mdir "$out/$name" -o bench --top-module "$top" -y "$src" -y "$PWD/rtl/formal" \
     -MAKEFLAGS OPT_FAST=-O2 "${package[@]}" "$@" -CFLAGS "-std=c++20 -O2 -Wall -Wextra" \
     "$PWD/rtl/tb/$top"/*.cc >"$out/$name.log" 2>&1 ||
     { cat "$out/$name.log" >&2; return 1; }
@@ -39,9 +40,13 @@ bench() {  # name, top module, verilator's files and options...
 reducer_bench() {  # latency, or name, latency and parameters
   local name=reducer$1 latency=${2:-$1}
   if (($# > 1)); then shift 2; else set -- -GRECORDS=32768; fi
-  bench "$name" nf_reducer "$PWD/rtl/src/nf_reducer.sv" "$PWD/rtl/formal/nf_reducer_checks.sv" \
-    "$PWD/rtl/formal/nf_pipeline_checks.sv" -Wno-SYNCASYNCNET -GLATENCY="$latency" "$@" -CFLAGS -DNF_LATENCY="$latency"
+  bench "$name" nf_reducer "$PWD/rtl/lint/public.vlt" "$src/nf_reducer.sv" \
+    "$PWD/rtl/formal/nf_reducer_checks.sv" "$PWD/rtl/formal/nf_pipeline_checks.sv" \
+    -Wno-SYNCASYNCNET -GLATENCY="$latency" "$@" -CFLAGS -DNF_LATENCY="$latency"
 }
+
+# A reducer with few of everything, in numbers that are no powers of two, and limits that tests reach.
+small=(-GPLANES=4 -GWORKERS=20 -GREGIONS=3 -GRECORDS=48 "-GLAST_GENERATION=32'd1000" "-GMAX_ERRORS=32'd99")
 
 step_lint() {
   local latency size
@@ -73,20 +78,31 @@ step_simulate() {
   program=$(bench fp32_adder nf_fp32_adder "$PWD/rtl/src/nf_fp32_adder.sv" -Wno-UNUSEDPARAM)
   printf '%-10s ' adder
   "$program"
-  program=$(reducer_bench _limits 5 -GRECORDS=64 "-GLAST_GENERATION=32'd5" "-GMAX_ERRORS=32'd9")
+  echo "-- small"
+  program=$(reducer_bench _small 5 "${small[@]}")
+  printf '%-10s ' registers
+  "$program" registers 4 20 3 48
   printf '%-10s ' limits
-  "$program" limits 5 9
+  "$program" limits 1000 99
+  printf '%-10s ' faults
+  "$program" faults
+  printf '%-10s ' random
+  "$program" random fp32,g_ternary,identity 5000
+  printf '%-10s ' concurrent
+  "$program" concurrent g_binary,fp32,identity 10
   for latency in ${LATENCIES:-5 4}; do
     echo "-- latency $latency"
     program=$(reducer_bench "$latency")
     printf '%-10s ' registers
-    "$program" registers
+    "$program" registers 8 64 4 32768
     for mode in identity fp32 g_binary g_ternary; do
       printf '%-10s ' "$mode"
       "$program" random "$mode" "$lines"
     done
     printf '%-10s ' "all four"
     "$program" random identity,fp32,g_binary,g_ternary "$lines"
+    printf '%-10s ' concurrent
+    "$program" concurrent g_binary,fp32,g_ternary 5
     printf '%-10s ' resets
     "$program" resets identity,fp32,g_binary,g_ternary 20
   done

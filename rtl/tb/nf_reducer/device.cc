@@ -2,15 +2,19 @@
 
 #include <verilated_vcd_c.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 
 #include "Vnf_reducer.h"
+#include "Vnf_reducer___024root.h"
 
 namespace nf::rtl {
 namespace {
 
 constexpr std::uint64_t kTimeoutCycles = 1'000'000;  // cycles without an answer
+constexpr int kAccessTimeout = 100'000;              // of a register, also after a reset
 
 }  // namespace
 
@@ -22,6 +26,12 @@ Device::~Device() {
 }
 
 void Device::reset() {
+  start_reset();
+  wait_for([this] { return top_->register_ready_o; });
+}
+
+void Device::start_reset() {
+  access_.reset();
   top_->rst_ni = 0;
   top_->valid_i = 0;
   top_->ready_i = 0;
@@ -30,7 +40,6 @@ void Device::reset() {
   for (int i = 0; i < 3; ++i) tick();
   top_->rst_ni = 1;
   tick();
-  while (!top_->register_ready_o) tick();
 }
 
 void Device::write_wave(const std::string& file) {
@@ -57,11 +66,23 @@ void Device::tick() {
   ++time_;
 }
 
+void Device::wait_for(const std::function<bool()>& is_done) {
+  top_->eval();
+  for (int cycle = 0; !is_done(); ++cycle) {
+    if (cycle == kAccessTimeout) {
+      std::printf("FAILED: the registers do not answer\n");
+      std::exit(1);
+    }
+    tick();
+    top_->eval();
+  }
+}
+
 bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
   std::optional<Request> request = traffic.next();
   std::deque<std::uint64_t> taken;  // of requests in flight
   std::uint64_t cycle = 0, last = 0;
-  for (; request || !taken.empty(); ++cycle) {
+  for (; request || !taken.empty() || access_; ++cycle) {
     if (cycle - last > kTimeoutCycles && (!request || cycle > request->cycle + kTimeoutCycles))
       return false;
     top_->valid_i = request && cycle >= request->cycle;
@@ -71,6 +92,7 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
       std::memcpy(&top_->data_i, request->data.data(), sizeof(Line));
     }
     top_->ready_i = traffic.ready[cycle % traffic.ready.size()] == '1';
+    offer_access(traffic);
     top_->clk_i = 0;
     top_->eval();
     const bool takes = top_->valid_i && top_->ready_o;
@@ -87,45 +109,69 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
     }
     if (takes) {
       taken.push_back(cycle);
+      if (traffic.taken) traffic.taken(*request);
       request = traffic.next();
     }
-    tick();
+    follow_access(traffic);
     if (cycle == traffic.reset_at) {
       reset();
       return true;
     }
   }
   top_->valid_i = 0;
+  top_->register_ready_i = 1;
   read_register(0);  // waits until the pipeline is empty
   if (cycles != nullptr) *cycles = cycle;
   return true;
 }
 
-Device::Access Device::access(bool is_write, std::uint64_t offset, std::uint64_t value) {
+void Device::offer(const RegisterAccess& access) {
   top_->register_valid_i = 1;
-  top_->register_write_i = is_write;
-  top_->register_address_i = static_cast<std::uint16_t>(offset);
-  top_->register_data_i = value;
-  top_->clk_i = 0;
-  top_->eval();
-  while (!top_->register_ready_o) {
-    tick();
-    top_->eval();
+  top_->register_write_i = access.is_write;
+  top_->register_address_i = static_cast<std::uint16_t>(access.offset);
+  top_->register_data_i = access.value;
+}
+
+void Device::offer_access(const Traffic& traffic) {
+  if (!traffic.access) return;
+  top_->register_ready_i = top_->ready_i;
+  if (access_) return;
+  access_ = traffic.access();
+  if (access_) offer(*access_);
+}
+
+// Ends the cycle.
+void Device::follow_access(const Traffic& traffic) {
+  const bool is_taken = access_ && top_->register_valid_i && top_->register_ready_o;
+  const bool is_answered = access_ && top_->register_valid_o && top_->register_ready_i;
+  if (is_taken) traffic.access_taken(*access_);
+  if (is_answered) {
+    traffic.accessed(*access_, static_cast<Fault>(top_->register_error_o), top_->register_data_o);
+    access_.reset();
   }
   tick();
+  if (is_taken) top_->register_valid_i = 0;
+}
+
+Device::Access Device::access(const RegisterAccess& access) {
+  offer(access);
+  top_->clk_i = 0;
+  wait_for([this] { return top_->register_ready_o; });
+  tick();
   top_->register_valid_i = 0;
-  top_->eval();
-  while (!top_->register_valid_o) tick();
+  wait_for([this] { return top_->register_valid_o; });
   const Access result{static_cast<Fault>(top_->register_error_o), top_->register_data_o};
   tick();
   return result;
 }
 
 Fault Device::write_register(std::uint64_t offset, std::uint64_t value) {
-  return access(true, offset, value).fault;
+  return access({.is_write = true, .offset = offset, .value = value}).fault;
 }
 
-std::uint64_t Device::read_register(std::uint64_t offset) { return access(false, offset, 0).value; }
+std::uint64_t Device::read_register(std::uint64_t offset) {
+  return access({.offset = offset}).value;
+}
 
 Limits Device::limits() {
   const std::uint64_t word = read_register(0x08);
@@ -149,5 +195,15 @@ Fault Device::enable(unsigned region, const RegionConfig& config) {
 Fault Device::control(unsigned region, std::uint64_t value) {
   return write_register(0x100 + 0x80 * std::uint64_t{region}, value);
 }
+
+void Device::flip(std::uint64_t record, std::uint64_t bit) {
+  top_->rootp->nf_reducer__DOT__i_store__DOT__records[record][bit / 32] ^= 1u << bit % 32;
+}
+
+void Device::set_generation(std::uint32_t generation) {
+  top_->rootp->nf_reducer__DOT__i_registers__DOT__generation_q = generation;
+}
+
+void Device::set_assertions(bool is_on) { top_->contextp()->assertOn(is_on); }
 
 }  // namespace nf::rtl

@@ -14,10 +14,23 @@ class VerilatedVcdC;
 
 namespace nf::rtl {
 
-// A source of requests and a sink of their answers.
+struct RegisterAccess {
+  bool is_write = false;
+  std::uint64_t offset = 0;
+  std::uint64_t value = 0;  // of a write
+};
+
+// A source of requests and a sink of their answers. Register accesses may be made at the same time:
+// each waits until the requests that were taken before it are answered, and later requests wait for
+// it.
 struct Traffic {
   std::function<std::optional<Request>()> next;  // empty at the end
   std::function<void(const Answer&)> answered;   // in the order of the requests
+  std::function<void(const Request&)> taken = {};
+  // Called in every cycle without an access; and with the answer of the access.
+  std::function<std::optional<RegisterAccess>()> access = {};
+  std::function<void(const RegisterAccess&)> access_taken = {};
+  std::function<void(const RegisterAccess&, Fault, std::uint64_t value)> accessed = {};
   std::string ready = "1";  // in cycle t the receiver is ready if [t mod size] is '1'
   std::uint64_t reset_at = ~std::uint64_t{0};  // after this cycle; later requests are not played
 };
@@ -28,8 +41,10 @@ class Device {
   ~Device();
 
   void reset();  // waits until the store is ready
+  void start_reset();
 
   Limits limits();
+  std::uint64_t cycles() const { return time_; }
 
   void write_wave(const std::string& file);  // records everything from here on
 
@@ -44,6 +59,12 @@ class Device {
   Fault enable(unsigned region, const RegionConfig& config);
   Fault control(unsigned region, std::uint64_t value);
 
+  // Faults of the hardware, and states that take too long to reach. Bits of a record are numbered
+  // as in docs/rtl.md.
+  void flip(std::uint64_t record, std::uint64_t bit);
+  void set_generation(std::uint32_t generation);  // the last one assigned
+  void set_assertions(bool is_on);                // of rtl/formal
+
  private:
   struct Access {
     Fault fault;
@@ -51,12 +72,17 @@ class Device {
   };
 
   void tick();
-  Access access(bool is_write, std::uint64_t offset, std::uint64_t value);
+  void wait_for(const std::function<bool()>& is_done);  // ends the program if that takes too long
+  void offer(const RegisterAccess& access);
+  void offer_access(const Traffic& traffic);
+  void follow_access(const Traffic& traffic);
+  Access access(const RegisterAccess& access);
 
   std::unique_ptr<Vnf_reducer> top_;
   std::unique_ptr<VerilatedVcdC> wave_;
   std::uint64_t time_ = 0;
   std::unordered_map<std::uint64_t, Line> memory_;
+  std::optional<RegisterAccess> access_;  // in progress during play()
 };
 
 }  // namespace nf::rtl

@@ -1,5 +1,7 @@
 #include "limits_test.h"
 
+#include <algorithm>
+
 #include "checks.h"
 #include "device.h"
 
@@ -23,6 +25,22 @@ void check_generations(Device& device, Checks& checks, std::uint64_t last) {
   checks.equal("generation", device.read_register(0x20), last);
 }
 
+// The most workers whose counters fit, and one more.
+void check_planes(Device& device, Checks& checks) {
+  const Limits limits = device.limits();
+  const std::uint64_t max_sum = (std::uint64_t{1} << limits.planes) - 1;
+  const std::uint64_t workers[] = {limits.workers, limits.workers, max_sum, max_sum / 2};
+  for (std::uint64_t mode = 0; mode < 4; ++mode) {
+    RegionConfig config = kValid;
+    config.mode = mode;
+    config.workers = std::min<std::uint64_t>(workers[mode], limits.workers);
+    checks.equal("the most workers", device.enable(0, config), Fault::kOk);
+    device.control(0, 0);
+    ++config.workers;
+    checks.equal("one more worker", device.enable(0, config), Fault::kTooManyWorkers);
+  }
+}
+
 void check_errors(Device& device, Checks& checks, std::uint64_t max_errors) {
   const std::uint64_t errors = region(0, 0x58);
   for (std::uint64_t i = device.read_register(errors); i < max_errors; ++i) {
@@ -39,6 +57,8 @@ void check_errors(Device& device, Checks& checks, std::uint64_t max_errors) {
 int test_limits(std::uint64_t last_generation, std::uint64_t max_errors) {
   Device device;
   Checks checks;
+  check_planes(device, checks);
+  device.reset();
   check_generations(device, checks, last_generation);
   check_errors(device, checks, max_errors);
   device.reset();

@@ -2,9 +2,12 @@
 //
 //   nf_reducer_tb random MODES LINES [SEED [WORKERS]]   random traffic against the reference
 //   nf_reducer_tb resets MODES ROUNDS [SEED]            the same, interrupted by resets
-//   nf_reducer_tb registers                             the register map and its errors
+//   nf_reducer_tb concurrent MODES ROUNDS [SEED]        the same, with register accesses; no cycles
+//   nf_reducer_tb registers PLANES WORKERS REGIONS RECORDS   the register map and its errors
 //   nf_reducer_tb limits GENERATION ERRORS              a device with these limits
-//   nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the model
+//   nf_reducer_tb faults                                flipped bits, distant regions, resets in
+//   use nf_reducer_tb replay TRACE ANSWERS [WAVE]           a trace against the answers of the
+//   model
 //
 // MODES are names separated by commas, one region each. LINES is the total of lines written,
 // divided among 1 to 64 workers, or among WORKERS.
@@ -15,7 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "concurrent_test.h"
 #include "device.h"
+#include "faults_test.h"
 #include "limits_test.h"
 #include "random_traffic.h"
 #include "reference.h"
@@ -126,6 +131,27 @@ int random_traffic(const std::vector<Mode>& modes, std::uint64_t lines, std::uin
   return 0;
 }
 
+int concurrent(const std::vector<Mode>& modes, std::uint64_t rounds, std::uint64_t seed) {
+  Device device;
+  const Limits limits = device.limits();
+  std::mt19937_64 random(seed);
+  std::uint64_t requests = 0;
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    std::vector<std::uint64_t> counts;
+    while (counts.size() < modes.size()) counts.push_back(1 + random() % limits.workers);
+    const Round round = random_round(random, limits, modes, counts, kRoundWrites);
+    if (!enable(device, limits, round) || !play_with_accesses(device, limits, round, random)) {
+      std::printf("FAILED: seed %llu, after %llu rounds\n", static_cast<unsigned long long>(seed),
+                  static_cast<unsigned long long>(i));
+      return 1;
+    }
+    requests += round.requests.size();
+  }
+  std::printf("ok: %llu requests beside register accesses, none lost\n",
+              static_cast<unsigned long long>(requests));
+  return 0;
+}
+
 // After each reset, replays the interrupted traffic with the same regions, generations and records.
 int resets(const std::vector<Mode>& modes, std::uint64_t rounds, std::uint64_t seed) {
   Device device;
@@ -172,7 +198,8 @@ int usage() {
   std::fprintf(
       stderr,
       "usage: nf_reducer_tb random MODES LINES [SEED [WORKERS]] | resets MODES ROUNDS [SEED] | "
-      "registers | limits GENERATION ERRORS | replay TRACE ANSWERS [WAVE]\n");
+      "concurrent MODES ROUNDS [SEED] | registers PLANES WORKERS REGIONS RECORDS | "
+      "limits GENERATION ERRORS | faults | replay TRACE ANSWERS [WAVE]\n");
   return 2;
 }
 
@@ -188,16 +215,26 @@ int run(int argc, char** argv) {
     }
     return random_traffic(modes, lines, seed, workers);
   }
-  if (command == "resets" && (argc == 4 || argc == 5)) {
+  if ((command == "resets" || command == "concurrent") && (argc == 4 || argc == 5)) {
     std::vector<Mode> modes;
     std::uint64_t rounds = 0, seed = 1;
     if (!parse_modes(argv[2], modes) || !parse_number(argv[3], rounds) ||
         (argc > 4 && !parse_number(argv[4], seed))) {
       return usage();
     }
-    return resets(modes, rounds, seed);
+    return (command == "resets" ? resets : concurrent)(modes, rounds, seed);
   }
-  if (command == "registers" && argc == 2) return test_registers();
+  if (command == "registers" && argc == 6) {
+    std::uint64_t limits[4];
+    for (int i = 0; i < 4; ++i) {
+      if (!parse_number(argv[2 + i], limits[i])) return usage();
+    }
+    return test_registers({.planes = static_cast<std::uint32_t>(limits[0]),
+                           .workers = static_cast<std::uint32_t>(limits[1]),
+                           .regions = static_cast<std::uint32_t>(limits[2]),
+                           .records = static_cast<std::uint32_t>(limits[3])});
+  }
+  if (command == "faults" && argc == 2) return test_faults();
   if (command == "limits" && argc == 4) {
     std::uint64_t generation = 0, errors = 0;
     if (!parse_number(argv[2], generation) || !parse_number(argv[3], errors)) return usage();

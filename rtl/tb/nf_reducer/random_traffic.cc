@@ -11,6 +11,8 @@ namespace {
 
 using Random = std::mt19937_64;
 
+constexpr unsigned kAddressBits = 48;
+
 bool chance(Random& random, double probability) {
   return std::uniform_real_distribution<>(0, 1)(random) < probability;
 }
@@ -63,8 +65,12 @@ Request faulty_request(Random& random, const RegionConfig& region, std::uint64_t
     }
     case 3: return request_of(random, region, true, window, region.length);
     case 4: {
-      Request request = request_of(random, region, true, window, line);
-      request.address = random() & ((std::uint64_t{1} << 48) - 1);
+      Request request = request_of(random, region, chance(random, 0.5), window, line);
+      if (chance(random, 0.5)) {
+        request.address ^= std::uint64_t{1} << (6 + below(random, kAddressBits - 6));
+      } else {
+        request.address = random() & ((std::uint64_t{1} << kAddressBits) - 1);
+      }
       return request;
     }
     default: {
@@ -142,12 +148,16 @@ Round random_round(Random& random, const Limits& limits, const std::vector<Mode>
                    const std::vector<std::uint64_t>& workers, std::uint64_t writes) {
   Round round;
   std::vector<std::vector<Request>> queues;
-  std::uint64_t store = 0, base = 64 * below(random, 1u << 20);
+  // All regions together have less than 2^43 bytes.
+  constexpr std::uint64_t kBases = (std::uint64_t{1} << kAddressBits) - (std::uint64_t{1} << 43);
+  std::uint64_t store = 0, base = 64 * below(random, kBases / 64);
   for (std::size_t i = 0; i < modes.size(); ++i) {
+    std::uint64_t count = workers[i];
+    while (result_windows(modes[i], count) > limits.planes) --count;
     RegionConfig region{.mode = static_cast<std::uint64_t>(modes[i]),
-                        .workers = workers[i],
+                        .workers = count,
                         .base = base,
-                        .length = std::clamp<std::uint64_t>(writes / modes.size() / workers[i], 1,
+                        .length = std::clamp<std::uint64_t>(writes / modes.size() / count, 1,
                                                             limits.records / modes.size()),
                         .store = store};
     region.stride =

@@ -54,7 +54,24 @@ void Reference::enable(unsigned number, const RegionConfig& config) {
   Record empty{.arrived = std::vector<bool>(config.workers),
                .counts = std::vector<int>(elements(mode)),
                .slots = std::vector<Line>(elements(mode) == 0 ? config.workers : 0)};
-  regions_[number] = {config, true, std::vector<Record>(config.length, empty)};
+  regions_[number].config = config;
+  regions_[number].is_enabled = true;
+  regions_[number].records.assign(config.length, empty);
+  regions_[number].completed = 0;
+}
+
+void Reference::clear(unsigned region) { enable(region, RegionConfig(regions_[region].config)); }
+
+Answer Reference::answer(const Request& request) {
+  unsigned fold = 0;
+  Region* owner = nullptr;
+  const Answer answer = handle(request, fold, owner);
+  if (answer.complete) ++owner->completed;
+  Error& error = owner != nullptr ? owner->error : device_error_;
+  if (answer.fault != Fault::kOk && error.fault == Fault::kOk) {
+    error = {answer.fault, request.address};
+  }
+  return answer;
 }
 
 Answer Reference::write(Region& region, Record& record, std::uint64_t worker, const Line& data,
@@ -95,7 +112,7 @@ Answer Reference::read(const Region& region, const Record& record, std::uint64_t
   return answer;
 }
 
-Answer Reference::handle(const Request& request, unsigned& fold) {
+Answer Reference::handle(const Request& request, unsigned& fold, Region*& owner) {
   const bool is_misaligned = request.address % 64 != 0;
   for (Region& region : regions_) {
     const RegionConfig& c = region.config;
@@ -105,6 +122,7 @@ Answer Reference::handle(const Request& request, unsigned& fold) {
         request.address >= c.base + (windows << c.stride)) {
       continue;
     }
+    owner = &region;
     const std::uint64_t window = (request.address - c.base) >> c.stride;
     const std::uint64_t line = (request.address - c.base - (window << c.stride)) / 64;
     if (is_misaligned) return {.fault = Fault::kMisaligned};
@@ -126,7 +144,8 @@ std::vector<Answer> Reference::play(const std::vector<Request>& requests,
   std::vector<unsigned> folds;
   for (const Request& request : requests) {
     unsigned fold = 0;
-    answers.push_back(handle(request, fold));
+    Region* owner = nullptr;
+    answers.push_back(handle(request, fold, owner));
     folds.push_back(fold);
   }
   // Stages hold request numbers, or -1 if empty.

@@ -15,17 +15,22 @@ RegionConfig with(std::uint64_t RegionConfig::*field, std::uint64_t value) {
   return config;
 }
 
-void check_device(Device& device, Checks& checks) {
+void check_device(Device& device, Checks& checks, const Limits& limits) {
   checks.equal("id", device.read_register(0x00), 0x4e4643584c000001);
-  checks.equal("planes", device.limits().planes, 8);
+  checks.equal("planes", device.limits().planes, limits.planes);
+  checks.equal("workers", device.limits().workers, limits.workers);
+  checks.equal("regions", device.limits().regions, limits.regions);
+  checks.equal("records", device.limits().records, limits.records);
   checks.equal("generation", device.read_register(0x20), 0);
   checks.equal("write id", device.write_register(0x00, 1), Fault::kLocked);
   checks.equal("device error", device.read_register(0x10), 9);
+  checks.equal("of an access", device.read_register(0x18), 0);
   checks.equal("no such register", device.write_register(0x28, 1), Fault::kOutOfRange);
   checks.equal("the first error stays", device.read_register(0x10), 9);
   checks.equal("clear", device.write_register(0x10, 0), Fault::kOk);
   checks.equal("cleared", device.read_register(0x10), 0);
-  checks.equal("no such region", device.write_register(region(4, 0), 1), Fault::kOutOfRange);
+  checks.equal("no such region", device.write_register(region(limits.regions, 0), 1),
+               Fault::kOutOfRange);
   checks.equal("between registers", device.write_register(region(0, 4), 1), Fault::kOutOfRange);
   checks.equal("beyond registers", device.write_register(region(0, 0x60), 1), Fault::kOutOfRange);
   checks.equal("read-only", device.write_register(region(0, 0x38), 1), Fault::kLocked);
@@ -33,12 +38,13 @@ void check_device(Device& device, Checks& checks) {
   checks.equal("clear a disabled region", device.control(0, 2), Fault::kOutOfRange);
   checks.equal("errors", device.read_register(region(0, 0x58)), 5);
   checks.equal("the first", device.read_register(region(0, 0x40)), 6);
+  checks.equal("of an access", device.read_register(region(0, 0x48)), 0);
   checks.equal("clear it", device.write_register(region(0, 0x40), 0), Fault::kOk);
   checks.equal("status", device.read_register(region(0, 0x38)), 0);
 }
 
-void check_rejected_regions(Device& device, Checks& checks) {
-  const std::uint64_t records = device.limits().records;
+void check_rejected_regions(Device& device, Checks& checks, const Limits& limits) {
+  const std::uint64_t records = limits.records;
   const struct {
     const char* what;
     RegionConfig config;
@@ -46,7 +52,8 @@ void check_rejected_regions(Device& device, Checks& checks) {
   } cases[] = {
       {"mode 4", with(&RegionConfig::mode, 4), Fault::kWrongMode},
       {"no workers", with(&RegionConfig::workers, 0), Fault::kTooManyWorkers},
-      {"65 workers", with(&RegionConfig::workers, 65), Fault::kTooManyWorkers},
+      {"too many workers", with(&RegionConfig::workers, limits.workers + 1),
+       Fault::kTooManyWorkers},
       {"2^32 workers", with(&RegionConfig::workers, 1ull << 32), Fault::kTooManyWorkers},
       {"misaligned base", with(&RegionConfig::base, 0x1020), Fault::kMisaligned},
       {"base of 49 bits", with(&RegionConfig::base, 1ull << 48), Fault::kOutOfRange},
@@ -72,29 +79,30 @@ void check_rejected_regions(Device& device, Checks& checks) {
 }
 
 // Writable registers read back; read-only registers are locked.
-void check_kinds(Device& device, Checks& checks) {
-  checks.equal("enable", device.enable(3, kValid), Fault::kOk);
-  device.control(3, 0);
+void check_kinds(Device& device, Checks& checks, const Limits& limits) {
+  const unsigned last = limits.regions - 1;
+  checks.equal("enable", device.enable(last, kValid), Fault::kOk);
+  device.control(last, 0);
   const std::uint64_t kept[] = {kValid.mode,   kValid.workers, kValid.base,
                                 kValid.length, kValid.stride,  kValid.store};
   for (std::uint64_t i = 0; i < std::size(kept); ++i) {
-    checks.equal("reads back", device.read_register(region(3, 8 * (i + 1))), kept[i]);
+    checks.equal("reads back", device.read_register(region(last, 8 * (i + 1))), kept[i]);
   }
   for (const std::uint64_t at : {std::uint64_t{0x08}, std::uint64_t{0x18}, std::uint64_t{0x20},
-                                 region(3, 0x48), region(3, 0x50), region(3, 0x58)}) {
+                                 region(last, 0x48), region(last, 0x50), region(last, 0x58)}) {
     checks.equal("read-only", device.write_register(at, 1), Fault::kLocked);
   }
-  checks.equal("write-only", device.read_register(region(3, 0)), 0);
+  checks.equal("write-only", device.read_register(region(last, 0)), 0);
 }
 
 // If two errors apply, enable reports the first in its order. Checks each pair of neighbours.
-void check_order(Device& device, Checks& checks) {
+void check_order(Device& device, Checks& checks, const Limits& limits) {
   RegionConfig config = kValid;
   config.length = 0;
   config.base = 0x1020;
   checks.equal("misaligned base, no lines", device.enable(0, config), Fault::kMisaligned);
-  config.workers = 65;
-  checks.equal("and 65 workers", device.enable(0, config), Fault::kTooManyWorkers);
+  config.workers = limits.workers + 1;
+  checks.equal("and too many workers", device.enable(0, config), Fault::kTooManyWorkers);
   config.mode = 4;
   checks.equal("and mode 4", device.enable(0, config), Fault::kWrongMode);
   checks.equal("enable", device.enable(1, kValid), Fault::kOk);
@@ -209,13 +217,13 @@ void check_request_order(Device& device, Checks& checks) {
 
 }  // namespace
 
-int test_registers() {
+int test_registers(const Limits& limits) {
   Device device;
   Checks checks;
-  check_device(device, checks);
-  check_rejected_regions(device, checks);
-  check_kinds(device, checks);
-  check_order(device, checks);
+  check_device(device, checks, limits);
+  check_rejected_regions(device, checks, limits);
+  check_kinds(device, checks, limits);
+  check_order(device, checks, limits);
   check_overlap(device, checks);
   check_requests(device, checks);
   check_request_order(device, checks);
