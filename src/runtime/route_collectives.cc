@@ -207,7 +207,8 @@ Status RouteCollectives::load_memory(const MemoryByRoute& memory, std::uint64_t 
   for (const auto& [spelling, entries] : memory) {
     const Expected<Route*> found = route(spelling);
     if (!found) return found.status();
-    NF_RETURN_IF_ERROR((*found)->visit([&items = entries](auto& sum) { return sum.load_memory(items); }));
+    NF_RETURN_IF_ERROR(
+        (*found)->visit([&items = entries](auto& sum) { return sum.load_memory(items); }));
     (*found)->steps.loaded(entries, step);
   }
   return {};
