@@ -29,6 +29,7 @@ import torch
 import torch.distributed as dist
 
 GRACE_SECONDS = 5.0  # for the other ranks, after one has failed
+MAX_THREADS = 64  # of a process that is reused
 GROUP_TIMEOUT = timedelta(seconds=40)
 HOST = "127.0.0.1"
 
@@ -53,6 +54,8 @@ def on_ranks(ranks: int, function: Callable, *args: Any, timeout: float = 120.0,
         raise
     if fresh:
         group.close()
+    elif group.is_crowded():
+        group.kill()
     else:
         _groups[ranks] = group
     return results
@@ -152,6 +155,11 @@ class _Group:
             return Path(self._stack_file(rank)).read_text(encoding="utf-8", errors="replace")
         except OSError:
             return "(no stack)"
+
+    def is_crowded(self) -> bool:
+        """Whether calls have left many threads behind. A mesh makes several groups of Gloo, which are not
+        destroyed with it, and whose threads poll."""
+        return any(len(os.listdir(f"/proc/{process.pid}/task")) > MAX_THREADS for process in self._processes)
 
     def close(self) -> None:
         """Waits until the processes have exited."""
