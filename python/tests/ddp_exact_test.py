@@ -85,9 +85,16 @@ def test_shadow_is_plain_ddp_and_reports_the_predicted_gain():
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("link_gbps", [100, 1e6], ids=["fast link", "free link"])
 def test_if_low_bits_do_not_pay_off_training_is_plain_ddp(ranks, link_gbps):
-    # The link is set: on a loaded machine, the measured link may be so slow that low bits pay off.
-    for _, ours in compare(ranks, "plain", link_gbps=link_gbps):
-        assert ours.bytes_ratio == 1.0
+    # The link is set: on a loaded machine, the measured link may be so slow that low bits pay off. So may the
+    # latency of the engine, which is always measured: hence three attempts.
+    for attempts_left in (2, 1, 0):
+        try:
+            for _, ours in compare(ranks, "plain", link_gbps=link_gbps):
+                assert ours.bytes_ratio == 1.0
+            return
+        except AssertionError:
+            if attempts_left == 0:
+                raise
 
 
 MIXED = profile({"second": "waterfill:4", "rest": "fp32"})
