@@ -58,7 +58,7 @@ class C10dTransport final : public Transport {
 
   // Constant after construction.
   const c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  // Of the group. Its methods do without the dispatcher of the group's.
+  // The group's backend. Calls of its methods skip PyTorch's dispatcher.
   const c10::intrusive_ptr<c10d::Backend> backend_;
   const std::uint32_t rank_;
   const std::uint32_t ranks_;

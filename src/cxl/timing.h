@@ -73,8 +73,8 @@ struct LinkTiming {
 };
 
 struct Timing {
-  // Of the controller: about what the gates of rtl/ allow (docs/rtl.md#silicon) [ours, stated with
-  // every result].
+  // The controller's clock: about what the gates of rtl/ allow (docs/rtl.md#silicon) [ours, stated
+  // with every result].
   double clock_ghz = 1;
   // From a host's request for one line to its data, on an idle device. The link takes the part that
   // memory and serialisation do not, half in each direction [ours, stated with every result].

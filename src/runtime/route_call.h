@@ -28,7 +28,7 @@ class RouteCalls {
 
   // The call that sums these segments of a bucket. Valid until the next make().
   AllReduceCall make(const BucketWork& work, std::span<const Segment> segments);
-  // Of that call, as RouteValues::shards.
+  // RouteValues::shards of that call.
   std::span<const std::size_t> shards() const { return values_.shards; }
 
   // The same for calls with several routes: the call without gradients, and the values of one
