@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from argparse import Namespace
@@ -18,6 +17,7 @@ from neuron_fabric_lab.compare import jobs
 from neuron_fabric_lab.compare.__main__ import chosen_routes, main, train_arguments
 from neuron_fabric_lab.compare.jobs import make_jobs
 from neuron_fabric_lab.train.checkpoint import OtherRun
+from workers.job import free_port
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("neuron_fabric._C") is None,
                                 reason="the extension neuron_fabric._C is not built")
@@ -94,11 +94,8 @@ def test_runs_on_a_shared_machine_have_no_times_in_any_output(tmp_path, capsys, 
 
 
 def test_a_launcher_starts_the_ranks_and_is_part_of_the_command(tmp_path, forked_runs):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     launcher = ("env RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 "
-                f"MASTER_PORT={port} GLOO_SOCKET_IFNAME=lo")
+                f"MASTER_PORT={free_port()} GLOO_SOCKET_IFNAME=lo")
     assert main([*WORDS, "--baseline", "plain", "--routes", "plain", "--launcher", launcher,
                  "--out", str(tmp_path)]) == 0
     result = json.loads((tmp_path / "plain-seed1" / "result.json").read_text())

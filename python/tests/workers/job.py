@@ -12,6 +12,7 @@ ranks that still run.
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -76,9 +77,12 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the ports of outgoing connections, of which one might take it before the job does."""
+    while True:
+        port = 20_000 + secrets.randbelow(9_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Job:
