@@ -1,5 +1,6 @@
 """The buckets of one backward pass of FSDP, which is one step of the runtime."""
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,6 +24,9 @@ class Backward:
         self._session = session  # keeps it alive as long as the model
         self._next = 0
         self._waiting: deque[Callable[[], None]] = deque()
+        device = session.parameters.tensors[0].device
+        self._beside = torch.cuda.Stream(device, priority=-1) if device.type == "cuda" else None
+        self._done: deque[torch.cuda.Event] = deque()  # of the last calls of beside()
         for state in states:
             self._follow(state)
         model.register_forward_pre_hook(self._reject_incomplete_pass)
@@ -37,10 +41,31 @@ class Backward:
         if len(self._waiting) > IN_FLIGHT:
             self._waiting.popleft()()
 
+    def beside(self, finish: Callable[[], None], *tensors: torch.Tensor) -> None:
+        """Calls it on a stream of its own, for which only the end of the backward pass waits, or an earlier call if
+        IN_FLIGHT others follow.
+
+        tensors: those that `finish` uses.
+        """
+        with self.on_stream_beside():
+            finish()
+            self._done.append(torch.cuda.current_stream().record_event())
+        for tensor in tensors:
+            tensor.record_stream(self._beside)
+        if len(self._done) > IN_FLIGHT:
+            torch.cuda.current_stream().wait_event(self._done.popleft())
+
+    def on_stream_beside(self) -> contextlib.AbstractContextManager:
+        """Work in this context follows what beside() was given so far."""
+        return torch.cuda.stream(self._beside)
+
     def finish(self) -> None:
-        """Calls the functions of at_end()."""
+        """Calls the functions of at_end(). The current stream waits for those of beside()."""
         while self._waiting:
             self._waiting.popleft()()
+        if self._done:
+            torch.cuda.current_stream().wait_event(self._done[-1])
+            self._done.clear()
 
     def _follow(self, state: Any) -> None:
         original = state._root_post_backward_final_callback

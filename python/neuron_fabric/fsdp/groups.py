@@ -71,6 +71,18 @@ class Gradients:
         self._session.notice("warning", "from now on, the gradients of a parameter group are reduced in full precision "
                                         f"and not monitored: {why}")
 
+    def are_read_late(self, reduced: torch.Tensor) -> bool:
+        """Whether FSDP only stores `reduced`, so that it may be computed later in the backward pass."""
+        params = self._params
+        sums_replicas = isinstance(params.mesh_info, DDPMeshInfo)
+        return (reduced.dtype == params._orig_dtype and params._all_reduce_hook is None
+                # On a CPU, the all-reduce between replicas reads the result of the reduce-scatter at once.
+                and not (sums_replicas and reduced.device.type == "cpu")
+                and not (sums_replicas and (not params.all_reduce_grads or params._partial_reduce_output is not None))
+                and all(one.sharded_param.grad is None and not one.offload_to_cpu
+                        and not getattr(one.sharded_param, "_post_accumulate_grad_hooks", None)
+                        for one in self.present))
+
     def check_size(self, given: int, expected: int) -> None:
         if given != expected:
             raise RuntimeError(

@@ -9,6 +9,7 @@ The ranks that hold the same shard form one job with its own session, and with w
 ranks of a replica form another. Jobs decide independently.
 """
 
+import contextlib
 import functools
 import logging
 import os
@@ -65,10 +66,10 @@ def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, A
     gradients = functools.partial(gradients_of, layout.groups)
     if session is None:
         return Fabric(None, parameters, gradients=gradients, shards=layout.shards)
-    within = None
+    within, before = None, None
     if has_within:
         try:
-            within = _attach_within(model, layout, _within(options, layout))
+            within, before = _attach_within(model, layout, _within(options, layout))
         except BaseException:
             session.close()
             raise
@@ -81,7 +82,7 @@ def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, A
     index = index_of(model, layout.groups, parameters)
     for params in layout.groups:
         params.neuron_fabric = session
-        params.mesh_info.replicate_process_group = ReplicaGroup(layout.replicas, params, session, step, index)
+        params.mesh_info.replicate_process_group = ReplicaGroup(layout.replicas, params, session, step, before, index)
     reject_later_changes(model, layout.groups, LowBitReduceScatter if within else None)
     fabric = Fabric(session, parameters, gradients=gradients, has_unseen=lambda: step.has_unrouted,
                     shards=layout.shards, others=shards, within=within)
@@ -94,13 +95,14 @@ def attach_replicas(model: torch.nn.Module, layout: Layout, options: dict[str, A
     return fabric
 
 
-def _attach_within(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> Fabric:
-    """The fabric of the job within this rank's replica. All ranks call it at the same time."""
+def _attach_within(model: torch.nn.Module, layout: Layout, options: dict[str, Any]) -> tuple[Fabric, Backward]:
+    """The fabric of the job within this rank's replica, and its backward passes. All ranks call it at the same
+    time."""
     replicas = _group_of_jobs(layout.replicas, options)
     session, parameters = _open_in_all_jobs(replicas, lambda: open_shards(
         model, layout, lambda: Settings(**options), options["timeout"], "hsdp"))
-    install_shards(model, layout, session)
-    return Fabric(session, parameters, others=replicas)
+    step = install_shards(model, layout, session)
+    return Fabric(session, parameters, others=replicas), step
 
 
 def _group_of_jobs(others: dist.ProcessGroup | None, options: dict[str, Any]) -> dist.ProcessGroup | None:
@@ -132,9 +134,10 @@ class ReplicaGroup(dist.ProcessGroup):
     """Takes the place of the process group between replicas in one parameter group of FSDP."""
 
     def __init__(self, group: dist.ProcessGroup, params: Any, session: Session, step: Backward,
-                 index: dict[int, int]) -> None:
+                 before: Backward | None, index: dict[int, int]) -> None:
+        """before: the reduce-scatters within the replica, if they are the runtime's."""
         super().__init__(group.rank(), group.size())
-        self.replaced, self._step = group, step
+        self.replaced, self._step, self._before = group, step, before
         self._gradients = Gradients(params, session, index)
 
     def getBackendName(self) -> str:  # noqa: N802: overrides a method of ProcessGroup
@@ -143,12 +146,30 @@ class ReplicaGroup(dist.ProcessGroup):
     def allreduce(self, tensors: list[torch.Tensor], options: Any = None) -> "_Done":
         [tensor] = tensors
         try:
-            self._step.reduce(tensor, self._slots(tensor)).wait()
+            self._reduce(tensor, options is not None and options.reduceOp == dist.ReduceOp.AVG)
         except Exception as error:  # dist.all_reduce() would replace it, since this group is not registered
             self._gradients.error = error
-        if options is not None and options.reduceOp == dist.ReduceOp.AVG:
-            tensor.div_(self.size())
         return _Done()
+
+    def _reduce(self, tensor: torch.Tensor, is_mean: bool) -> None:
+        is_late = is_mean and self._gradients.are_read_late(tensor)
+        if not is_late:  # FSDP may add this result to a waiting one
+            self._step.finish()
+            if self._before is not None:
+                self._before.finish()
+        # A late result of the reduce-scatter is not on the current stream.
+        with self._before.on_stream_beside() if is_late and self._before else contextlib.nullcontext():
+            future = self._step.reduce(tensor, self._slots(tensor))
+
+        def finish() -> None:
+            future.wait()
+            if is_mean:
+                tensor.div_(self.size())
+
+        if is_late:
+            self._step.at_end(finish)
+        else:
+            finish()
 
     def _slots(self, tensor: torch.Tensor) -> Slots | None:
         """FSDP's layout: for each parameter with a gradient, its shard, padded to equal rows."""

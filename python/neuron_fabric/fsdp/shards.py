@@ -13,7 +13,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
-from torch.distributed.fsdp._fully_shard._fsdp_common import DDPMeshInfo
 
 from neuron_fabric.attached import pass_scale
 from neuron_fabric.fabric import Fabric
@@ -99,21 +98,13 @@ class LowBitReduceScatter(ReduceScatter):
             if factor != 1:
                 output_tensor.mul_(factor)
 
-        if is_mean and self._is_read_late(output_tensor):
-            self._step.at_end(finish)
-        else:
+        if not (is_mean and self._gradients.are_read_late(output_tensor)):
             self._step.finish()  # FSDP may add this result to a waiting one
             finish()
-
-    def _is_read_late(self, output: torch.Tensor) -> bool:
-        """Whether FSDP only stores the result, so that it may arrive later in the backward pass. On a device no
-        call waits; on the host, this lets reductions overlap with backward."""
-        return (output.device.type == "cpu" and output.dtype == self._params._orig_dtype
-                and not isinstance(self._params.mesh_info, DDPMeshInfo)
-                and self._params._all_reduce_hook is None
-                and all(one.sharded_param.grad is None and not one.offload_to_cpu
-                        and not getattr(one.sharded_param, "_post_accumulate_grad_hooks", None)
-                        for one in self._gradients.present))
+        elif output_tensor.device.type == "cpu":
+            self._step.at_end(finish)
+        else:
+            self._step.beside(finish, input_tensor, output_tensor)
 
     def _find_slots(self, ranks: int, buffer: torch.Tensor) -> Slots | None:
         """FSDP's layout: one row per rank; in it, for each parameter with a gradient, the rank's chunk of
