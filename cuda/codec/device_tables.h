@@ -1,4 +1,4 @@
-// Tables in device memory, uploaded in one copy.
+// Tables in device memory, uploaded in one copy without host synchronisation.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda/base/device_memory.h"
-#include "cuda/base/launch.h"
+#include "cuda/base/upload.h"
 
 namespace nf::cuda {
 
@@ -18,13 +18,13 @@ namespace nf::cuda {
 // to them.
 class DeviceTables {
  public:
-  template <typename T>
-  void add(const std::vector<T>& contents, const T** pointer) {
+  // T may be const in the pointer.
+  template <typename T, typename Table>
+  void add(const std::vector<T>& contents, Table** pointer) {
     const std::size_t at = aligned(bytes_.size());
     bytes_.resize(at + contents.size() * sizeof(T));
     std::memcpy(bytes_.data() + at, contents.data(), contents.size() * sizeof(T));
-    on_upload_.push_back(
-        [this, at, pointer] { *pointer = reinterpret_cast<const T*>(base_ + at); });
+    on_upload_.push_back([this, at, pointer] { *pointer = reinterpret_cast<T*>(base_ + at); });
   }
   template <typename T>
   void reserve(std::size_t count, T** pointer) {
@@ -38,9 +38,7 @@ class DeviceTables {
     const std::size_t size = aligned(bytes_.size()) + aligned(reserved_);
     NF_RETURN_IF_ERROR(buffer.reserve(std::max<std::size_t>(size, 1), stream));
     base_ = buffer.data();
-    NF_RETURN_IF_ERROR(to_status(
-        cudaMemcpyAsync(base_, bytes_.data(), bytes_.size(), cudaMemcpyHostToDevice, stream),
-        "copy of tables to the device"));
+    NF_RETURN_IF_ERROR(cuda::upload(base_, bytes_, stream));
     for (const std::function<void()>& set : on_upload_) set();
     return {};
   }

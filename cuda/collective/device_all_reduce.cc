@@ -119,7 +119,6 @@ Status DeviceAllReduce::sum_with_feedback(const AllReduceCall& call, cudaStream_
     status = feedback_->clear_residuals(results_, stream);
   }
   if (status.ok()) {
-    if (feedback_->addresses_changed()) layouts_.clear();
     AllReduceCall own = call;
     own.gradients = feedback_->copies();
     status = sum(own, {}, stream);
@@ -138,8 +137,9 @@ Expected<DeviceLayout*> DeviceAllReduce::layout_of(const AllReduceCall& call,
   const std::span<const Gradient> gradients = call.gradients;
   const std::span<const std::size_t> borders = borders_.by_host;
   if (DeviceLayout* cached = layouts_.find(call.step, [&](const DeviceLayout& layout) {
-        return layout.is_of(gradients, borders);
+        return layout.key().is_of(gradients, firsts, borders);
       })) {
+    NF_RETURN_IF_ERROR(cached->move_to(gradients, stream));
     return cached;
   }
   Expected<std::unique_ptr<DeviceLayout>> made =

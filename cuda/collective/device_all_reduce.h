@@ -41,11 +41,12 @@ class DeviceAllReduce final : public DeviceCollective {
   Status enqueue(const AllReduceCall& call, std::span<const std::size_t> shards,
                  cudaStream_t stream) override;
   // An all-reduce of parts of parameters: `firsts` are the first elements of the parts, multiples
-  // of granule(). Parts at the same addresses must have the same firsts in every call.
-  // Precondition: the codec keeps no residuals.
+  // of granule(). Precondition: the codec keeps no residuals.
   Status enqueue_parts(const AllReduceCall& call, std::span<const std::uint64_t> firsts,
                        cudaStream_t stream);
   std::size_t granule() const { return codec_->granule(); }
+  // The number of layouts held: one per LayoutKey.
+  std::size_t layouts() const { return layouts_.size(); }
   Traffic traffic() const override;
   std::size_t memory() const override;
   void forget(std::uint64_t parameter) override {

@@ -31,9 +31,7 @@ Status DeviceFeedback::allocate(std::span<const Gradient> gradients, cudaStream_
     }
     distance_ += aligned(gradient.values.count * sizeof(float));
   }
-  const std::byte* before = buffer_.data();
   NF_RETURN_IF_ERROR(buffer_.reserve(2 * distance_ + aligned(flag_bytes()), stream));
-  addresses_changed_ = buffer_.data() != before;
   std::byte* at = buffer_.data();
   for (Gradient& gradient : copies_) {
     const std::size_t count = gradient.values.count;

@@ -30,10 +30,8 @@ class DeviceFeedback {
   // Starts a call: makes the copies. Fails if the gradients have different types, or if a residual
   // has another size; and with kOutOfMemory. Precondition: the loss scale is valid.
   Status begin(const AllReduceCall& call, cudaStream_t stream);
-  // The copies, to be reduced in place. Their addresses are those of the last call unless
-  // addresses_changed().
+  // The copies, to be reduced in place.
   std::span<const Gradient> copies() const { return copies_; }
-  bool addresses_changed() const { return addresses_changed_; }
 
   // The plan by which the copies are reduced: allocates memory for its pieces, and copies them once
   // it is made.
@@ -77,7 +75,6 @@ class DeviceFeedback {
   float loss_scale_ = 1;
   std::size_t distance_ = 0;             // bytes from values to their new residuals
   const DevicePiece* pieces_ = nullptr;  // of the plan
-  bool addresses_changed_ = false;
 };
 
 }  // namespace nf::cuda

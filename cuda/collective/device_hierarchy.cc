@@ -80,7 +80,10 @@ DeviceHierarchy::DeviceHierarchy(StreamTransport& transport, const DeviceAllRedu
 Expected<DeviceHierarchy::Layout*> DeviceHierarchy::layout_of(const AllReduceCall& call,
                                                               cudaStream_t stream) {
   if (Layout* known = layouts_.find(
-          call.step, [&](const Layout& layout) { return layout.values.are_of(call.gradients); })) {
+          call.step, [&](const Layout& layout) { return layout.key.is_of(call.gradients); })) {
+    known->values.move_to(call.gradients);
+    NF_RETURN_IF_ERROR(known->parts->move_to(known->values.working(), stream));
+    set_domain(*known);
     return known;
   }
   auto made = std::make_unique<Layout>(allocator_);
@@ -92,12 +95,12 @@ Expected<DeviceHierarchy::Layout*> DeviceHierarchy::layout_of(const AllReduceCal
 Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradients,
                                 cudaStream_t stream) {
   constexpr std::uint32_t kOne = 1;
+  layout.key = LayoutKey(gradients);
   NF_RETURN_IF_ERROR(layout.values.make(gradients, true, stream));
-  const std::span<const Gradient> taken = layout.values.working();
   Expected<std::unique_ptr<DevicePlan>> parts =
       DevicePlan::create({.codec = *dense_,
                           .order = {.ranks = inner_.ranks()},
-                          .gradients = taken,
+                          .gradients = layout.values.working(),
                           .chunks = inner_.ranks(),
                           .tile_bytes = options_.tile_bytes,
                           .contributions = {&kOne, 1},
@@ -114,16 +117,20 @@ Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradie
     layout.part_bytes.push_back(bytes);
     layout.message_at.push_back(layout.message_at.back() + bytes);
   }
-  std::vector<Piece> domain;
-  layout.parts->chunks().pieces_of(inner_.rank(), domain);
-  for (const Piece& piece : domain) {
-    const Gradient& whole = taken[piece.parameter];
+  layout.parts->chunks().pieces_of(inner_.rank(), layout.pieces);
+  for (const Piece& piece : layout.pieces) layout.firsts.push_back(piece.first);
+  set_domain(layout);
+  return {};
+}
+
+void DeviceHierarchy::set_domain(Layout& layout) {
+  layout.domain.clear();
+  for (const Piece& piece : layout.pieces) {
+    const Gradient& whole = layout.values.working()[piece.parameter];
     auto* first = static_cast<float*>(whole.values.data) + piece.first;
     layout.domain.push_back(
         {.parameter = whole.parameter, .values = Values(first, piece.count, whole.values.type)});
-    layout.firsts.push_back(piece.first);
   }
-  return {};
 }
 
 Status DeviceHierarchy::enqueue(const AllReduceCall& call, std::span<const std::size_t> /*shards*/,

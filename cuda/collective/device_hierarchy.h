@@ -16,6 +16,7 @@
 
 #include "cuda/collective/device_all_reduce.h"
 #include "cuda/collective/layout_cache.h"
+#include "cuda/collective/layout_key.h"
 #include "cuda/collective/value_copies.h"
 #include "cuda/transport/stream_subset.h"
 
@@ -36,15 +37,17 @@ class DeviceHierarchy final : public DeviceCollective {
   std::size_t memory() const override;
 
  private:
-  // For one set of gradients.
+  // For calls with one key.
   struct Layout {
     explicit Layout(DeviceAllocator& allocator) : values(allocator) {}
 
+    LayoutKey key;
     ValueCopies values;                   // FP32
     std::unique_ptr<DevicePlan> parts;    // chunk i belongs to member i
     std::vector<std::size_t> part_bytes;  // by member
-    std::vector<Gradient> domain;         // this rank's part
-    std::vector<std::uint64_t> firsts;    // index of its first values in their parameters
+    std::vector<Piece> pieces;            // this rank's part,
+    std::vector<Gradient> domain;         // its values,
+    std::vector<std::uint64_t> firsts;    // and index of its first values in their parameters
     std::vector<std::size_t> message_at;  // by member, and the end of the last one
   };
 
@@ -53,6 +56,8 @@ class DeviceHierarchy final : public DeviceCollective {
 
   Expected<Layout*> layout_of(const AllReduceCall& call, cudaStream_t stream);
   Status prepare(Layout& layout, std::span<const Gradient> gradients, cudaStream_t stream);
+  // Finds the values of this rank's part.
+  static void set_domain(Layout& layout);
   Status reduce_inside(const Layout& layout, cudaStream_t stream);
   Status gather_inside(const Layout& layout, cudaStream_t stream);
   // One operation of the dense codec over a member's part, tile by tile.

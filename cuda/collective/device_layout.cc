@@ -21,7 +21,7 @@ Expected<std::unique_ptr<DeviceLayout>> DeviceLayout::create(const Request& requ
                          allocator, stream);
   if (!plan) return plan.status();
   layout->plan_ = std::move(*plan);
-  layout->borders_.assign(request.borders.begin(), request.borders.end());
+  layout->key_ = LayoutKey(request.gradients, request.firsts, request.borders);
   layout->allocate_messages(request);
   return layout;
 }

@@ -1,10 +1,9 @@
-// The memory layout of one set of gradients: its plan, a slot for every message, and copies of
-// values that cannot be used directly.
+// The memory layout of calls with the same LayoutKey: their plan, a slot for every message, and
+// copies of values that cannot be used directly.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include "collective/schedule.h"
 #include "cuda/collective/device_plan.h"
 #include "cuda/collective/device_rounds.h"
+#include "cuda/collective/layout_key.h"
 #include "cuda/collective/value_copies.h"
 
 namespace nf::cuda {
@@ -48,9 +48,11 @@ class DeviceLayout {
                                                         DeviceAllocator& allocator,
                                                         cudaStream_t stream);
 
-  // Whether these are the same gradients at the same addresses, in the same chunks.
-  bool is_of(std::span<const Gradient> gradients, std::span<const std::size_t> borders) const {
-    return values_.are_of(gradients) && std::ranges::equal(borders, borders_);
+  const LayoutKey& key() const { return key_; }
+  // Work that follows on `stream` uses the values of these gradients, which have the same key.
+  Status move_to(std::span<const Gradient> gradients, cudaStream_t stream) {
+    values_.move_to(gradients);
+    return plan_->move_to(values_.working(), stream);
   }
 
   DevicePlan& plan() const { return *plan_; }
@@ -76,8 +78,8 @@ class DeviceLayout {
 
   void allocate_messages(const Request& request);
 
+  LayoutKey key_;
   ValueCopies values_;
-  std::vector<std::size_t> borders_;
   std::unique_ptr<DevicePlan> plan_;
   std::vector<MessageSlot> partial_;                // by chunk
   std::vector<std::vector<MessageSlot>> incoming_;  // by chunk

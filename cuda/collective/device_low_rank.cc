@@ -84,10 +84,13 @@ Expected<LowRankPlan*> DeviceLowRank::plan_of(const AllReduceCall& call, cudaStr
   NF_RETURN_IF_ERROR(
       factor_buffer_.reserve(std::max<std::size_t>(LowRankPlan::factor_bytes(request), 1), stream));
   request.factors = factor_buffer_.data();
-  LowRankPlan* const known =
-      plans_.find(call.step, [&](const LowRankPlan& plan) { return plan.is_of(call.gradients); });
+  LowRankPlan* const known = plans_.find(
+      call.step, [&](const LowRankPlan& plan) { return plan.key().is_of(call.gradients); });
   if (known != nullptr) {
-    if (known->is_current(request)) return known;
+    if (known->is_current(request)) {
+      NF_RETURN_IF_ERROR(known->move_to(call.gradients, stream));
+      return known;
+    }
     plans_.remove(known);
   }
   Expected<std::unique_ptr<LowRankPlan>> made = LowRankPlan::create(request, allocator_, stream);

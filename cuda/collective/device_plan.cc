@@ -32,24 +32,23 @@ Batch DevicePlan::batch_of(const DevicePiece* pieces, std::size_t count,
           .ranks = chunks_.order().ranks};
 }
 
-// Appends the pieces to `out` as DevicePieces; returns the number of their blocks. Their parameters
-// are numbered from `first_parameter` on.
+// Appends the pieces to the table; returns the number of their blocks. Their parameters are
+// numbered from `first_parameter` on.
 std::uint32_t DevicePlan::add_pieces(const Request& request, std::span<const Piece> pieces,
-                                     std::vector<DevicePiece>& out,
-                                     std::size_t first_parameter) const {
+                                     std::size_t first_parameter) {
   std::uint32_t blocks = 0;
   for (const Piece& piece : pieces) {
     const std::size_t parameter = first_parameter + piece.parameter;
     const Gradient& gradient = request.gradients[parameter];
     const std::uint64_t first = request.firsts.empty() ? 0 : request.firsts[parameter];
-    out.push_back(
-        {.values = static_cast<std::byte*>(gradient.values.data) + piece.first * size_of(type_),
-         .statistics = statistics_.data() + statistics_at_[parameter] +
-                       request.codec.statistics_size(piece.first),
-         .parameter = gradient.parameter,
-         .first = first + piece.first,
-         .count = static_cast<std::uint32_t>(piece.count),
-         .first_block = blocks});
+    pieces_.add({.statistics = statistics_.data() + statistics_at_[parameter] +
+                               request.codec.statistics_size(piece.first),
+                 .parameter = gradient.parameter,
+                 .first = first + piece.first,
+                 .count = static_cast<std::uint32_t>(piece.count),
+                 .first_block = blocks},
+                {.gradient = static_cast<std::uint32_t>(parameter),
+                 .offset = piece.first * size_of(type_)});
     blocks += blocks_in(piece.count, request.codec.granule());
   }
   return blocks;
@@ -83,37 +82,33 @@ Status DevicePlan::build(const Request& request, cudaStream_t stream) {
   NF_RETURN_IF_ERROR(statistics_.reserve(std::max<std::size_t>(statistics, 1), stream));
 
   DeviceTables tables;
-  std::vector<DevicePiece> whole;
-  const std::uint32_t blocks = add_pieces(request, domain, whole);
-  whole_ = batch_of(nullptr, whole.size(), blocks);
-  tables.add(whole, &whole_.pieces);
-
-  std::vector<DevicePiece> part_pieces;
-  const std::vector<std::size_t> first_piece = cut_parts(request, domain, part_pieces);
-  const DevicePiece* parts_at = nullptr;
-  tables.add(part_pieces, &parts_at);
-  const std::vector<PlanBudget> budgets = find_budgets(request, whole);
+  const std::uint32_t blocks = add_pieces(request, domain);
+  whole_ = batch_of(nullptr, domain.size(), blocks);
+  const std::vector<std::size_t> first_piece = cut_parts(request, domain);
+  const std::vector<PlanBudget> budgets = find_budgets(request);
+  const std::size_t after_parts = pieces_.size();
   if (const auto* sparse = dynamic_cast<const SparseCodec*>(&codec); sparse != nullptr) {
-    reserve_sparse(budgets, *sparse, std::move(whole), tables);
+    reserve_sparse(budgets, *sparse, tables);
   } else if (codec.max_width() != 0) {
     super_groups_.emplace().reserve(budgets, whole_, request.order, tables);
   } else {
     cut_tiles(request, tables);
   }
+  pieces_.add_to(tables);
   NF_RETURN_IF_ERROR(tables.upload(tables_, stream));
+  whole_.pieces = pieces_.on_device(0);
   for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
-    parts_[rank].batch.pieces = parts_at + first_piece[rank];
+    parts_[rank].batch.pieces = pieces_.on_device(first_piece[rank]);
   }
   for (std::size_t i = 0; i < sparse_.size(); ++i) {
-    sparse_[i].parameters = sparse_pieces_ + budgets[i].parameters.first_piece;
+    sparse_[i].parameters = pieces_.on_device(after_parts + budgets[i].parameters.first_piece);
     sparse_[i].bytes_at = sparse_.front().bytes_at;
   }
   return {};
 }
 
-// Numbers the tiles of all chunks. `whole` are the whole parameters.
-std::vector<PlanBudget> DevicePlan::find_budgets(const Request& request,
-                                                 std::span<const DevicePiece> whole) {
+// Numbers the tiles of all chunks.
+std::vector<PlanBudget> DevicePlan::find_budgets(const Request& request) {
   std::uint32_t tiles = 0;
   for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
     first_tile_.push_back(tiles);
@@ -125,7 +120,7 @@ std::vector<PlanBudget> DevicePlan::find_budgets(const Request& request,
     return {{.sum = &chunks_.plan(0), .parameters = all, .tiles = tiles}};
   }
   const auto first_block = [&](std::size_t parameter) {
-    return parameter < whole.size() ? whole[parameter].first_block : whole_.blocks;
+    return parameter < whole_.piece_count ? pieces_.pieces()[parameter].first_block : whole_.blocks;
   };
   std::vector<PlanBudget> budgets;
   for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
@@ -145,16 +140,15 @@ std::vector<PlanBudget> DevicePlan::find_budgets(const Request& request,
 // The parts of the statistics that ranks combine are consecutive. Returns the first piece of each
 // part.
 std::vector<std::size_t> DevicePlan::cut_parts(const Request& request,
-                                               std::span<const Piece> domain,
-                                               std::vector<DevicePiece>& pieces) {
+                                               std::span<const Piece> domain) {
   TileMap parts;
   parts.cut_evenly(request.codec.granule(), domain, request.order.ranks);
   std::vector<std::size_t> first_piece;
   std::size_t at = 0;
   for (std::uint32_t rank = 0; rank < request.order.ranks; ++rank) {
     const std::span<const Piece> own = parts.pieces(rank, 0);
-    first_piece.push_back(pieces.size());
-    const std::uint32_t blocks = add_pieces(request, own, pieces);
+    first_piece.push_back(pieces_.size());
+    const std::uint32_t blocks = add_pieces(request, own);
     Part part{.first = at, .batch = batch_of(nullptr, own.size(), blocks)};
     for (const Piece& piece : own) part.size += request.codec.statistics_size(piece.count);
     at += part.size;
@@ -164,17 +158,18 @@ std::vector<std::size_t> DevicePlan::cut_parts(const Request& request,
 }
 
 void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
-  std::vector<DevicePiece> pieces;
+  first_tile_piece_ = pieces_.size();
   for (std::uint32_t chunk = 0; chunk < request.chunks; ++chunk) {
     for (std::uint32_t tile = 0; tile < chunks_.tiles(chunk); ++tile) {
       const std::span<const Piece> own = chunks_.pieces(chunk, tile);
-      tiles_.push_back({.first_piece = static_cast<std::uint32_t>(pieces.size()),
-                        .piece_count = static_cast<std::uint32_t>(own.size())});
-      tiles_.back().blocks = add_pieces(request, own, pieces, chunks_.first_parameter(chunk));
+      tiles_.push_back(
+          {.first_piece = static_cast<std::uint32_t>(pieces_.size() - first_tile_piece_),
+           .piece_count = static_cast<std::uint32_t>(own.size())});
+      tiles_.back().blocks = add_pieces(request, own, chunks_.first_parameter(chunk));
     }
   }
-  piece_count_ = pieces.size();
-  tables.add(pieces, &pieces_);
+  tile_piece_count_ = pieces_.size() - first_tile_piece_;
+  const std::span<const DevicePiece> pieces = pieces_.pieces().subspan(first_tile_piece_);
   for (const std::uint32_t contributions : request.contributions) {
     std::vector<std::uint64_t> offsets;
     for (Tile& tile : tiles_) {
@@ -195,13 +190,15 @@ void DevicePlan::cut_tiles(const Request& request, DeviceTables& tables) {
 // Each budget has tables of its own, whose blocks are numbered from 0. The budgets share the memory
 // for counting keys, since kernels run one after the other.
 void DevicePlan::reserve_sparse(std::span<const PlanBudget> budgets, const SparseCodec& codec,
-                                std::vector<DevicePiece> pieces, DeviceTables& tables) {
+                                DeviceTables& tables) {
   sparse_shape_ = SparseShape(codec.format());
   sparse_.resize(budgets.size());
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     const BatchBounds& own = budgets[i].parameters;
-    for (std::uint32_t p = 0; p < own.piece_count; ++p) {
-      pieces[own.first_piece + p].first_block -= own.first_block;
+    for (std::uint32_t p = own.first_piece; p < own.first_piece + own.piece_count; ++p) {
+      DevicePiece piece = pieces_.pieces()[p];
+      piece.first_block -= own.first_block;
+      pieces_.add(piece, pieces_.source(p));
     }
     SparseTables& sparse = sparse_[i];
     sparse.parameter_count = own.piece_count;
@@ -215,7 +212,6 @@ void DevicePlan::reserve_sparse(std::span<const PlanBudget> budgets, const Spars
     tables.reserve(sparse.tiles, &sparse.tile_starts);
   }
   tables.reserve(codec.format().poison, &sparse_.front().bytes_at);
-  tables.add(pieces, &sparse_pieces_);
 }
 
 Status DevicePlan::make(cudaStream_t stream) {
@@ -239,7 +235,7 @@ Batch DevicePlan::batch(std::uint32_t chunk, std::uint32_t tile) const {
   }
   if (super_groups_) return super_groups_->batch(whole_, budget, index(chunk, tile));
   const Tile& own = tiles_[index(chunk, tile)];
-  return batch_of(pieces_ + own.first_piece, own.piece_count, own.blocks);
+  return batch_of(pieces().data() + own.first_piece, own.piece_count, own.blocks);
 }
 
 std::size_t DevicePlan::message_size(std::uint32_t chunk, std::uint32_t tile,

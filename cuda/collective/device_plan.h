@@ -1,5 +1,5 @@
 // The device side of the plans of a sum (collective/chunk_plans.h) for one set of gradients: tables
-// of pieces, and the launches that choose widths.
+// of pieces, and the launches that choose widths. Only addresses may change from call to call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,6 +17,7 @@
 #include "cuda/codec/device_codec.h"
 #include "cuda/codec/device_tables.h"
 #include "cuda/codec/sparse_plan.h"
+#include "cuda/collective/piece_table.h"
 #include "cuda/collective/super_group_plan.h"
 #include "neuron_fabric/all_reduce.h"
 
@@ -59,6 +60,12 @@ class DevicePlan {
                                                       DeviceAllocator& allocator,
                                                       cudaStream_t stream);
 
+  // Work that follows on `stream` uses the values of these gradients. Precondition: they are those
+  // of create(), possibly at other addresses.
+  Status move_to(std::span<const Gradient> gradients, cudaStream_t stream) {
+    return pieces_.move_to(gradients, stream);
+  }
+
   const ChunkPlans& chunks() const { return chunks_; }
   std::uint32_t max_tiles() const { return max_tiles_; }  // of a chunk
   // Whether a chunk has this tile, and the tile has a message. The same on all ranks.
@@ -86,7 +93,8 @@ class DevicePlan {
   // The pieces of all tiles, of which batches are parts. If widths are chosen, the maximum number.
   // Empty for sparse codecs.
   std::span<const DevicePiece> pieces() const {
-    return super_groups_ ? super_groups_->pieces() : std::span(pieces_, piece_count_);
+    return super_groups_ ? super_groups_->pieces()
+                         : std::span(pieces_.on_device(first_tile_piece_), tile_piece_count_);
   }
   std::size_t message_size(std::uint32_t chunk, std::uint32_t tile,
                            std::uint32_t contributions) const;
@@ -118,17 +126,19 @@ class DevicePlan {
   };
 
   DevicePlan(const Request& request, DeviceAllocator& allocator)
-      : chunks_(request.codec, request.order), tables_(allocator), statistics_(allocator) {}
+      : chunks_(request.codec, request.order),
+        pieces_(request.gradients),
+        tables_(allocator),
+        statistics_(allocator) {}
 
   Status build(const Request& request, cudaStream_t stream);
   std::uint32_t add_pieces(const Request& request, std::span<const Piece> pieces,
-                           std::vector<DevicePiece>& out, std::size_t first_parameter = 0) const;
-  std::vector<std::size_t> cut_parts(const Request& request, std::span<const Piece> domain,
-                                     std::vector<DevicePiece>& pieces);
+                           std::size_t first_parameter = 0);
+  std::vector<std::size_t> cut_parts(const Request& request, std::span<const Piece> domain);
   void cut_tiles(const Request& request, DeviceTables& tables);
-  std::vector<PlanBudget> find_budgets(const Request& request, std::span<const DevicePiece> whole);
+  std::vector<PlanBudget> find_budgets(const Request& request);
   void reserve_sparse(std::span<const PlanBudget> budgets, const SparseCodec& codec,
-                      std::vector<DevicePiece> pieces, DeviceTables& tables);
+                      DeviceTables& tables);
   Batch batch_of(const DevicePiece* pieces, std::size_t count, std::uint32_t blocks) const;
   std::size_t index(std::uint32_t chunk, std::uint32_t tile) const {
     return first_tile_[chunk] + tile;
@@ -141,6 +151,9 @@ class DevicePlan {
   std::uint32_t max_tiles_ = 0;
   std::vector<std::uint32_t> first_tile_;  // by chunk, among the tiles of all chunks
   DataType type_ = DataType::kFloat32;
+  // The whole parameters, then the parts of the statistics, then the tiles if sizes follow from
+  // counts; for sparse codecs the whole parameters again, with the blocks of their budget.
+  PieceTable pieces_;
   DeviceBuffer tables_;
   DeviceBuffer statistics_;
   std::vector<std::size_t> statistics_at_;  // by parameter, and one more at the end
@@ -148,8 +161,8 @@ class DevicePlan {
   std::vector<Part> parts_;
 
   // If sizes follow from counts.
-  const DevicePiece* pieces_ = nullptr;
-  std::size_t piece_count_ = 0;
+  std::size_t first_tile_piece_ = 0;  // in the table
+  std::size_t tile_piece_count_ = 0;
   std::vector<Tile> tiles_;
   std::map<std::uint32_t, const std::uint64_t*> piece_at_;  // by contributions
 
@@ -158,8 +171,6 @@ class DevicePlan {
 
   // For sparse codecs.
   SparseShape sparse_shape_;
-  const DevicePiece* sparse_pieces_ =
-      nullptr;                        // whole parameters; blocks are those of their budget
   std::vector<SparseTables> sparse_;  // by budget
 };
 

@@ -1,5 +1,5 @@
-// Caches the layouts of sets of gradients from step to step: creating one takes a plan and its
-// upload. Host code only.
+// Caches the layouts of calls (collective/layout_key.h) from step to step: creating one takes a
+// plan and its upload. Host code only.
 #pragma once
 
 #include <cstddef>

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 
+#include "cuda/base/upload.h"
 #include "cuda/codec/device_tables.h"
 
 namespace nf::cuda {
 namespace {
-
-bool is_same(const Gradient& a, const Gradient& b) {
-  return a.parameter == b.parameter && a.values.data == b.values.data &&
-         a.values.count == b.values.count && a.values.type == b.values.type && a.rows == b.rows;
-}
 
 // Allocates consecutive aligned arrays.
 class Arena {
@@ -34,8 +30,7 @@ class Arena {
 LowRankMatrix allocate_one(Arena& arena, const Gradient& gradient,
                            const LowRankMemory::State* state, std::uint32_t terms) {
   if (state == nullptr) return {.first = arena.take<float>(gradient.values.count)};
-  return {.values = gradient.values.data,
-          .basis = state->values(LowRankMemory::kBasis),
+  return {.basis = state->values(LowRankMemory::kBasis),
           .error = state->values(LowRankMemory::kError),
           .first = arena.take<float>(terms * state->rows),
           .second = arena.take<float>(terms * state->cols),
@@ -44,17 +39,6 @@ LowRankMatrix allocate_one(Arena& arena, const Gradient& gradient,
           .parameter = gradient.parameter,
           .rows = static_cast<std::uint32_t>(state->rows),
           .cols = static_cast<std::uint32_t>(state->cols)};
-}
-
-void add_plain(const Gradient& gradient, float* wide, std::vector<PlainPiece>& pieces) {
-  const std::size_t count = gradient.values.count;
-  auto* values = static_cast<std::byte*>(gradient.values.data);
-  for (std::size_t first = 0; first < count; first += kPlainPiece) {
-    pieces.push_back(
-        {.values = values + first * size_of(gradient.values.type),
-         .wide = wide + first,
-         .count = static_cast<std::uint32_t>(std::min<std::size_t>(kPlainPiece, count - first))});
-  }
 }
 
 // All tiles of `rows` x `cols`; 0 means all rows or columns.
@@ -97,7 +81,31 @@ Expected<std::unique_ptr<LowRankPlan>> LowRankPlan::create(const Request& reques
   return plan;
 }
 
+void LowRankPlan::add_plain(std::size_t gradient, float* wide) {
+  const Values& values = gradients_[gradient].values;
+  for (std::size_t first = 0; first < values.count; first += kPlainPiece) {
+    plain_.push_back({.wide = wide + first,
+                      .count = static_cast<std::uint32_t>(
+                          std::min<std::size_t>(kPlainPiece, values.count - first))});
+    plain_sources_.push_back(
+        {.gradient = static_cast<std::uint32_t>(gradient), .offset = first * size_of(values.type)});
+  }
+}
+
+void LowRankPlan::set_values(std::span<const Gradient> gradients) {
+  gradients_.assign(gradients.begin(), gradients.end());
+  for (std::size_t i = 0; i < matrices_.size(); ++i) {
+    matrices_[i].values = gradients_[matrix_sources_[i]].values.data;
+  }
+  for (std::size_t i = 0; i < plain_.size(); ++i) {
+    const PieceSource& source = plain_sources_[i];
+    plain_[i].values =
+        static_cast<std::byte*>(gradients_[source.gradient].values.data) + source.offset;
+  }
+}
+
 void LowRankPlan::allocate(const Request& request) {
+  key_ = LayoutKey(request.gradients);
   gradients_.assign(request.gradients.begin(), request.gradients.end());
   factors_ = request.factors;
   tables_.type = gradients_.front().values.type;
@@ -113,14 +121,16 @@ void LowRankPlan::allocate(const Request& request) {
                       .values = Values(values, count, DataType::kFloat32)};
     };
     if (state == nullptr) {
-      add_plain(gradient, made.first, plain_);
+      add_plain(i, made.first);
       first_.push_back(factor(made.first, gradient.values.count));
       continue;
     }
     first_.push_back(factor(made.first, request.terms * state->rows));
     second_.push_back(factor(made.second, request.terms * state->cols));
     matrices_.push_back(made);
+    matrix_sources_.push_back(i);
   }
+  set_values(request.gradients);
 }
 
 Status LowRankPlan::upload(cudaStream_t stream) {
@@ -133,20 +143,30 @@ Status LowRankPlan::upload(cudaStream_t stream) {
   tables_.result_count = static_cast<std::uint32_t>(results.size());
   tables_.plain_count = static_cast<std::uint32_t>(plain_.size());
   DeviceTables tables;
-  tables.add(matrices_, &tables_.matrices);
+  tables.add(matrices_, &matrix_table_);
   tables.add(rows, &tables_.rows);
   tables.add(columns, &tables_.columns);
   tables.add(results, &tables_.results);
-  tables.add(plain_, &tables_.plain);
+  tables.add(plain_, &plain_table_);
   tables.reserve(matrices_.size(), &tables_.is_used);
   tables.reserve(matrices_.size(), &tables_.is_finite);
   tables.reserve(1, &tables_.has_nonfinite);
-  return tables.upload(table_memory_, stream);
+  NF_RETURN_IF_ERROR(tables.upload(table_memory_, stream));
+  tables_.matrices = matrix_table_;
+  tables_.plain = plain_table_;
+  return {};
 }
 
-bool LowRankPlan::is_of(std::span<const Gradient> gradients) const {
-  return std::equal(gradients.begin(), gradients.end(), gradients_.begin(), gradients_.end(),
-                    is_same);
+Status LowRankPlan::move_to(std::span<const Gradient> gradients, cudaStream_t stream) {
+  const auto is_at_same = [](const Gradient& a, const Gradient& b) {
+    return a.values.data == b.values.data;
+  };
+  if (std::ranges::equal(gradients, gradients_, is_at_same)) return {};
+  set_values(gradients);
+  Status status = cuda::upload(matrix_table_, std::as_bytes(std::span(matrices_)), stream);
+  if (status.ok()) status = cuda::upload(plain_table_, std::as_bytes(std::span(plain_)), stream);
+  if (!status.ok()) gradients_.clear();  // the tables are unknown
+  return status;
 }
 
 bool LowRankPlan::is_current(const Request& request) const {

@@ -1,5 +1,6 @@
-// The tables of powersgd for one set of gradients: the memory of the factors, and the parts that
-// thread blocks process. They depend on shapes only.
+// The tables of powersgd for calls with the same LayoutKey: the memory of the factors, and the
+// parts that thread blocks process. Only the addresses of the gradients may change from call to
+// call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,8 +12,10 @@
 #include <vector>
 
 #include "cuda/base/device_memory.h"
+#include "cuda/collective/layout_key.h"
 #include "cuda/collective/low_rank.h"
 #include "cuda/collective/low_rank_memory.h"
+#include "cuda/collective/piece_table.h"
 #include "neuron_fabric/all_reduce.h"
 
 namespace nf::cuda {
@@ -36,9 +39,11 @@ class LowRankPlan {
                                                        DeviceAllocator& allocator,
                                                        cudaStream_t stream);
 
-  // Whether these are its gradients; and whether the factors and states have not moved.
-  bool is_of(std::span<const Gradient> gradients) const;
+  const LayoutKey& key() const { return key_; }
+  // Whether the factors and states have not moved.
   bool is_current(const Request& request) const;
+  // Work that follows on `stream` uses the values of these gradients, which have the same key.
+  Status move_to(std::span<const Gradient> gradients, cudaStream_t stream);
 
   const LowRankTables& tables() const { return tables_; }
   // One per non-null state, in the same order.
@@ -54,15 +59,24 @@ class LowRankPlan {
   explicit LowRankPlan(DeviceAllocator& allocator) : table_memory_(allocator) {}
 
   void allocate(const Request& request);
+  // Appends the pieces of a gradient that is sent unfactored.
+  void add_plain(std::size_t gradient, float* wide);
+  // Sets the addresses of the gradients' values in the tables in host memory.
+  void set_values(std::span<const Gradient> gradients);
   Status upload(cudaStream_t stream);
 
-  std::vector<Gradient> gradients_;
+  LayoutKey key_;
+  std::vector<Gradient> gradients_;  // of the last call
   std::byte* factors_ = nullptr;
   std::vector<LowRankMatrix> matrices_;
   std::vector<PlainPiece> plain_;
+  std::vector<std::size_t> matrix_sources_;  // the gradient of each matrix
+  std::vector<PieceSource> plain_sources_;
   std::vector<Gradient> first_;
   std::vector<Gradient> second_;
   DeviceBuffer table_memory_;
+  LowRankMatrix* matrix_table_ = nullptr;
+  PlainPiece* plain_table_ = nullptr;
   LowRankTables tables_;
 };
 

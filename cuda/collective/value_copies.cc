@@ -1,24 +1,11 @@
 #include "cuda/collective/value_copies.h"
 
-#include <algorithm>
-#include <cstdint>
-
 #include "cuda/base/launch.h"
 #include "cuda/codec/convert.h"
+#include "cuda/collective/layout_key.h"
 
 namespace nf::cuda {
 namespace {
-
-constexpr std::size_t kValueAlignment = 16;  // of DevicePiece
-
-bool is_same(const Gradient& a, const Gradient& b) {
-  return a.parameter == b.parameter && a.values.data == b.values.data &&
-         a.values.count == b.values.count && a.values.type == b.values.type;
-}
-
-bool is_misaligned(const Values& values) {
-  return reinterpret_cast<std::uintptr_t>(values.data) % kValueAlignment != 0;
-}
 
 std::size_t bytes_of(const Values& values) { return values.count * size_of(values.type); }
 
@@ -30,8 +17,7 @@ Status copy(const Values& from, const Values& to, cudaStream_t stream) {
 }  // namespace
 
 Status ValueCopies::make(std::span<const Gradient> gradients, bool in_fp32, cudaStream_t stream) {
-  gradients_.assign(gradients.begin(), gradients.end());
-  working_ = gradients_;
+  working_.assign(gradients.begin(), gradients.end());
   std::size_t size = 0;
   std::vector<std::size_t> offsets;
   for (std::size_t i = 0; i < working_.size(); ++i) {
@@ -55,9 +41,13 @@ Status ValueCopies::make(std::span<const Gradient> gradients, bool in_fp32, cuda
   return {};
 }
 
-bool ValueCopies::are_of(std::span<const Gradient> gradients) const {
-  return std::equal(gradients.begin(), gradients.end(), gradients_.begin(), gradients_.end(),
-                    is_same);
+void ValueCopies::move_to(std::span<const Gradient> gradients) {
+  auto copy = copies_.begin();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const bool is_copied = copy != copies_.end() && copy->gradient == i;
+    Values& values = is_copied ? (copy++)->values : working_[i].values;
+    values.data = gradients[i].values.data;
+  }
 }
 
 Status ValueCopies::copy_in(cudaStream_t stream) const {

@@ -29,8 +29,8 @@ class ValueCopies {
   // Allocates the copies. Fails if the gradients have different types, and with kOutOfMemory.
   Status make(std::span<const Gradient> gradients, bool in_fp32, cudaStream_t stream);
 
-  // Whether these are the same gradients at the same addresses.
-  bool are_of(std::span<const Gradient> gradients) const;
+  // The same gradients at other addresses, whose LayoutKey is the same.
+  void move_to(std::span<const Gradient> gradients);
   // The gradients, with the address and type of their copy if they have one.
   std::span<const Gradient> working() const { return working_; }
 
@@ -46,9 +46,8 @@ class ValueCopies {
     std::size_t gradient = 0;  // index
   };
 
-  std::vector<Gradient> gradients_;
   std::vector<Gradient> working_;
-  std::vector<Copy> copies_;
+  std::vector<Copy> copies_;  // in the order of the gradients
   DeviceBuffer memory_;
 };
 

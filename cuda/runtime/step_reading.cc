@@ -4,21 +4,6 @@
 
 namespace nf::cuda {
 
-PinnedBuffer::~PinnedBuffer() {
-  if (memory_ != nullptr) static_cast<void>(cudaFreeHost(memory_));
-}
-
-Status PinnedBuffer::reserve(std::size_t size) {
-  if (size <= size_) return {};
-  if (memory_ != nullptr) static_cast<void>(cudaFreeHost(memory_));
-  memory_ = nullptr;
-  size_ = 0;
-  NF_RETURN_IF_ERROR(
-      to_status(cudaHostAlloc(&memory_, size, cudaHostAllocPortable), "allocating pinned memory"));
-  size_ = size;
-  return {};
-}
-
 Status StepReading::begin(std::uint32_t regions, std::size_t sample_bytes, cudaStream_t stream) {
   regions_ = regions;
   sample_bytes_ = sample_bytes;

@@ -13,27 +13,12 @@
 
 #include "cuda/base/device_memory.h"
 #include "cuda/base/event.h"
+#include "cuda/base/pinned_buffer.h"
 #include "cuda/runtime/bucket_passes.h"
 #include "neuron_fabric/data_type.h"
 #include "runtime/route_call.h"
 
 namespace nf::cuda {
-
-// Pinned host memory: device copies to it are asynchronous. Grows and never shrinks.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  ~PinnedBuffer();
-  PinnedBuffer(const PinnedBuffer&) = delete;
-  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
-
-  Status reserve(std::size_t size);
-  std::byte* data() const { return static_cast<std::byte*>(memory_); }
-
- private:
-  void* memory_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // A sample of one parameter, from before the all-reduce.
 struct DeviceSample {

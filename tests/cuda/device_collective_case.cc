@@ -103,13 +103,11 @@ class DeviceRank {
                  .tile_bytes = kTileBytes} {
     std::size_t bytes = 0;
     for (const std::size_t size : kSizes) bytes += size * size_of(type_);
-    expect_cuda(cudaMalloc(&memory_, bytes));
+    for (void*& buffer : buffers_) expect_cuda(cudaMalloc(&buffer, bytes));
     expect_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    auto* at = static_cast<std::byte*>(memory_);
     for (const std::size_t size : kSizes) {
       gradients_.push_back(
-          {.parameter = key_of(gradients_.size()), .values = Values(at, size, type_)});
-      at += size * size_of(type_);
+          {.parameter = key_of(gradients_.size()), .values = Values(nullptr, size, type_)});
     }
     if (scatters(sum)) {
       ShardedCall call(gradients_, sum.ranks);
@@ -128,13 +126,14 @@ class DeviceRank {
     sum_.reset();
     memories_.reset();
     expect_cuda(cudaStreamDestroy(stream_));
-    expect_cuda(cudaFree(memory_));
+    for (void* buffer : buffers_) expect_cuda(cudaFree(buffer));
   }
   DeviceRank(const DeviceRank&) = delete;
   DeviceRank& operator=(const DeviceRank&) = delete;
 
   void run(std::uint64_t step, RankValues& own) {
     ASSERT_NE(sum_, nullptr);
+    place_in(buffers_[step == 0 ? 0 : 1]);
     copy(own, cudaMemcpyHostToDevice);
     const Status status = sum_->enqueue({.step = step, .gradients = gradients_}, shards_, stream_);
     ASSERT_TRUE(status.ok()) << to_string(status);
@@ -144,6 +143,14 @@ class DeviceRank {
   }
 
  private:
+  void place_in(void* buffer) {
+    auto* at = static_cast<std::byte*>(buffer);
+    for (Gradient& gradient : gradients_) {
+      gradient.values.data = at;
+      at += gradient.values.count * size_of(type_);
+    }
+  }
+
   void copy(RankValues& own, cudaMemcpyKind kind) {
     for (std::size_t p = 0; p < own.size(); ++p) {
       void* host = own[p].view().data;
@@ -156,7 +163,7 @@ class DeviceRank {
 
   const DataType type_;
   const cuda::DeviceAllReduceOptions options_;
-  void* memory_ = nullptr;
+  void* buffers_[2] = {};
   cudaStream_t stream_ = nullptr;
   std::vector<Gradient> gradients_;
   std::vector<std::size_t> shards_;              // empty in an all-reduce

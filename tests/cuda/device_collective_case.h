@@ -24,7 +24,8 @@ std::string name_of(const DeviceCollectiveCase& sum);
 
 // Expects, over several steps with new values, that all ranks' sums on the device have the bits of
 // the CPU's; in a reduce-scatter over uneven_shards(), those of their own shard. The parameters of
-// a rank are consecutive, as in a bucket, with only the alignment of their type.
+// a rank are consecutive, as in a bucket, with only the alignment of their type. The second step
+// and those after it use another buffer than the first.
 void expect_same_as_cpu(const DeviceCollectiveCase& sum);
 
 }  // namespace nf::test

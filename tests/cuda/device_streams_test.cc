@@ -1,9 +1,10 @@
-// The order of work on the streams of an all-reduce, with a transport that moves nothing.
+// The streams of an all-reduce, with a transport that moves nothing.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "cuda/collective/device_all_reduce.h"
@@ -44,7 +45,7 @@ class DeviceStreams : public test::OnDevice<> {
     OnDevice::SetUp();
     if (IsSkipped()) return;
     expect_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    values_.emplace(std::vector<float>(kCount, 1));
+    values_.emplace(std::vector<float>(kCount + kSpare, 1));
   }
   void TearDown() override {
     if (stream_ != nullptr) expect_cuda(cudaStreamDestroy(stream_));
@@ -56,13 +57,15 @@ class DeviceStreams : public test::OnDevice<> {
     expect_ok(sum.status(), "DeviceAllReduce");
     return std::move(*sum);
   }
-  Status enqueue(cuda::DeviceAllReduce& sum) {
-    const Gradient gradient{.parameter = 1,
-                            .values = Values(values_->as<float>(), kCount, DataType::kFloat32)};
+  // The values from index `first` on.
+  Status enqueue(cuda::DeviceAllReduce& sum, std::size_t first = 0) {
+    const Gradient gradient{
+        .parameter = 1, .values = Values(values_->as<float>() + first, kCount, DataType::kFloat32)};
     return sum.enqueue({.gradients = {&gradient, 1}}, stream_);
   }
 
   static constexpr std::size_t kCount = 1 << 12;
+  static constexpr std::size_t kSpare = 64;
   cudaStream_t stream_ = nullptr;
   std::optional<test::DeviceCopy> values_;
 };
@@ -83,6 +86,29 @@ TEST_F(DeviceStreams, WaitForTheExchangesOfAFailedCall) {
   expect_cuda(cudaStreamSynchronize(stream_));
   EXPECT_TRUE(stuck.is_over());
   EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);  // the transport's error
+}
+
+// Also while the stream is blocked: neither a new layout nor a move waits for it.
+TEST_F(DeviceStreams, ReuseTheLayoutAtOtherAddresses) {
+  IdleTransport transport([](int, cudaStream_t) { return Status(); });
+  for (const char* codec : {"bf16", "waterfill:4", "topkc:1", "g_binary", "waterfill:4+ef"}) {
+    SCOPED_TRACE(codec);
+    cuda::ResidualMemory memory(cuda::pool_allocator(), stream_);
+    auto sum = cuda::DeviceAllReduce::create(transport, {.codec = codec}, &memory);
+    ASSERT_TRUE(sum) << to_string(sum.status());
+    test::StuckWork stuck;
+    expect_ok(stuck.put_on(stream_), "blocking work");
+    for (const std::size_t first : {0, 4, 32, 0}) {  // aligned to 16 bytes
+      expect_ok(enqueue(**sum, first), "a call");
+      EXPECT_EQ((*sum)->layouts(), 1u);
+    }
+    expect_ok(enqueue(**sum, 1), "a call with misaligned values");
+    // With error feedback, a call works on aligned copies.
+    EXPECT_EQ((*sum)->layouts(), std::string_view(codec).ends_with("+ef") ? 1u : 2u);
+    EXPECT_FALSE(stuck.is_over());
+    stuck.release();
+    expect_cuda(cudaStreamSynchronize(stream_));
+  }
 }
 
 }  // namespace

@@ -157,13 +157,22 @@ RouteRank::RouteRank(const RouteJob& job, const std::vector<cuda::StreamTranspor
   }
   std::size_t bytes = 0;
   for (const RouteJob::Shape& shape : job.shapes) bytes += shape.count * size_of(job.type);
-  expect_cuda(cudaMalloc(&values_, std::max<std::size_t>(bytes, 1)));
-  auto* at = static_cast<std::byte*>(values_);
+  for (void*& buffer : buffers_) {
+    expect_cuda(cudaMalloc(&buffer, std::max<std::size_t>(bytes, 1)));
+  }
   for (std::size_t p = 0; p < job.shapes.size(); ++p) {
     gradients_.push_back({.parameter = RouteJob::key(p),
-                          .values = Values(at, job.shapes[p].count, job.type),
+                          .values = Values(nullptr, job.shapes[p].count, job.type),
                           .rows = job.shapes[p].rows});
-    at += job.shapes[p].count * size_of(job.type);
+  }
+  place_in(buffers_[0]);
+}
+
+void RouteRank::place_in(void* buffer) {
+  auto* at = static_cast<std::byte*>(buffer);
+  for (std::size_t p = 0; p < gradients_.size(); ++p) {
+    gradients_[p].values.data = at;
+    at += job_.shapes[p].count * size_of(job_.type);
   }
 }
 
@@ -171,7 +180,7 @@ RouteRank::~RouteRank() {
   for (const cudaStream_t stream : streams_) expect_cuda(cudaStreamSynchronize(stream));
   expect_cuda(cudaStreamSynchronize(home_));
   sums_.clear();
-  expect_cuda(cudaFree(values_));
+  for (void* buffer : buffers_) expect_cuda(cudaFree(buffer));
 }
 
 Status RouteRank::run_call(cuda::DeviceCollective& sum, std::size_t step,
@@ -188,6 +197,7 @@ Status RouteRank::run_call(cuda::DeviceCollective& sum, std::size_t step,
 Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
   const std::size_t channel = step % sums_.size();
   const cudaStream_t stream = streams_[channel];
+  place_in(buffers_[step / 2 % 2]);
   std::vector<TypedValues> typed;
   for (const auto& values : own) typed.emplace_back(job_.type, values);
   for (std::size_t p = 0; p < typed.size(); ++p) {

@@ -72,7 +72,7 @@ void expect_same_as_cpu(const RouteJob& job, std::size_t entries = 0);
 void expect_restart_after_forget(const RouteJob& job);
 
 // One rank on the device. Parameters are consecutive, as in a bucket, with only the alignment of
-// their type.
+// their type. After every other step, they move to another buffer.
 class RouteRank {
  public:
   RouteRank(const RouteJob& job, const std::vector<cuda::StreamTransport*>& channels);
@@ -86,6 +86,7 @@ class RouteRank {
   Status run(std::size_t step, const Parameters& own, Parameters& summed);
 
  private:
+  void place_in(void* buffer);
   Status run_call(cuda::DeviceCollective& sum, std::size_t step,
                   std::span<const Gradient> gradients, cudaStream_t stream) const;
 
@@ -95,7 +96,7 @@ class RouteRank {
   cuda::RouteMemory* memory_ = nullptr;                        // of the route
   std::vector<std::unique_ptr<cuda::DeviceCollective>> sums_;  // by channel
   std::vector<cudaStream_t> streams_;
-  void* values_ = nullptr;
+  void* buffers_[2] = {};
   std::vector<Gradient> gradients_;
 };
 
