@@ -31,7 +31,7 @@ class DeviceAllReduce final : public DeviceCollective {
   // kUnsupported for a codec without a CUDA implementation, and for the hierarchical topology (see
   // DeviceHierarchy).
   static Status check(const DeviceAllReduceOptions& options, std::uint32_t ranks);
-  // Keeps references to the transport and the memory. A codec that keeps residuals needs a memory.
+  // Keeps references to the transport, the wire and the memory. A codec that keeps residuals needs a memory.
   // Fails like check().
   static Expected<std::unique_ptr<DeviceAllReduce>> create(StreamTransport& transport,
                                                            const DeviceAllReduceOptions& options,
@@ -73,6 +73,7 @@ class DeviceAllReduce final : public DeviceCollective {
   const DeviceAllReduceOptions options_;
   const std::unique_ptr<Codec> codec_;
   DeviceAllocator& allocator_;
+  const std::unique_ptr<Wire> own_wire_;  // null if the wire is shared
   const SumPlan hop_plan_;  // only for its stages
   HopCodecs hop_codecs_;
   const Schedule schedule_;

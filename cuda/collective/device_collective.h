@@ -11,6 +11,7 @@
 
 #include "cuda/base/device_memory.h"
 #include "cuda/transport/stream_transport.h"
+#include "cuda/transport/wire.h"
 #include "neuron_fabric/all_reduce.h"
 #include "neuron_fabric/collective.h"
 
@@ -26,6 +27,7 @@ struct DeviceAllReduceOptions {
   std::uint64_t seed = 0;
   std::size_t tile_bytes = 8 << 20;      // approximate message size; the unit of overlap
   DeviceAllocator* allocator = nullptr;  // pool_allocator() if null
+  Wire* wire = nullptr;                  // shared by the collectives of a channel; its own if null
 };
 
 // Belongs to one rank, to one thread at a time, and to the device that is current at creation.

@@ -10,7 +10,8 @@ DeviceExecutor::DeviceExecutor(const Parts& parts, DeviceAllocator& allocator)
               .rank = parts.transport.rank(),
               .merges = parts.merges,
               .feedback = parts.feedback}),
-      messages_(allocator) {}
+      messages_(allocator),
+      pipeline_(parts.wire) {}
 
 Status DeviceExecutor::prepare() { return pipeline_.prepare(); }
 

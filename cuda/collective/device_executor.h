@@ -21,6 +21,7 @@ class DeviceExecutor {
   // Keeps references to all of them.
   struct Parts {
     StreamTransport& transport;
+    Wire& wire;
     const SumPlan& plan;  // only for its stages
     const HopCodecs& codecs;
     const DeviceRounds& rounds;

@@ -5,17 +5,10 @@
 namespace nf::cuda {
 
 TilePipeline::~TilePipeline() {
-  if (wire_ != nullptr) {
-    static_cast<void>(cudaStreamSynchronize(wire_));
-    static_cast<void>(cudaStreamDestroy(wire_));
-  }
+  wire_.wait();
   for (const auto* events : {&made_, &arrived_}) {
     for (const cudaEvent_t event : *events) static_cast<void>(cudaEventDestroy(event));
   }
-}
-
-Status TilePipeline::prepare() {
-  return to_status(cudaStreamCreateWithFlags(&wire_, cudaStreamNonBlocking), "creating a stream");
 }
 
 Status TilePipeline::reserve(std::uint32_t tiles) {
@@ -32,7 +25,7 @@ Status TilePipeline::reserve(std::uint32_t tiles) {
 
 // Memory is freed in the order of `stream`, so after the exchanges.
 Status TilePipeline::wait_for_exchanges(cudaStream_t stream) {
-  NF_RETURN_IF_ERROR(record(arrived_.front(), wire_));
+  NF_RETURN_IF_ERROR(record(arrived_.front(), wire_.stream()));
   return wait(stream, arrived_.front());
 }
 

@@ -1,5 +1,4 @@
-// The order of the kernels and exchanges of a sum. Exchanges run on a stream of their own, the
-// wire. Each tile is one round behind the tile before it, so that the exchange of one tile overlaps
+// The order of the kernels and exchanges of a sum. Exchanges run on the wire. Each tile is one round behind the tile before it, so that the exchange of one tile overlaps
 // with the kernels of another.
 #pragma once
 
@@ -9,19 +8,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuda/transport/wire.h"
 #include "neuron_fabric/status.h"
 
 namespace nf::cuda {
 
 class TilePipeline {
  public:
-  TilePipeline() = default;
+  // Keeps a reference to the wire.
+  explicit TilePipeline(Wire& wire) : wire_(wire) {}
+  // Waits for the exchanges.
   ~TilePipeline();
   TilePipeline(const TilePipeline&) = delete;
   TilePipeline& operator=(const TilePipeline&) = delete;
 
-  // Creates the wire. Called once, before all other functions.
-  Status prepare();
+  // Prepares the wire. Called before all other functions.
+  Status prepare() { return wire_.prepare(); }
   // Creates the events of a call with this many tiles.
   Status reserve(std::uint32_t tiles);
 
@@ -39,9 +41,9 @@ class TilePipeline {
         NF_RETURN_IF_ERROR(compute(tile, round));
         if (round == rounds) continue;
         NF_RETURN_IF_ERROR(record(made_[tile], stream));
-        NF_RETURN_IF_ERROR(wait(wire_, made_[tile]));
-        NF_RETURN_IF_ERROR(exchange(tile, round, wire_));
-        NF_RETURN_IF_ERROR(record(arrived_[tile], wire_));
+        NF_RETURN_IF_ERROR(wait(wire_.stream(), made_[tile]));
+        NF_RETURN_IF_ERROR(exchange(tile, round, wire_.stream()));
+        NF_RETURN_IF_ERROR(record(arrived_[tile], wire_.stream()));
       }
     }
     return {};
@@ -54,7 +56,7 @@ class TilePipeline {
   static Status record(cudaEvent_t event, cudaStream_t stream);
   static Status wait(cudaStream_t stream, cudaEvent_t event);
 
-  cudaStream_t wire_ = nullptr;
+  Wire& wire_;
   std::vector<cudaEvent_t> made_;     // by tile: the messages of the round are encoded
   std::vector<cudaEvent_t> arrived_;  // by tile: the messages of the round are received
 };

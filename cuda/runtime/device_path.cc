@@ -77,7 +77,8 @@ Expected<DeviceCollective*> DevicePath::find(ChannelState& channel, const std::s
                                 .topology = topology_,
                                 .host_group_size = host_group_size_,
                                 .seed = seed_,
-                                .allocator = &channel.allocator},
+                                .allocator = &channel.allocator,
+                                .wire = &channel.wire},
                                *memory);
     if (!made) return made.status();
     collective = std::move(*made);

@@ -60,6 +60,7 @@ class DevicePath final : public BucketPath {
     StreamTransport& transport;
     const cudaStream_t stream;
     DeviceAllocator& allocator;
+    Wire wire;
     std::map<std::string, std::unique_ptr<DeviceCollective>> collectives;  // by route
     DeviceBuffer gathered;  // the dense values of its bucket
     Event begun;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <thread>
 
@@ -52,8 +53,8 @@ class DeviceStreams : public test::OnDevice<> {
   }
 
   // bf16 has no statistics: each round of the only tile is an exchange.
-  static auto make_sum(IdleTransport& transport) {
-    auto sum = cuda::DeviceAllReduce::create(transport, {.codec = "bf16"});
+  static auto make_sum(IdleTransport& transport, cuda::Wire* wire = nullptr) {
+    auto sum = cuda::DeviceAllReduce::create(transport, {.codec = "bf16", .wire = wire});
     expect_ok(sum.status(), "DeviceAllReduce");
     return std::move(*sum);
   }
@@ -86,6 +87,21 @@ TEST_F(DeviceStreams, WaitForTheExchangesOfAFailedCall) {
   expect_cuda(cudaStreamSynchronize(stream_));
   EXPECT_TRUE(stuck.is_over());
   EXPECT_EQ(enqueue(*sum).code(), ErrorCode::kPeerLost);  // the transport's error
+}
+
+TEST_F(DeviceStreams, ShareTheWireOfAChannel) {
+  std::set<cudaStream_t> wires;
+  IdleTransport transport([&](int, cudaStream_t wire) {
+    wires.insert(wire);
+    return Status();
+  });
+  cuda::Wire wire;
+  for (int i = 0; i < 3; ++i) expect_ok(enqueue(*make_sum(transport, &wire)), "a call");
+  EXPECT_EQ(wires, std::set<cudaStream_t>{wire.stream()});
+  EXPECT_NE(wire.stream(), stream_);
+  expect_ok(enqueue(*make_sum(transport)), "a call on a wire of its own");
+  expect_cuda(cudaStreamSynchronize(stream_));
+  EXPECT_EQ(wires.size(), 2u);
 }
 
 // Also while the stream is blocked: neither a new layout nor a move waits for it.
