@@ -17,6 +17,7 @@
 
 namespace nf::cuda {
 
+class DeviceExchangePart;
 class RouteMemory;
 
 struct DeviceAllReduceOptions {
@@ -52,6 +53,9 @@ class DeviceCollective {
   Status enqueue(const AllReduceCall& call, cudaStream_t stream) {
     return enqueue(call, {}, stream);
   }
+
+  // What it sums, as a part of a DeviceExchange with others. Null if it must run alone.
+  virtual DeviceExchangePart* part() { return nullptr; }
 
   // Bytes that this rank has sent.
   virtual Traffic traffic() const = 0;

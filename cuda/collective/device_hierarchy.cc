@@ -104,7 +104,7 @@ Status DeviceHierarchy::prepare(Layout& layout, std::span<const Gradient> gradie
                           .chunks = inner_.ranks(),
                           .tile_bytes = options_.tile_bytes,
                           .contributions = {&kOne, 1},
-                          .granule = between_->granule()},
+                          .granule = between_->part()->granule()},
                          allocator_, stream);
   if (!parts) return parts.status();
   layout.parts = std::move(*parts);

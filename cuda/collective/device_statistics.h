@@ -1,12 +1,11 @@
-// The statistics stage (collective/statistics_stage.h) on streams: every rank combines its part of
-// all ranks' statistics and sends the result to all other ranks.
+// The statistics stage of one part of an exchange (collective/statistics_stage.h) on streams: every
+// rank combines its part of all ranks' statistics and sends the result to all other ranks.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "cuda/codec/device_codec.h"
 #include "cuda/collective/device_plan.h"
@@ -16,15 +15,19 @@ namespace nf::cuda {
 
 class DeviceStatistics {
  public:
-  // Borrows the transport.
-  DeviceStatistics(StreamTransport& transport, DeviceAllocator& allocator)
-      : transport_(transport), buffer_(allocator) {}
+  DeviceStatistics(std::uint32_t rank, std::uint32_t ranks, DeviceAllocator& allocator)
+      : rank_(rank), ranks_(ranks), buffer_(allocator) {}
 
   // Allocates memory for a plan. Fails with kOutOfMemory.
   Status reserve(const DevicePlan& plan, const DeviceCodec& codec, cudaStream_t stream);
-  // Fills in the combined statistics of the plan. No-op if the codec has no statistics.
-  Status exchange(const DevicePlan& plan, const CallDraws& draws, const DeviceCodec& codec,
-                  cudaStream_t stream);
+
+  // The steps of a call, in this order; the transfers of each list are exchanged before the next
+  // step. At the end, the plan has its combined statistics. All are no-ops if the codec has none.
+  Status compute(const DevicePlan& plan, const CallDraws& draws, const DeviceCodec& codec,
+                 cudaStream_t stream);
+  void add_transfers(const DevicePlan& plan, StreamTransfers& transfers);
+  Status combine(const DevicePlan& plan, const DeviceCodec& codec, cudaStream_t stream);
+  void add_combined_transfers(const DevicePlan& plan, StreamTransfers& transfers);
 
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   // Device memory in bytes.
@@ -35,14 +38,13 @@ class DeviceStatistics {
   // ranks, then scratch memory.
   static std::size_t all_at(const DevicePlan& plan) { return aligned(plan.statistics_size()); }
   std::size_t scratch_at(const DevicePlan& plan) const {
-    return all_at(plan) + aligned(transport_.ranks() * plan.part(transport_.rank()).size);
+    return all_at(plan) + aligned(ranks_ * plan.part(rank_).size);
   }
 
-  StreamTransport& transport_;
+  const std::uint32_t rank_;
+  const std::uint32_t ranks_;
   DeviceBuffer buffer_;
   std::uint64_t bytes_sent_ = 0;
-  std::vector<StreamTransfer> sends_;
-  std::vector<StreamTransfer> receives_;
 };
 
 }  // namespace nf::cuda

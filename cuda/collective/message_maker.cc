@@ -18,7 +18,7 @@ ConstDeviceMessage to_read(const DeviceMessage& message) {
 void MessageMaker::find_incoming(const Request& request) {
   const DeviceLayout& layout = request.layout;
   in_.clear();
-  for (const Origin& from : parts_.rounds.added[request.chunk]) {
+  for (const Origin& from : context_.rounds.added[request.chunk]) {
     const std::byte* bytes =
         request.messages + layout.incoming(request.chunk, in_.size()).of(request.tile);
     in_.push_back(layout.plan().message(request.chunk, request.tile, from, bytes));
@@ -41,14 +41,14 @@ Status MessageMaker::make(const Request& request, cudaStream_t stream) {
   find_incoming(request);
   const DeviceMessage out =
       request.layout.plan().message(request.chunk, request.tile, request.origin, request.out);
-  if (parts_.feedback != nullptr) return make_with_residual(request, out, stream);
+  if (context_.feedback != nullptr) return make_with_residual(request, out, stream);
   const std::uint32_t total = request.origin.contributions;
   if (in_.empty()) return codec(total).encode(request.own, out, stream);
-  if (!can_fold(parts_.rounds.added[request.chunk])) {
-    return parts_.merges ? merge_one_by_one(request, {}, out, stream)
-                         : add_one_by_one(request, out, stream);
+  if (!can_fold(context_.rounds.added[request.chunk])) {
+    return context_.merges ? merge_one_by_one(request, {}, out, stream)
+                           : add_one_by_one(request, out, stream);
   }
-  if (in_.size() == 1 && parts_.plan.is_one_stage(in_[0].origin.contributions, total)) {
+  if (in_.size() == 1 && context_.plan.is_one_stage(in_[0].origin.contributions, total)) {
     return codec(total).decode_add_encode(request.own, in_[0], out, stream);
   }
   return codec(total).fold_encode(request.own, in_, out, stream);
@@ -63,7 +63,7 @@ Status MessageMaker::add_one_by_one(const Request& request, const DeviceMessage&
   }
   const ConstDeviceMessage& last = in.back();
   const std::uint32_t total = out.origin.contributions;
-  if (parts_.plan.is_one_stage(last.origin.contributions, total)) {
+  if (context_.plan.is_one_stage(last.origin.contributions, total)) {
     return codec(total).decode_add_encode(request.own, last, out, stream);
   }
   return codec(total).fold_encode(request.own, {&last, 1}, out, stream);
@@ -79,7 +79,7 @@ Status MessageMaker::merge_one_by_one(const Request& request, ConstDeviceMessage
     const bool is_last = i + 1 == in_.size();
     const DeviceMessage made =
         is_last ? out
-                : request.layout.plan().message(request.chunk, request.tile, {parts_.rank, sum},
+                : request.layout.plan().message(request.chunk, request.tile, {context_.rank, sum},
                                                 request.messages + request.layout.growing(i));
     NF_RETURN_IF_ERROR(held.bytes == nullptr
                            ? codec(sum).decode_add_encode(request.own, in, made, stream)
@@ -93,10 +93,10 @@ Status MessageMaker::merge_one_by_one(const Request& request, ConstDeviceMessage
 // be added while encoding.
 Status MessageMaker::make_with_residual(const Request& request, const DeviceMessage& out,
                                         cudaStream_t stream) const {
-  if (parts_.merges && !in_.empty()) {
+  if (context_.merges && !in_.empty()) {
     // The next partial sum uses growing(0).
     const DeviceMessage alone =
-        request.layout.plan().message(request.chunk, request.tile, {parts_.rank, 1},
+        request.layout.plan().message(request.chunk, request.tile, {context_.rank, 1},
                                       request.messages + request.layout.growing(1));
     NF_RETURN_IF_ERROR(encode_with_residual(request, alone, stream));
     return merge_one_by_one(request, to_read(alone), out, stream);
@@ -111,7 +111,7 @@ Status MessageMaker::encode_with_residual(const Request& request, const DeviceMe
                                           cudaStream_t stream) const {
   const DeviceCodec& own = codec(out.origin.contributions);
   NF_RETURN_IF_ERROR(own.encode(request.own, out, stream));
-  return parts_.feedback->store_residual(own, request.own, to_read(out), stream);
+  return context_.feedback->store_residual(own, request.own, to_read(out), stream);
 }
 
 }  // namespace nf::cuda

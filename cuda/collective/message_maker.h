@@ -18,7 +18,7 @@ namespace nf::cuda {
 class MessageMaker {
  public:
   // Keeps references to all of them.
-  struct Parts {
+  struct Context {
     const SumPlan& plan;  // only for its stages
     const HopCodecs& codecs;
     const DeviceRounds& rounds;
@@ -26,7 +26,7 @@ class MessageMaker {
     bool merges = false;                 // whether messages merge
     DeviceFeedback* feedback = nullptr;  // null without error feedback
   };
-  explicit MessageMaker(const Parts& parts) : parts_(parts) {}
+  explicit MessageMaker(const Context& context) : context_(context) {}
 
   struct Request {
     const DeviceLayout& layout;
@@ -54,10 +54,10 @@ class MessageMaker {
   Status encode_with_residual(const Request& request, const DeviceMessage& out,
                               cudaStream_t stream) const;
   const DeviceCodec& codec(std::uint32_t contributions) const {
-    return *parts_.codecs[parts_.plan.stage(contributions)];
+    return *context_.codecs[context_.plan.stage(contributions)];
   }
 
-  const Parts parts_;
+  const Context context_;
   std::vector<ConstDeviceMessage> in_;  // messages to add in the current call
 };
 

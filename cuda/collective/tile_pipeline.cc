@@ -12,6 +12,7 @@ TilePipeline::~TilePipeline() {
 }
 
 Status TilePipeline::reserve(std::uint32_t tiles) {
+  NF_RETURN_IF_ERROR(wire_.prepare());
   for (auto* events : {&made_, &arrived_}) {
     while (events->size() < tiles) {
       cudaEvent_t event = nullptr;

@@ -1,5 +1,6 @@
-// The order of the kernels and exchanges of a sum. Exchanges run on the wire. Each tile is one round behind the tile before it, so that the exchange of one tile overlaps
-// with the kernels of another.
+// The order of the kernels and exchanges of a sum. Exchanges run on the wire. Each tile is one
+// round behind the tile before it, so that the exchange of one tile overlaps with the kernels of
+// another.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,9 +23,8 @@ class TilePipeline {
   TilePipeline(const TilePipeline&) = delete;
   TilePipeline& operator=(const TilePipeline&) = delete;
 
-  // Prepares the wire. Called before all other functions.
-  Status prepare() { return wire_.prepare(); }
-  // Creates the events of a call with this many tiles.
+  // Creates the wire and the events of a call with this many tiles. Called before the other
+  // functions.
   Status reserve(std::uint32_t tiles);
 
   // For each tile and each of its `rounds`: compute(tile, round) enqueues the kernels before the

@@ -30,8 +30,8 @@ struct DeviceContext {
   cudaStream_t engine_stream = nullptr;
   cudaStream_t stream = nullptr;         // on which buckets are finished, in order
   DeviceAllocator* allocator = nullptr;  // for this stream; pool_allocator() if null
-  // Up to this size, the channel also sums the dense values of a bucket with low-bit routes:
-  // another exchange costs less than an all-reduce of the engine.
+  // Up to this size, the dense values of a bucket with low-bit routes travel in the exchange of
+  // these: that costs less than an all-reduce of the engine.
   std::size_t max_channel_bytes = kMaxJoinedDenseBytes;
   // The stream that computes the gradients of the bucket passed to begin(); `stream` if null.
   std::function<cudaStream_t()> producer = {};

@@ -38,8 +38,7 @@ Status DevicePath::end_reading() {
   NF_RETURN_IF_ERROR(reading_->end(context_.stream));
   std::size_t held = memories_.size() + norms_.size();
   for (const auto& channel : channels_) {
-    held += channel->gathered.size();
-    for (const auto& [route, collective] : channel->collectives) held += collective->memory();
+    held += channel->gathered.size() + channel->routes.memory();
   }
   const std::lock_guard lock(mutex_);
   held_bytes_ = std::max(held_bytes_, held);

@@ -15,14 +15,16 @@ DevicePath::DevicePath(const DeviceContext& context, const PathRequest& request)
       binding_(request.binding),
       collective_(context.ranks() > 1 ? request.options.collective : Collective::kAllReduce),
       topology_(request.topology),
-      host_group_size_(request.options.host_group_size),
-      seed_(request.options.seed),
       route_errors_(request.binding, request.options.seed, context.rank()),
       memories_(allocator_, context.stream),
       norms_(binding_, allocator_, context.stream),
       calls_(binding_) {
+  const DeviceAllReduceOptions options{.collective = collective_,
+                                       .topology = topology_,
+                                       .host_group_size = request.options.host_group_size,
+                                       .seed = request.options.seed};
   for (const Channel& channel : context_.channels) {
-    channels_.push_back(std::make_unique<ChannelState>(channel, or_pool(channel.allocator)));
+    channels_.push_back(std::make_unique<ChannelState>(channel, options, calls_, memories_));
   }
 }
 
@@ -51,7 +53,7 @@ Expected<std::unique_ptr<BucketPath>> DevicePath::create(const DeviceContext& co
     for (const auto& [region, route] : phase.routes) {
       if (route == kDenseRoute) continue;
       for (const auto& channel : path->channels_) {
-        if (const auto found = path->find(*channel, route); !found) return found.status();
+        if (const auto found = channel->routes.find(route); !found) return found.status();
       }
     }
   }
@@ -63,27 +65,6 @@ DevicePath::~DevicePath() {
   for (const auto& channel : channels_) static_cast<void>(cudaStreamSynchronize(channel->stream));
   static_cast<void>(cudaStreamSynchronize(context_.engine_stream));
   static_cast<void>(cudaStreamSynchronize(context_.stream));
-}
-
-Expected<DeviceCollective*> DevicePath::find(ChannelState& channel, const std::string& route) {
-  std::unique_ptr<DeviceCollective>& collective = channel.collectives[route];
-  if (collective == nullptr) {
-    const Expected<RouteMemory*> memory = memories_.find(route);
-    if (!memory) return memory.status();
-    Expected<std::unique_ptr<DeviceCollective>> made =
-        make_device_collective(channel.transport,
-                               {.collective = collective_,
-                                .codec = route,
-                                .topology = topology_,
-                                .host_group_size = host_group_size_,
-                                .seed = seed_,
-                                .allocator = &channel.allocator,
-                                .wire = &channel.wire},
-                               *memory);
-    if (!made) return made.status();
-    collective = std::move(*made);
-  }
-  return collective.get();
 }
 
 Status DevicePath::abort_on_error(const Status& status) {
@@ -144,40 +125,8 @@ Status DevicePath::scatter(BucketWork& work) {
 }
 
 Status DevicePath::sum_routes(BucketWork& work) {
-  for (const RoutedSegments& routed : work.plan().low_bit) {
-    NF_RETURN_IF_ERROR(sum_route(work, routed));
-  }
-  if (is_dense_in_channel(work)) NF_RETURN_IF_ERROR(sum_dense(work));
+  NF_RETURN_IF_ERROR(channel_->routes.sum(work, is_dense_in_channel(work), *reading_));
   return channel_->low_bit_summed.record(channel_->stream);
-}
-
-// With the codec of their own type.
-Status DevicePath::sum_dense(BucketWork& work) {
-  const Expected<DeviceCollective*> found =
-      find(*channel_, std::string(to_string(work.bucket().values.type)));
-  if (!found) return found.status();
-  DeviceCollective& collective = **found;
-  const AllReduceCall call = calls_.make(work, work.plan().dense);
-  const Traffic before = collective.traffic();
-  NF_RETURN_IF_ERROR(collective.enqueue(call, calls_.shards(), channel_->stream));
-  add_dense_traffic(work.traffic(), shares_of(work.plan().dense), before, collective.traffic());
-  return {};
-}
-
-Status DevicePath::sum_route(BucketWork& work, const RoutedSegments& routed) {
-  const Expected<DeviceCollective*> found = find(*channel_, routed.route);
-  if (!found) return found.status();
-  DeviceCollective& collective = **found;
-  const AllReduceCall call = calls_.make(work, routed.segments);
-  memories_.begin(routed.route, call);
-  CollectiveTimes& times = reading_->add_collective();
-  times.shares = shares_of(routed.segments);
-  const Traffic before = collective.traffic();
-  NF_RETURN_IF_ERROR(times.begin.record(channel_->stream));
-  NF_RETURN_IF_ERROR(collective.enqueue(call, calls_.shards(), channel_->stream));
-  NF_RETURN_IF_ERROR(times.end.record(channel_->stream));
-  add_traffic(work.traffic(), times.shares, before, collective.traffic());
-  return {};
 }
 
 Status DevicePath::finish_bucket(BucketWork& work) {
@@ -198,7 +147,7 @@ Status DevicePath::finish_bucket(BucketWork& work) {
 std::unique_ptr<Probe> DevicePath::probe() {
   return std::make_unique<DeviceProbe>(
       context_, allocator_, collective_,
-      [this](const std::string& route) { return find(*channels_.front(), route); });
+      [this](const std::string& route) { return channels_.front()->routes.find(route); });
 }
 
 // Called between steps, but the last step may still be on the streams.

@@ -22,6 +22,7 @@
 #include "cuda/collective/device_collective.h"
 #include "cuda/collective/route_memories.h"
 #include "cuda/runtime/bucket_norms.h"
+#include "cuda/runtime/channel_routes.h"
 #include "cuda/runtime/device_context.h"
 #include "cuda/runtime/step_reading.h"
 #include "runtime/bucket_path.h"
@@ -40,6 +41,8 @@ class DevicePath final : public BucketPath {
                                                       const PathRequest& request);
   ~DevicePath() override;
 
+  // Hierarchical sums have a collective each.
+  bool joins_routes() const override { return topology_ != Topology::kHierarchical; }
   Status begin(BucketWork& work) override { return abort_on_error(begin_bucket(work)); }
   Status sum_low_bit(BucketWork& work) override { return abort_on_error(sum_routes(work)); }
   Status finish(BucketWork& work) override { return abort_on_error(finish_bucket(work)); }
@@ -51,17 +54,16 @@ class DevicePath final : public BucketPath {
 
  private:
   struct ChannelState {
-    ChannelState(const Channel& channel, DeviceAllocator& memory)
+    ChannelState(const Channel& channel, const DeviceAllReduceOptions& options,
+                 const RouteCalls& calls, RouteMemories& memories)
         : transport(channel.transport),
           stream(channel.stream),
-          allocator(memory),
-          gathered(memory) {}
+          routes(channel, options, calls, memories),
+          gathered(or_pool(channel.allocator)) {}
 
     StreamTransport& transport;
     const cudaStream_t stream;
-    DeviceAllocator& allocator;
-    Wire wire;
-    std::map<std::string, std::unique_ptr<DeviceCollective>> collectives;  // by route
+    ChannelRoutes routes;
     DeviceBuffer gathered;  // the dense values of its bucket
     Event begun;
     Event dense_summed;  // by the engine
@@ -78,7 +80,6 @@ class DevicePath final : public BucketPath {
   Status sum_routes(BucketWork& work);
   Status finish_bucket(BucketWork& work);
 
-  Expected<DeviceCollective*> find(ChannelState& channel, const std::string& route);
   Expected<StepReading*> begin_reading(const TrainingStep& step);
   Status end_reading();
   Status sample(BucketWork& work, StepReading& reading);
@@ -87,8 +88,6 @@ class DevicePath final : public BucketPath {
   bool is_dense_in_channel(const BucketWork& work) const;
   Status gather(BucketWork& work);
   Status scatter(BucketWork& work);
-  Status sum_route(BucketWork& work, const RoutedSegments& routed);
-  Status sum_dense(BucketWork& work);
   void add_measurements(const StepReading& reading, TrainingStep& step);
 
   // Constant after construction.
@@ -97,8 +96,6 @@ class DevicePath final : public BucketPath {
   const Binding& binding_;
   const Collective collective_;  // kAllReduce if there is only one rank
   const Topology topology_;
-  const std::uint32_t host_group_size_;
-  const std::uint64_t seed_;
   int device_ = 0;
 
   RouteErrors route_errors_;  // measure() on the thread of end_step()
@@ -106,11 +103,11 @@ class DevicePath final : public BucketPath {
   // Used by the thread of the hook.
   RouteMemories memories_;  // outlive the collectives that use them
   BucketNorms norms_;
+  const RouteCalls calls_;
   std::vector<std::unique_ptr<ChannelState>> channels_;
   ChannelState* channel_ = nullptr;  // of the current bucket
-  RouteCalls calls_;
-  StepReading* reading_ = nullptr;  // of the current step
-  BucketEvents* events_ = nullptr;  // of the current bucket
+  StepReading* reading_ = nullptr;   // of the current step
+  BucketEvents* events_ = nullptr;   // of the current bucket
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;

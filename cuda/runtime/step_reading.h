@@ -26,7 +26,7 @@ struct DeviceSample {
   ConstValues values;
 };
 
-// The times of one low-bit all-reduce.
+// The times of one exchange, or of a route with a collective of its own.
 struct CollectiveTimes {
   Event begin;
   Event end;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "neuron_fabric/status.h"
 
@@ -17,6 +18,17 @@ struct StreamTransfer {
   std::uint32_t peer = 0;
   std::byte* bytes = nullptr;  // a send only reads them
   std::size_t size = 0;        // the same at both ends
+};
+
+// The transfers of one exchange.
+struct StreamTransfers {
+  std::vector<StreamTransfer> sends;
+  std::vector<StreamTransfer> receives;
+
+  void clear() {
+    sends.clear();
+    receives.clear();
+  }
 };
 
 // One rank's end. One thread at a time calls exchange(); a second thread may call health() and

@@ -12,13 +12,6 @@ RouteCalls::RouteCalls(const Binding& binding, std::uint32_t positions)
   }
 }
 
-AllReduceCall RouteCalls::make(const BucketWork& work, std::span<const Segment> segments) {
-  fill(work, segments, values_);
-  AllReduceCall call = call_of(work);
-  call.gradients = values_.gradients;
-  return call;
-}
-
 AllReduceCall RouteCalls::call_of(const BucketWork& work) {
   const TrainingStep& step = work.step();
   return {.step = step.statistics.step,
@@ -87,6 +80,26 @@ void add_dense_traffic(std::span<RegionTraffic> traffic, std::span<const RegionS
 void add_seconds(std::span<RegionTraffic> traffic, std::span<const RegionShare> shares,
                  double seconds) {
   for (const RegionShare& one : shares) traffic[one.region].seconds += seconds * one.share;
+}
+
+std::vector<RegionShare> add_exchange(std::span<RegionTraffic> traffic,
+                                      std::span<const JoinedSegments> parts) {
+  const auto bytes_of = [](const JoinedSegments& part) {
+    return static_cast<double>(part.after.total() - part.before.total());
+  };
+  double total = 0;
+  for (const JoinedSegments& part : parts) total += bytes_of(part);
+  std::vector<RegionShare> all;
+  for (const JoinedSegments& part : parts) {
+    const std::vector<RegionShare> shares = shares_of(part.segments);
+    const auto add = part.is_dense ? add_dense_traffic : add_traffic;
+    add(traffic, shares, part.before, part.after);
+    if (total <= 0) continue;
+    for (const RegionShare& one : shares) {
+      all.push_back({one.region, one.share * bytes_of(part) / total});
+    }
+  }
+  return all;
 }
 
 }  // namespace nf

@@ -1,5 +1,5 @@
-// The collective of one route of a bucket, as far as host and device agree: its arguments, and the
-// shares of the regions in its traffic and time.
+// The collectives of a bucket's routes, as far as host and device agree: their arguments, and the
+// shares of the regions in their traffic and time.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,9 @@ class RouteCalls {
   // Borrows the binding. `positions` is that of ShardBorders.
   explicit RouteCalls(const Binding& binding, std::uint32_t positions = 1);
 
-  // The call that sums these segments of a bucket. Valid until the next make().
-  AllReduceCall make(const BucketWork& work, std::span<const Segment> segments);
-  // RouteValues::shards of that call.
-  std::span<const std::size_t> shards() const { return values_.shards; }
-
-  // The same for calls with several routes: the call without gradients, and the values of one
-  // route, which replace those in `values`.
+  // The call that sums a bucket, without gradients.
   static AllReduceCall call_of(const BucketWork& work);
+  // The values of one route, which replace those in `values`.
   void fill(const BucketWork& work, std::span<const Segment> segments, RouteValues& values) const;
 
  private:
@@ -42,7 +37,6 @@ class RouteCalls {
   const Binding& binding_;
   const std::uint32_t positions_;
   std::vector<std::uint64_t> keys_;  // by parameter
-  RouteValues values_;
 };
 
 // The share of a region in the values of one route.
@@ -60,5 +54,17 @@ void add_dense_traffic(std::span<RegionTraffic> traffic, std::span<const RegionS
                        const Traffic& before, const Traffic& after);
 void add_seconds(std::span<RegionTraffic> traffic, std::span<const RegionShare> shares,
                  double seconds);
+
+// One part of the exchange of a bucket, with its counters before and after.
+struct JoinedSegments {
+  std::span<const Segment> segments = {};
+  bool is_dense = false;
+  Traffic before = {};
+  Traffic after = {};
+};
+// Adds the bytes of all parts. Returns the shares of the regions in the time of the exchange, which
+// is divided by bytes; none if nothing was sent.
+std::vector<RegionShare> add_exchange(std::span<RegionTraffic> traffic,
+                                      std::span<const JoinedSegments> parts);
 
 }  // namespace nf

@@ -162,27 +162,16 @@ Status RouteCollectives::join_dense(const BucketWork& work) {
 
 void RouteCollectives::join(ExchangePart& part, const RouteValues& values,
                             std::span<const Segment> segments, bool is_dense) {
-  joined_.push_back(
-      {.part = &part, .segments = segments, .is_dense = is_dense, .before = part.traffic()});
+  joined_.push_back({.segments = segments, .is_dense = is_dense, .before = part.traffic()});
   inputs_.push_back({.part = &part, .gradients = values.gradients, .shards = values.shards});
 }
 
-// The time of an exchange is shared by bytes.
 Status RouteCollectives::exchange(BucketWork& work) {
   const Duration begin = transport_.now();
   NF_RETURN_IF_ERROR(exchange_->run(RouteCalls::call_of(work), inputs_));
   const std::chrono::duration<double> seconds = transport_.now() - begin;
-  double total = 0;
-  const auto bytes_of = [](const Joined& one) {
-    return static_cast<double>(one.part->traffic().total() - one.before.total());
-  };
-  for (const Joined& one : joined_) total += bytes_of(one);
-  for (const Joined& one : joined_) {
-    const std::vector<RegionShare> shares = shares_of(one.segments);
-    const auto add = one.is_dense ? add_dense_traffic : add_traffic;
-    add(work.traffic(), shares, one.before, one.part->traffic());
-    if (total > 0) add_seconds(work.traffic(), shares, seconds.count() * bytes_of(one) / total);
-  }
+  for (std::size_t i = 0; i < joined_.size(); ++i) joined_[i].after = inputs_[i].part->traffic();
+  add_seconds(work.traffic(), add_exchange(work.traffic(), joined_), seconds.count());
   return {};
 }
 

@@ -66,14 +66,6 @@ class RouteCollectives {
     RouteSteps steps;
     RouteValues values;  // of the current bucket
   };
-  // One part of the exchange of a bucket.
-  struct Joined {
-    ExchangePart* part = nullptr;
-    std::span<const Segment> segments;
-    bool is_dense = false;
-    Traffic before;
-  };
-
   Expected<Route*> route(const std::string& spelling);
   Status make(const std::string& spelling, Route& route);
   Expected<std::unique_ptr<ExchangePart>> make_part(const std::string& codec);
@@ -99,8 +91,8 @@ class RouteCollectives {
   std::unique_ptr<ExchangePart> dense_;  // fp32, for small dense values
   RouteValues dense_values_;
 
-  // The exchange of the current bucket.
-  std::vector<Joined> joined_;
+  // The exchange of the current bucket, by part.
+  std::vector<JoinedSegments> joined_;
   std::vector<Exchange::Input> inputs_;
 };
 

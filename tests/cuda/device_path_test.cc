@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "cuda/base/launch.h"
@@ -252,6 +253,18 @@ TEST_P(DevicePath, MatchesTheHost) { expect_same(GetParam(), 12, options("waterf
 TEST_P(DevicePath, MatchesTheHostOnForcedRoutes) {
   expect_same(GetParam(), 4, options("g_binary", Admit::kForced));
   expect_same(GetParam(), 4, options("fp32", Admit::kForced));
+}
+
+// A bucket with two routes and dense values, in one exchange; and with a route that runs alone.
+TEST_P(DevicePath, MatchesTheHostOnSeveralRoutesInABucket) {
+  for (const char* head : {"g_binary", "waterfill:3+ef", "powersgd:2"}) {
+    SCOPED_TRACE(head);
+    FabricOptions own = memory_options("waterfill:4");
+    own.admit = Admit::kForced;
+    own.profile.phases[0].routes["head"] = head;
+    expect_same(GetParam(), 4, own);
+    if (head != std::string_view("powersgd:2")) expect_same(GetParam(), 4, scattered(own));
+  }
 }
 
 TEST_P(DevicePath, MatchesTheHostInAReduceScatter) {

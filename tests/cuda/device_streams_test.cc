@@ -116,11 +116,11 @@ TEST_F(DeviceStreams, ReuseTheLayoutAtOtherAddresses) {
     expect_ok(stuck.put_on(stream_), "blocking work");
     for (const std::size_t first : {0, 4, 32, 0}) {  // aligned to 16 bytes
       expect_ok(enqueue(**sum, first), "a call");
-      EXPECT_EQ((*sum)->layouts(), 1u);
+      EXPECT_EQ((*sum)->part()->layouts(), 1u);
     }
     expect_ok(enqueue(**sum, 1), "a call with misaligned values");
     // With error feedback, a call works on aligned copies.
-    EXPECT_EQ((*sum)->layouts(), std::string_view(codec).ends_with("+ef") ? 1u : 2u);
+    EXPECT_EQ((*sum)->part()->layouts(), std::string_view(codec).ends_with("+ef") ? 1u : 2u);
     EXPECT_FALSE(stuck.is_over());
     stuck.release();
     expect_cuda(cudaStreamSynchronize(stream_));

@@ -24,21 +24,6 @@ cudaStream_t make_stream() {
   return stream;
 }
 
-// Deletes the values that a rank has no result of.
-void keep_results(const RouteJob& job, std::uint32_t rank, Parameters& values) {
-  if (!job.scatters()) return;
-  const std::vector<Gradient> all(values.size());
-  std::size_t p = 0;
-  for (std::size_t call = 0; call < job.calls; ++call) {
-    const std::vector<std::size_t> shards = uneven_shards(job.part(all, call).size(), job.ranks);
-    for (std::uint32_t owner = 0; owner < job.ranks; ++owner) {
-      for (std::size_t end = p + shards[owner]; p < end; ++p) {
-        if (owner != rank) values[p].clear();
-      }
-    }
-  }
-}
-
 // One rank on the CPU.
 struct CpuRank {
   const RouteJob& job;
@@ -73,6 +58,20 @@ struct CpuRank {
 };
 
 }  // namespace
+
+void keep_results(const RouteJob& job, std::uint32_t rank, Parameters& values) {
+  if (!job.scatters()) return;
+  const std::vector<Gradient> all(values.size());
+  std::size_t p = 0;
+  for (std::size_t call = 0; call < job.calls; ++call) {
+    const std::vector<std::size_t> shards = uneven_shards(job.part(all, call).size(), job.ranks);
+    for (std::uint32_t owner = 0; owner < job.ranks; ++owner) {
+      for (std::size_t end = p + shards[owner]; p < end; ++p) {
+        if (owner != rank) values[p].clear();
+      }
+    }
+  }
+}
 
 std::vector<RouteJob::Shape> RouteJob::shapes_of_all_kinds() {
   return {{0, 7},         matrix(100, 150), matrix(1, 40), {0, 2'500},      matrix(9, 1'037),
@@ -197,25 +196,33 @@ Status RouteRank::run_call(cuda::DeviceCollective& sum, std::size_t step,
 Status RouteRank::run(std::size_t step, const Parameters& own, Parameters& summed) {
   const std::size_t channel = step % sums_.size();
   const cudaStream_t stream = streams_[channel];
-  place_in(buffers_[step / 2 % 2]);
-  std::vector<TypedValues> typed;
-  for (const auto& values : own) typed.emplace_back(job_.type, values);
-  for (std::size_t p = 0; p < typed.size(); ++p) {
-    expect_cuda(cudaMemcpyAsync(gradients_[p].values.data, typed[p].data(),
-                                typed[p].count() * size_of(job_.type), cudaMemcpyHostToDevice,
-                                stream));
-  }
+  load(step, own, stream);
   for (std::size_t call = 0; call < job_.calls; ++call) {
     NF_RETURN_IF_ERROR(run_call(*sums_[channel], step, job_.part(gradients_, call), stream));
   }
-  for (std::size_t p = 0; p < typed.size(); ++p) {
-    expect_cuda(cudaMemcpyAsync(typed[p].view().data, gradients_[p].values.data,
-                                typed[p].count() * size_of(job_.type), cudaMemcpyDeviceToHost,
+  store(summed, stream);
+  return {};
+}
+
+void RouteRank::load(std::size_t step, const Parameters& own, cudaStream_t stream) {
+  place_in(buffers_[step / 2 % 2]);
+  on_host_.clear();
+  for (const auto& values : own) on_host_.emplace_back(job_.type, values);
+  for (std::size_t p = 0; p < on_host_.size(); ++p) {
+    expect_cuda(cudaMemcpyAsync(gradients_[p].values.data, on_host_[p].data(),
+                                on_host_[p].count() * size_of(job_.type), cudaMemcpyHostToDevice,
+                                stream));
+  }
+}
+
+void RouteRank::store(Parameters& summed, cudaStream_t stream) {
+  for (std::size_t p = 0; p < on_host_.size(); ++p) {
+    expect_cuda(cudaMemcpyAsync(on_host_[p].view().data, gradients_[p].values.data,
+                                on_host_[p].count() * size_of(job_.type), cudaMemcpyDeviceToHost,
                                 stream));
   }
   expect_cuda(cudaStreamSynchronize(stream));
-  for (const TypedValues& values : typed) summed.push_back(values.widened());
-  return {};
+  for (const TypedValues& values : on_host_) summed.push_back(values.widened());
 }
 
 void on_device_ranks(

@@ -13,6 +13,7 @@
 #include "cuda/collective/device_collective.h"
 #include "cuda/collective/route_memories.h"
 #include "support/ranks.h"
+#include "support/typed_values.h"
 
 namespace nf::test {
 
@@ -54,6 +55,9 @@ struct RouteOutcome {
   std::vector<std::vector<MemoryEntry>> memory;
 };
 
+// Deletes the values that a rank has no result of.
+void keep_results(const RouteJob& job, std::uint32_t rank, Parameters& values);
+
 // Runs the job from step `begin` on. If `memory` is not empty, each rank loads it first.
 RouteOutcome on_cpu(const RouteJob& job, std::size_t begin = 0,
                     const std::vector<std::vector<MemoryEntry>>& memory = {});
@@ -85,6 +89,11 @@ class RouteRank {
 
   Status run(std::size_t step, const Parameters& own, Parameters& summed);
 
+  // The steps of run() on a stream: copies values to the device, and back once they are summed.
+  // store() waits for the stream.
+  void load(std::size_t step, const Parameters& own, cudaStream_t stream);
+  void store(Parameters& summed, cudaStream_t stream);
+
  private:
   void place_in(void* buffer);
   Status run_call(cuda::DeviceCollective& sum, std::size_t step,
@@ -98,6 +107,7 @@ class RouteRank {
   std::vector<cudaStream_t> streams_;
   void* buffers_[2] = {};
   std::vector<Gradient> gradients_;
+  std::vector<TypedValues> on_host_;  // of the current step
 };
 
 // Calls work(rank, its transports) on one thread per rank.
