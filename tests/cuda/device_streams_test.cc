@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <set>
@@ -42,6 +43,8 @@ class IdleTransport final : public cuda::StreamTransport {
 
 class DeviceStreams : public test::OnDevice<> {
  protected:
+  // Lazy loading waits for all work on the device at the first launch of a kernel.
+  static void SetUpTestSuite() { ::setenv("CUDA_MODULE_LOADING", "EAGER", 1); }
   void SetUp() override {
     OnDevice::SetUp();
     if (IsSkipped()) return;
