@@ -12,9 +12,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # The two tracks, each in the order in which its stages run. Both start when `build` has finished. The
 # track that ends first runs the stages of either track, until the other ends, too.
-compile_track=(unit asan fuzz tsan)
+compile_track=(unit asan fuzz)
 wait_track=(format layers python torch)
-either_track=(cuda rtl wheel examples)
+either_track=(tsan cuda rtl wheel examples)  # the longest first
 all_stages=(build "${wait_track[@]}" "${either_track[@]}" "${compile_track[@]}")
 named_only=(arm cuda_packages)  # not part of "all"
 logs=build/test
