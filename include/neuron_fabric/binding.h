@@ -56,7 +56,7 @@ class Binding {
   std::vector<std::uint32_t> regions_;  // by parameter
 };
 
-// The default of attach(): head, norms, biases and embeddings are dense, the rest uses `route`. The
+// The default of attach(): norms and biases are dense, everything else uses `route`. The
 // head is the module of the last matrix, unless that belongs to a repeated block, an adapter
 // (LoRA), a recurrent layer or attention, or nothing else is left. Contains no empty region except
 // the last one, so that it binds to `parameters`. Does not check `route`; Binding::make() does.

@@ -80,8 +80,8 @@ class Settings:
 
     profile: object = _row(
         None, "a path, a dict or an nf.Profile",
-        "The routes of each region. Without a profile, heads, norms, biases and embeddings stay dense and "
-        "the other parameters use waterfill:5 after a warm-up, under the monitor.")
+        "The routes of each region. Without a profile, norms and biases stay dense and the other "
+        "parameters use waterfill:5 after 3 steps, under the monitor.")
     route: str | None = _row(
         None, "the name of a route, such as 'waterfill:4'",
         "Forces one route on every parameter from the first step, without admission.",

@@ -14,6 +14,7 @@ from neuron_fabric_lab.workloads import WORKLOADS, make_workload
 from neuron_fabric_lab.workloads.gpt import library_text
 from neuron_fabric_lab.workloads.sampling import Shuffle
 from tiny_sentences import write_tsv
+from tiny_words import write_words
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,7 +29,8 @@ def one_thread():
 @pytest.fixture(scope="module", params=sorted(WORKLOADS))
 def workload(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    data = write_tsv(folder) if request.param == "sst2" else write_npz(folder, request.param)
+    write = {"sst2": write_tsv, "llama": write_words}.get(request.param)
+    data = write(folder) if write else write_npz(folder, request.param)
     return make_workload(request.param, "tiny", data)
 
 
@@ -150,7 +152,7 @@ def test_the_target_of_a_byte_is_the_byte_after_it():
 
 
 def test_unknown_names_and_sizes_are_reported_with_the_known_ones():
-    with pytest.raises(ValueError, match="unknown workload cifar; known are digits, gpt, hostile, cifar100, cifar10, sst2"):
+    with pytest.raises(ValueError, match="unknown workload cifar; known are digits, gpt, hostile, cifar100, cifar10, sst2, llama"):
         make_workload("cifar")
     with pytest.raises(ValueError, match="gpt has no size huge; it has tiny, mini, small"):
         make_workload("gpt", "huge")

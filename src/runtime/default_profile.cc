@@ -12,6 +12,8 @@ namespace {
 
 using Path = std::vector<std::string_view>;
 
+constexpr std::uint64_t kDefaultWarmUp = 3;
+
 // The components of a name: "layers.3.fc.weight" has four.
 Path split(std::string_view name) {
   Path parts;
@@ -93,6 +95,7 @@ std::vector<std::size_t> taken(std::span<const Region> regions,
 
 }  // namespace
 
+// The evidence for these routes and for the warm-up is docs/decisions/0015-low-bits-by-default.md.
 Profile default_profile(std::span<const ModelParameter> parameters, std::string_view route) {
   const Region norm{.name = "norm", .module_types = {"*Norm*"}};
   const Region embedding{.name = "embedding", .module_types = {"*Embedding*"}};
@@ -111,8 +114,11 @@ Profile default_profile(std::span<const ModelParameter> parameters, std::string_
     if (counts[i] == 0) profile.regions.erase(profile.regions.begin() + std::ptrdiff_t(i));
   }
   TrainingPhase& phase = profile.phases.emplace_back();
-  for (const Region& region : profile.regions) phase.routes[region.name] = kDenseRoute;
-  phase.routes[backbone.name] = route;
+  for (const Region& region : profile.regions) {
+    const bool is_dense = region.name == norm.name || region.name == bias.name;
+    phase.routes[region.name] = is_dense ? kDenseRoute : route;
+  }
+  profile.health.warm_up_steps = kDefaultWarmUp;
   return profile;
 }
 

@@ -17,14 +17,16 @@ using test::regions_of;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(DefaultProfile, KeepsHeadsNormsBiasesAndEmbeddingsDense) {
+TEST(DefaultProfile, KeepsNormsAndBiasesDense) {
   const Binding binding = bind(default_profile(model()));
   EXPECT_THAT(regions_of(binding), ElementsAre("embedding", "backbone", "norm", "norm", "backbone",
                                                "bias", "head", "bias"));
   for (std::uint32_t i = 0; i < binding.profile().regions.size(); ++i) {
-    const bool is_backbone = binding.profile().regions[i].name == "backbone";
-    EXPECT_EQ(binding.route(i, 0), is_backbone ? "waterfill:5" : "fp32");
+    const std::string& name = binding.profile().regions[i].name;
+    const bool is_dense = name == "norm" || name == "bias";
+    EXPECT_EQ(binding.route(i, 0), is_dense ? "fp32" : "waterfill:5") << name;
   }
+  EXPECT_EQ(binding.profile().health.warm_up_steps, 3u);
 }
 
 TEST(DefaultProfile, UsesTheGivenRouteForTheRest) {

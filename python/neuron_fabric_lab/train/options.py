@@ -95,7 +95,8 @@ def add_job_options(parser: argparse.ArgumentParser, workloads: list[str]) -> No
                         help=f"one of {', '.join(workloads)}")
     parser.add_argument("--size", help="the size of its model")
     parser.add_argument("--data", type=Path, metavar="FOLDER",
-                        help="the folder of the images of cifar100 and cifar10 or the sentences of sst2")
+                        help="the folder of the images of cifar100 and cifar10, the sentences of sst2 or the "
+                        "text of llama")
     parser.add_argument("--ranks", type=positive, default=TrainOptions.ranks, help="processes (%(default)s)")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--steps", type=positive, help="steps of the run (as many as the workload needs)")

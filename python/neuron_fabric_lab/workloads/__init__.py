@@ -1,5 +1,5 @@
-"""Training jobs: `digits`, `gpt` and `hostile` with data that every machine has, `cifar100`, `cifar10` and
-`sst2` with data in a folder that the user gives."""
+"""Training jobs: `digits`, `gpt` and `hostile` with data that every machine has, `cifar100`, `cifar10`, `sst2`
+and `llama` with data in a folder that the user gives."""
 
 from pathlib import Path
 
@@ -8,11 +8,12 @@ from .data import DataError
 from .digits import Digits
 from .gpt import Gpt
 from .hostile import Hostile
+from .llama import Llama
 from .sst2 import Sst2
 from .workload import Evaluation, Workload
 
 WORKLOADS: dict[str, type[Workload]] = {
-    kind.name: kind for kind in (Digits, Gpt, Hostile, Cifar100, Cifar10, Sst2)}
+    kind.name: kind for kind in (Digits, Gpt, Hostile, Cifar100, Cifar10, Sst2, Llama)}
 
 
 def make_workload(name: str, size: str | None = None, data: str | Path | None = None,

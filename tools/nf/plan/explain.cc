@@ -130,7 +130,7 @@ std::string totals_table(const std::vector<Row>& rows, const ModelShapes& model)
   }
   Table table({{.title = "route", .is_text = true},
                {.title = "segments"},
-               {.title = "collectives"},
+               {.title = "buckets"},
                {.title = "values"},
                {.title = "share"}});
   const auto all = static_cast<double>(std::max<std::uint64_t>(model.count(), 1));
@@ -149,7 +149,7 @@ void print_tables(const std::vector<Row>& rows, const ModelShapes& model, const 
       "offset, length  in values of the bucket\n"
       "why             the pattern that matched the parameter; `dense`: the route of its region;\n"
       "                `small`: fewer than {} values, always dense\n"
-      "collectives     one per route and bucket\n"
+      "buckets         the number that contain the route\n"
       "\n{}\n{}",
       printable(model.name), printable(binding.profile().name), step,
       grouped(binding.profile().smallest_parameter), rows_table(rows, model),
