@@ -146,6 +146,8 @@ def test_a_job_that_takes_too_long_is_stopped(tmp_path, monkeypatch):
     ("NF_CHANNELS", "9", FAILED, "'9'"),
     ("NF_LANES", "2", WARNING, "a deprecated name of NF_CHANNELS"),
     ("NF_RUNDIR", "runs", WARNING, "no such setting"),
+    ("CUDA_DEVICE_MAX_CONNECTIONS", "1", WARNING, "may block kernels"),
+    ("CUDA_DEVICE_MAX_CONNECTIONS", "16", OK, "16"),
     ("NCCL_COMM_BLOCKING", "1", WARNING, "waits forever"),
     ("NCCL_COMM_BLOCKING", "0", OK, "0"),
     ("NCCL_HOSTID", "a", WARNING, "as one host"),

@@ -9,6 +9,7 @@ from neuron_fabric.settings import MODES
 from .finding import Finding, failed, ok, warning
 
 MAX_CHANNELS = 8
+CUDA_CONNECTIONS = 8  # CUDA's default
 
 # Reported if they are set.
 REPORTED = ("NF_MODE", "NF_CHANNELS", "NF_RUN_DIR", "NF_FORCE_ISA", "NF_COMMIT", "NF_SHARED_MACHINE")
@@ -17,7 +18,7 @@ DEPRECATED = {"NF_LANES": "NF_CHANNELS"}
 # Used by commands among themselves, by the build and by tests.
 QUIET = ("NF_COMMAND", "NF_CUDA", "NF_JOB_FOLDER", "NF_PROGRAM", "NF_PYTHON", "NF_SKIP_PACKAGES", "NF_TEST_ROUNDS",
          "NF_TEST_SEED", "NF_UPDATE_GOLDEN")
-OTHERS = ("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME")
+OTHERS = ("CUDA_VISIBLE_DEVICES",)
 
 
 def _mode(value: str) -> Finding:
@@ -45,6 +46,14 @@ def _comm_blocking(value: str) -> Finding:
                    "Unset it.")
 
 
+def _connections(value: str) -> Finding:
+    name = "CUDA_DEVICE_MAX_CONNECTIONS"
+    if not value.isdecimal() or int(value) >= CUDA_CONNECTIONS:
+        return ok(name, value)
+    return warning(name, f"{value}: a transfer that waits for a peer may block kernels of other streams",
+                   "Set it to 16, or unset it.")
+
+
 def _host_id(value: str) -> Finding:
     return warning("NCCL_HOSTID", f"{value}: NCCL treats all processes with the same value as one host",
                    "Unset it, unless each rank has its own because ranks share a GPU.")
@@ -60,7 +69,8 @@ def _gloo_interface(value: str) -> Finding:
 
 
 RULES: dict[str, Callable[[str], Finding]] = {
-    "NF_MODE": _mode, "NF_CHANNELS": _channels, "NCCL_COMM_BLOCKING": _comm_blocking,
+    "NF_MODE": _mode, "NF_CHANNELS": _channels, "CUDA_DEVICE_MAX_CONNECTIONS": _connections,
+    "NCCL_COMM_BLOCKING": _comm_blocking,
     "NCCL_HOSTID": _host_id, "GLOO_SOCKET_IFNAME": _gloo_interface,
 }
 

@@ -32,8 +32,9 @@ def join(device: str) -> torch.device:
     if local_ranks > cards:
         os.environ.setdefault("NCCL_HOSTID", f"rank{os.environ['RANK']}")
         os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
-        # MPS gives a process two work queues, in which a waiting stream would block other streams.
-        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "8")
+        # MPS gives a process two work queues, in which a waiting stream would block other streams. Four
+        # ranks with 32 queues each fail under MPS.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "16")
     card = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % cards)
     torch.cuda.set_device(card)
     dist.init_process_group("cpu:gloo,cuda:nccl")
