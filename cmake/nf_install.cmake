@@ -29,6 +29,9 @@ install(FILES ${PROJECT_BINARY_DIR}/neuron_fabricConfig.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindxxHash.cmake
         DESTINATION ${package_dir})
 
+if(TARGET nf AND EXISTS ${PROJECT_SOURCE_DIR}/.deps)  # no loader searches there by default
+  set_target_properties(nf PROPERTIES INSTALL_RPATH $<TARGET_FILE_DIR:fmt::fmt>)
+endif()
 if(NF_BUILD_TOOLS)
   install(TARGETS nf RUNTIME)
 endif()
