@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from coloured_images import CLASSES, coloured, write_npz
 from neuron_fabric_lab.workloads import DataError, make_workload
-from neuron_fabric_lab.workloads.cifar import Pixels, ResNet18, mirrored
+from neuron_fabric_lab.workloads.cifar import Pixels, ResNet18, Size, mirrored
 from neuron_fabric_lab.workloads.images import Images, read_images
 from PIL import Image
 
@@ -143,4 +143,10 @@ def test_a_crop_is_a_part_of_its_image_mirrored_at_the_border():
 
 
 def test_the_network_has_the_published_size():
-    assert sum(p.numel() for p in ResNet18(100, 64).parameters()) == 11_220_132
+    assert sum(p.numel() for p in ResNet18(100, Size(64)).parameters()) == 11_220_132
+
+
+def test_a_large_classifier_has_a_third_of_the_parameters():
+    model = ResNet18(100, Size(64, hidden=8192))
+    share = sum(p.numel() for p in model.fc.parameters()) / sum(p.numel() for p in model.parameters())
+    assert 0.3 < share < 0.35
