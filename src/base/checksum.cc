@@ -1,6 +1,7 @@
 #include "base/checksum.h"
 
-#include <xxhash.h>
+// <xxhash.h>, or <xxh_x86dispatch.h>, which replaces the functions by those for the CPU.
+#include NF_XXHASH_HEADER
 
 namespace nf {
 
