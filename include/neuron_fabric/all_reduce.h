@@ -42,7 +42,7 @@ struct AllReduceOptions {
   std::uint32_t host_group_size = 0;  // for kHierarchical; divides the number of ranks
   std::uint64_t seed = 0;
   Duration timeout = std::chrono::seconds(30);  // without any completed transfer
-  std::size_t tile_bytes = 256 << 10;           // approximate message size; the unit of overlap
+  std::size_t tile_bytes = 256 << 10;           // approximate message size; dense codecs: up to 4 x
   bool checksum = true;                         // in every frame
 };
 

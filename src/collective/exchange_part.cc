@@ -8,6 +8,7 @@
 #include "collective/all_finite.h"
 #include "collective/checkpoint_checks.h"
 #include "collective/host_groups.h"
+#include "collective/tile_size.h"
 
 namespace nf {
 
@@ -121,7 +122,8 @@ TileCodec ExchangePart::plan_host_group() {
   // Shares start at granules of the codec, so that they can be summed over the host groups.
   host_plans_.make_even(codec_->granule(),
                         {.pieces = whole_, .counts = counts_, .borders = borders_.by_position},
-                        options_.host_group_size, options_.tile_bytes);
+                        options_.host_group_size,
+                        tile_size(*dense_, whole_, options_.host_group_size, options_.tile_bytes));
   host_plans_.pieces_of(rank_ % options_.host_group_size, domain_);
   return host_tiles();
 }
@@ -163,7 +165,7 @@ Expected<TileCodec> ExchangePart::plan_sum(std::uint32_t chunks, float loss_scal
   combined_.assign(statistics_by_parameter_.begin(), statistics_by_parameter_.end());
   NF_RETURN_IF_ERROR(
       plans_.make({.pieces = domain_, .counts = counts_, .borders = borders_.by_host}, combined_,
-                  chunks, options_.tile_bytes));
+                  chunks, tile_size(*codec_, domain_, chunks, options_.tile_bytes)));
   return TileCodec{.plans = &plans_,
                    .parameters = parameters_,
                    .seed = options_.seed,

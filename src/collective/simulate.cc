@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collective/tile_size.h"
 #include "neuron_fabric/reduce_scatter.h"
 #include "neuron_fabric/wire_frame.h"
 
@@ -318,7 +319,7 @@ Status SimulatedAllReduce::make_plan() {
   }
   for (auto& own : by_rank_) own = {};
   return plans_.make({.pieces = domain, .counts = counts, .borders = borders_}, combined, chunks(),
-                     options_.tile_bytes);
+                     tile_size(*codec_, domain, chunks(), options_.tile_bytes));
 }
 
 Expected<std::uint64_t> SimulatedAllReduce::sum_chunk(

@@ -12,6 +12,7 @@
 #include "collective/schedule.h"
 #include "collective/shard_borders.h"
 #include "collective/tile_codec.h"
+#include "collective/tile_size.h"
 #include "neuron_fabric/reduce_scatter.h"
 
 namespace nf {
@@ -109,7 +110,7 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options, Collective c
     ChunkPlans plans(**dense, {.ranks = group});
     plans.make_even((*codec)->granule(),
                     {.pieces = domain, .counts = counts, .borders = borders.by_position}, group,
-                    options.tile_bytes);
+                    tile_size(**dense, domain, group, options.tile_bytes));
     model.inside_bytes =
         payload_bytes(schedule_of(Topology::kDirect, group, rank % group, collective),
                       {.plans = &plans, .parameters = views});
@@ -129,8 +130,9 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options, Collective c
   ChunkPlans plans(**codec, {.ranks = ranks,
                              .shape = sum_shape(topology),
                              .gathers = collective == Collective::kAllReduce});
-  plans.cut({.pieces = domain, .counts = counts, .borders = borders.by_host},
-            chunk_count(topology, ranks), options.tile_bytes);
+  const std::uint32_t chunks = chunk_count(topology, ranks);
+  plans.cut({.pieces = domain, .counts = counts, .borders = borders.by_host}, chunks,
+            tile_size(**codec, domain, chunks, options.tile_bytes));
   model.bytes += payload_bytes(schedule_of(topology, ranks, rank, collective),
                                {.plans = &plans, .parameters = views});
   model.hops += depth_of(topology, ranks, collective);
