@@ -2,12 +2,12 @@
 // codecs. All ranks work at the same time, as in a training step.
 #pragma once
 
-#include <string>
+#include <cstdint>
 
 #include "neuron_fabric/fabric.h"
 #include "runtime/bucket_path.h"
 #include "runtime/cost_model.h"
-#include "runtime/statistics_reducer.h"
+#include "runtime/slowest_rank.h"
 
 namespace nf {
 
@@ -18,9 +18,9 @@ class LinkProbe {
   // Borrows all arguments but the last.
   LinkProbe(Transport& transport, Probe& probe, StatisticsReducer& reducer,
             Collective collective = Collective::kAllReduce)
-      : transport_(transport),
+      : clock_(transport, reducer),
         probe_(probe),
-        statistics_reducer_(reducer),
+        ranks_(transport.ranks()),
         collective_(collective) {}
 
   Expected<LinkFigures> measure_link();
@@ -29,16 +29,9 @@ class LinkProbe {
   Expected<CodecFigures> measure_codec(const AllReduceOptions& sum, const LinkFigures& link);
 
  private:
-  // Seconds that `work` takes on the slowest rank.
-  template <typename Work>
-  Expected<double> time(Work work);
-  // The minimum over `rounds` calls.
-  template <typename Work>
-  Expected<double> min_time(Work work, int rounds);
-
-  Transport& transport_;  // its clock
+  SlowestRank clock_;
   Probe& probe_;
-  StatisticsReducer& statistics_reducer_;
+  const std::uint32_t ranks_;
   const Collective collective_;
 };
 
