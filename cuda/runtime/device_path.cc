@@ -5,6 +5,7 @@
 #include "cuda/base/launch.h"
 #include "cuda/runtime/bucket_passes.h"
 #include "cuda/runtime/device_probe.h"
+#include "runtime/topology_choice.h"
 
 namespace nf::cuda {
 

@@ -86,6 +86,9 @@ struct FabricOptions {
   Mode mode = Mode::kOn;
   Admit admit = Admit::kUseful;
   std::optional<Topology> topology = {};  // default: chosen by the numbers of ranks and hosts
+  // If not 0, the default topology of an all-reduce is chosen by measurement, with buckets of about
+  // this many values, unless `decisions` are given.
+  std::size_t measured_bucket_values = 0;
   // The number of consecutive ranks that share a host, and so a faster link; 0 if unknown.
   // kHierarchical requires it.
   std::uint32_t host_group_size = 0;
@@ -114,9 +117,9 @@ class FabricImpl;
 // the same error.
 class Fabric {
  public:
-  // Borrows transport and engine. All ranks call it at the same time. It measures the link and the
-  // codecs, which takes less than a second. Fails with kBadConfig if the profile does not match the
-  // model, or the recorded decisions do not match the profile.
+  // Borrows transport and engine. All ranks call it at the same time. It measures the link, the
+  // codecs and, if requested, topologies, which takes about a second. Fails with kBadConfig if the
+  // profile does not match the model, or the recorded decisions do not match the profile.
   static Expected<std::unique_ptr<Fabric>> create(Transport& transport, DenseEngine& engine,
                                                   FabricOptions options);
   explicit Fabric(std::unique_ptr<FabricImpl> impl);

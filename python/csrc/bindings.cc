@@ -61,6 +61,7 @@ FabricOptions options_from(const py::dict& options) {
   if (const auto topology = options["topology"].cast<std::string>(); topology != "auto") {
     result.topology = take(find_topology(topology));
   }
+  result.measured_bucket_values = options["measured_bucket_values"].cast<std::size_t>();
   result.host_group_size = options["group"].cast<std::uint32_t>();
   if (!options["link_gbps"].is_none()) result.link_gbps = options["link_gbps"].cast<double>();
   result.decisions = decisions_from(options["decisions"]);

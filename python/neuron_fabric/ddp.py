@@ -14,7 +14,7 @@ from neuron_fabric.fabric import Fabric
 from neuron_fabric.model import parameters_of
 from neuron_fabric.session import open_session
 from neuron_fabric.settings import Settings, mode
-from neuron_fabric.source import Source
+from neuron_fabric.source import DEFAULT_BUCKET_BYTES, Source
 from neuron_fabric.wrappers import has_fsdp, inner_wrapper, is_engine, is_fsdp1, is_replicated
 
 logger = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ def attach_ddp(model: torch.nn.Module, options: dict[str, Any]) -> Fabric:
             reject_unsupported(ddp)
         return Settings(**options)
 
-    session, parameters = open_session(ddp_source(ddp.module, _C.reducer_parameters(ddp.reducer)),
-                                       ddp.process_group, check, options["timeout"])
+    source = ddp_source(ddp.module, _C.reducer_parameters(ddp.reducer), ddp.bucket_bytes_cap)
+    session, parameters = open_session(source, ddp.process_group, check, options["timeout"])
     if session is None:
         return Fabric(None, parameters)
     session.runtime.register(ddp.reducer)
@@ -46,14 +46,13 @@ def attach_ddp(model: torch.nn.Module, options: dict[str, Any]) -> Fabric:
     return Fabric(session, parameters)
 
 
-def ddp_source(
-    module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None
-) -> Source:
+def ddp_source(module: torch.nn.Module, reduced: Sequence[tuple[torch.Tensor, bool]] | None,
+               bucket_bytes: int = DEFAULT_BUCKET_BYTES) -> Source:
     """The source for a DistributedDataParallel model around `module`.
 
     reduced: the parameters of its reducer (_C.reducer_parameters()), if known.
     """
-    return Source("ddp", type(module).__name__, lambda: parameters_of(module, reduced))
+    return Source("ddp", type(module).__name__, lambda: parameters_of(module, reduced), bucket_bytes=bucket_bytes)
 
 
 def unwrap(model: torch.nn.Module) -> DistributedDataParallel:

@@ -3,13 +3,15 @@
 import json
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch.distributed as dist
 
 from neuron_fabric.profile import Profile
 from neuron_fabric.ranks.rendezvous import broadcast_from_rank_0, run_on_all_ranks
+from neuron_fabric.settings import TOPOLOGIES
 from neuron_fabric.support.files import atomic_file, write_atomic
 from neuron_fabric.telemetry import Reader, Record
 
@@ -19,9 +21,18 @@ FORMAT = "neuron_fabric.decisions"
 VERSION = 1
 MAX_FILE_BYTES = 16 << 20
 _KEYS = {"format", "version", "binding", "regions", "changes"}
+_NEW_KEYS = {"topology"}  # older files lack them
 _CHANGE_KEYS = {"from_step", "useful", "over_capacity"}
 
 Change = tuple[int, list[str], bool]  # from_step, useful, over_capacity
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Of one run. `topology` is None if the file does not have it."""
+
+    changes: list[Change]
+    topology: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Recorder(Reader):
         self._path = Path(path).absolute()
         self._head = {"format": FORMAT, "version": VERSION, "binding": owner.hash,
                       "regions": owner.regions}
+        self._topology: str | None = None
         self._changes: list[str] = []
         self._has_begun = False
         self._is_written = False
@@ -58,6 +70,8 @@ class Recorder(Reader):
     def write(self, record: Record) -> None:
         if record["event"] == "step":
             self._has_begun = True
+        if record["event"] in ("attach", "topology"):
+            self._topology = record["topology"]
         if record["event"] == "measured":
             self._changes.append(json.dumps({"from_step": record["step"], "useful": record["useful"],
                                              "over_capacity": record["over_capacity"]}))
@@ -67,7 +81,8 @@ class Recorder(Reader):
         if self._is_written or not self._has_begun:
             return
         changes = ",".join(f"\n  {change}" for change in self._changes)
-        text = f'{json.dumps(self._head)[:-1]}, "changes": [{changes}]}}\n'
+        head = self._head | {"topology": self._topology}
+        text = f'{json.dumps(head)[:-1]}, "changes": [{changes}]}}\n'
         if len(text) > MAX_FILE_BYTES:
             raise ValueError(f"the decisions {self._path} exceed {MAX_FILE_BYTES >> 20} MiB: the file "
                              "lacks the latest decisions and does not reproduce this run")
@@ -75,7 +90,7 @@ class Recorder(Reader):
         self._is_written = True
 
 
-def load(path: Path, owner: Owner) -> list[Change]:
+def load(path: Path, owner: Owner) -> Decisions:
     """Raises ValueError, with the name of the file, if it cannot be read, is malformed or belongs to
     another profile or model."""
     try:
@@ -91,7 +106,7 @@ def load(path: Path, owner: Owner) -> list[Change]:
                          "remove this one to record again") from error
 
 
-def _parse(data: bytes, owner: Owner) -> list[Change]:
+def _parse(data: bytes, owner: Owner) -> Decisions:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -101,11 +116,14 @@ def _parse(data: bytes, owner: Owner) -> list[Change]:
     if content.get("version") != VERSION:
         raise ValueError(f"version {_short(content.get('version'))}, and this build reads version "
                          f"{VERSION}")
-    _check_keys(content, _KEYS, "the file")
+    _check_keys(content, _KEYS, "the file", _NEW_KEYS)
     if content["binding"] != owner.hash or content["regions"] != owner.regions:
         raise ValueError("it was recorded with another profile or model")
     if not isinstance(content["changes"], list):
         raise ValueError('"changes" is not a list')
+    topology = content.get("topology")
+    if topology is not None and topology not in TOPOLOGIES[1:]:
+        raise ValueError(f'"topology" is {_short(topology)}, not one of {", ".join(TOPOLOGIES[1:])}')
     known = frozenset(owner.regions)
     changes: list[Change] = []
     for index, fields in enumerate(content["changes"]):
@@ -114,7 +132,7 @@ def _parse(data: bytes, owner: Owner) -> list[Change]:
         if changes and change[0] <= changes[-1][0]:
             raise ValueError(f"{where}: step {change[0]} comes after step {changes[-1][0]}")
         changes.append(change)
-    return changes
+    return Decisions(changes, topology)
 
 
 def _change(fields: object, known: frozenset[str], where: str) -> Change:
@@ -134,10 +152,10 @@ def _change(fields: object, known: frozenset[str], where: str) -> Change:
     return step, useful, over_capacity
 
 
-def _check_keys(fields: dict, known: set[str], where: str) -> None:
+def _check_keys(fields: dict, known: set[str], where: str, optional: Set[str] = frozenset()) -> None:
     if missing := known - fields.keys():
         raise ValueError(f'{where} has no "{min(missing)}"')
-    if unknown := fields.keys() - known:
+    if unknown := fields.keys() - known - optional:
         raise ValueError(f"{where} has an unknown key {_short(min(unknown))}")
 
 
@@ -150,23 +168,25 @@ def _short(value: object) -> str:
 
 
 def recorded_decisions(group: dist.ProcessGroup, path: str | os.PathLike | None, owner: Owner, *,
-                       deterministic: bool) -> list[Change] | None:
+                       deterministic: bool) -> Decisions | None:
     """The decisions to replay, the same on all ranks; None if measured times decide. All ranks call it
     at the same time. Only rank 0 reads the file; if that fails, all ranks raise."""
     if path is None:
-        return [] if deterministic else None
+        return Decisions([]) if deterministic else None
 
-    def read() -> list[Change] | None:
+    def read() -> Decisions | None:
         file = Path(path).absolute()
         if group.rank() != 0:
             return None
         if file.exists():
-            changes = load(file, owner)
-            logger.info("replaying the decisions %s: %d changes", file, len(changes))
-            return changes
+            loaded = load(file, owner)
+            logger.info("replaying the decisions %s: %d changes", file, len(loaded.changes))
+            return loaded
         if deterministic:
             raise ValueError(f"deterministic=True replays the decisions {file}, which does not exist: "
                              "record them in a run without it, or omit decisions=")
         return None
 
-    return broadcast_from_rank_0(group, run_on_all_ranks(group, read))
+    loaded = run_on_all_ranks(group, read)
+    fields = broadcast_from_rank_0(group, None if loaded is None else asdict(loaded))
+    return None if fields is None else Decisions(**fields)

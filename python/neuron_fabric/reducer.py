@@ -56,7 +56,7 @@ class Reducer:
 
     def _open(self, group: dist.ProcessGroup | None) -> None:
         source = Source("reducer", type(self._given).__name__, lambda: _parameters(self._given),
-                        self._collective)
+                        self._collective, bucket_bytes=None)
         session, parameters = open_session(
             source, group, lambda: Settings(**self._settings), self._settings.get("timeout"))
         self._session = session

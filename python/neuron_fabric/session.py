@@ -122,9 +122,16 @@ class Session:
             prefix=self.own_group.group_name,
             options=self.settings.to_core(
                 self.profile.text, self.timeout, self._group_size, self._shared_name,
-                self._decisions,
+                self._bucket_values(), self._decisions,
             ) | {"collective": self.source.collective, "why_on_host": self._why_on_host},
         )
+
+    def _bucket_values(self) -> int:
+        """About how many values a bucket has; 1 or more."""
+        tensors = self.parameters.tensors
+        if self.source.bucket_bytes is None:
+            return sum(one.numel() for one in tensors) or 1
+        return self.source.bucket_bytes // tensors[0].element_size() or 1
 
     @property
     def shards(self) -> int:

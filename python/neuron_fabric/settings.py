@@ -98,7 +98,8 @@ class Settings:
         "variable NF_RUN_DIR.")
     topology: str = _choice(
         TOPOLOGIES, "How ranks reduce low-bit gradients. hierarchical reduces in full precision within host "
-        "groups and at low bits between them.")
+        "groups and at low bits between them. auto measures at attach if other decisions depend on measured "
+        "times too.")
     group_size: int | None = _row(
         None, "a positive number of ranks",
         "The number of consecutive ranks of a host group, for hierarchical. Detected by default, if all "
@@ -160,30 +161,41 @@ class Settings:
         if self.run_dir is None:
             self.run_dir = os.environ.get("NF_RUN_DIR") or None
 
+    def _measures_topology(self) -> bool:
+        """Whether measured times choose the topology. They do if they make other decisions too, so that runs
+        without such decisions have the same bits."""
+        return (self.topology == "auto" and self.admit == "useful" and self.route is None
+                and self.reducer == "ranks")
+
     def agreed(self) -> dict[str, object]:
         """The settings that must be the same on all ranks."""
         return {setting.name: getattr(self, setting.name) for setting in TABLE if setting.is_agreed}
 
     def to_core(
         self, profile: str, timeout: float, group_size: int, shared_reducer: str,
-        decisions: list | None = None,
+        bucket_values: int = 0, replayed: "Decisions | None" = None,  # noqa: F821  its module imports PyTorch
     ) -> dict[str, object]:
         """The options of _C.Runtime.
 
         group_size: ranks per host; 0 if unknown.
         shared_reducer: its name, unique among the jobs of this host; empty without one.
-        decisions: the decisions to replay; None if measured times decide.
+        bucket_values: about how many values a bucket has.
+        replayed: the decisions to replay; None if measured times decide.
         """
+        topology = self.topology
+        if topology == "auto" and replayed is not None:
+            topology = replayed.topology or topology
         return {
             "profile": profile,
             "mode": mode(),
             "admit": "forced" if self.route is not None else self.admit,
-            "topology": self.topology,
+            "topology": topology,
+            "measured_bucket_values": bucket_values if self._measures_topology() else 0,
             "group": group_size,
             "shared_reducer": shared_reducer,
             "record_lines": os.fspath(self.record_lines) if self.record_lines else "",
             "link_gbps": self.link_gbps,
-            "decisions": decisions,
+            "decisions": None if replayed is None else replayed.changes,
             "seed": self.seed,
             "timeout": timeout,
         }

@@ -5,13 +5,13 @@ import statistics
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .summary_text import parameters_text, text
 from .support import units
 from .telemetry.reasons import CHOSEN_REASONS
-from .telemetry.records import (DENSE_ROUTE, Attach, Decision, Event, Notice, Step,
+from .telemetry.records import (DENSE_ROUTE, Attach, Decision, Event, Notice, Step, Topology,
                                 parse)
 from .telemetry.stream import Reader, Record
 
@@ -91,6 +91,8 @@ class Summary:
         match event:
             case Attach():
                 self._add_attach(event)
+            case Topology() if self.attach is not None:
+                self.attach = replace(self.attach, topology=event.topology)
             case Step():
                 self._add_step(event)
             case Decision() if event.is_fallback:
@@ -138,7 +140,7 @@ class Summary:
         attach = self.attach
         result: dict[str, Any] = {key: getattr(attach, key, None) for key in
                                   ("version", "ranks", "backend", "source", "mode", "admit", "topology",
-                                   "profile")}
+                                   "topology_ms", "profile")}
         result["mode"] = self.mode
         result |= {key: getattr(self, key) for key in
                    ("step", "epoch", "steps", "skipped_steps", "loss", "loss_step", "rank_loss",

@@ -45,6 +45,8 @@ def _head(summary: "Summary") -> str:
     if attach := summary.attach:
         lines.append(f"neuron_fabric {attach.version}: {attach.ranks} ranks, mode {attach.mode}, "
                      f"admit {attach.admit}, profile {attach.profile}")
+        if attach.topology_ms:
+            lines.append(f"topology {attach.topology}; measured for a bucket: {units.by_time(attach.topology_ms)}")
     lines += summary.notes
     if summary.steps == 0:
         return "\n".join([*lines, "no steps yet"])

@@ -171,6 +171,8 @@ def with_change(**fields: object):
     (changed(binding="0" * 16), "it was recorded with another profile or model"),
     (changed(regions=["rest", "second"]), "it was recorded with another profile or model"),
     (changed(more=1), "the file has an unknown key 'more'"),
+    (changed(topology="star"), "\"topology\" is 'star', not one of direct, ring, "),
+    (changed(topology=["ring"]), "\"topology\" is ['ring'], not one of direct, ring, "),
     (changed(changes={}), '"changes" is not a list'),
     (changed(changes=[3]), "changes[0] is not an object"),
     (changed(changes=[{"from_step": 3}]), 'changes[0] has no "over_capacity"'),

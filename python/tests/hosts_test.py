@@ -42,7 +42,20 @@ def topology_on(hosts: str, **options: object) -> str:
     ("abab", "direct"),
 ])
 def test_sums_are_hierarchical_if_several_hosts_have_several_ranks(hosts, topology):
-    assert on_ranks(4, topology_on, hosts) == [topology] * 4
+    assert on_ranks(4, topology_on, hosts, admit="safe") == [topology] * 4
+
+
+def measured_on(hosts: str) -> list[str]:
+    with patch.object(session, "host_id", lambda: hosts[dist.get_rank()]):
+        with nf.attach(wrap(make(width=512))) as fabric:
+            return list(fabric.summary().to_dict()["topology_ms"])
+
+
+def test_host_groups_are_measured_first():
+    for names in on_ranks(4, measured_on, "aabb"):
+        assert names[0] == "hierarchical"
+    for names in on_ranks(4, measured_on, "aaaa"):
+        assert names[0] == "direct" and "hierarchical" not in names
 
 
 def test_error_feedback_is_summed_hierarchically_only_on_request():

@@ -82,7 +82,7 @@ def test_another_layout_keeps_decisions_and_resets_error_feedback(checkpoint, be
         [(then, residuals)] = saved[shard][0]
         [(now, kept)] = result["contents"]
         assert kept == []
-        assert now == then | {"pending": {"loss": 0.0, "losses": 0, "capacity_breach": False}}
+        assert now == then | {"pending": {"loss": 0.0, "losses": 0, "capacity_breach": False}, "ranks": after[1]}
         [message] = result["warned"]
         assert message.endswith(f"{words}: the error feedback of {len(residuals)} tensors is reset")
         assert result["notice"] in message

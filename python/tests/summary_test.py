@@ -32,13 +32,25 @@ def test_the_text():
     assert str(Summary.of(PLAIN)) == TEXT
 
 
+def test_measured_topologies_are_shown_the_fastest_first():
+    attach = ATTACH | {"topology_ms": {"direct": 12.34, "tree": 8, "ring": 1500}}
+    text = str(Summary.of([attach]))
+    assert "topology direct; measured for a bucket: tree 8 ms, direct 12.3 ms, ring 1.5 s\n" in text
+
+
+def test_the_topology_of_a_checkpoint_replaces_that_of_the_job():
+    summary = Summary.of([ATTACH, {"event": "topology", "topology": "ring"}, step(0)])
+    assert summary.to_dict()["topology"] == "ring"
+    assert (summary.attaches, summary.steps) == (1, 1)
+
+
 def test_the_dictionary():
     result = Summary.of(PLAIN).to_dict()
     assert json.loads(json.dumps(result)) == result
     regions = result.pop("regions")
     assert result == {
         "version": "0.1.0", "ranks": 2, "backend": "gloo", "source": "ddp", "mode": "on", "admit": "useful",
-        "topology": "direct", "profile": "default", "step": 1, "epoch": 1, "steps": 2,
+        "topology": "direct", "topology_ms": {}, "profile": "default", "step": 1, "epoch": 1, "steps": 2,
         "skipped_steps": 1, "loss": 1.5, "loss_step": 0,
         "rank_loss": 1.0, "rank_loss_step": 1, "bytes": 5248, "dense_bytes": 32896,
         "up_bytes": 2112, "bytes_ratio": 5248 / 32896, "bytes_up_ratio": 2112 / 16448,

@@ -102,6 +102,14 @@ def test_an_unmonitored_step_only_increases_the_step_count():
     assert 'neuron_fabric_non_finite_values_total{region="body"} 0' in lines
 
 
+def test_the_topology_of_a_checkpoint_replaces_that_of_the_job():
+    metrics = Metrics()
+    for record in (ATTACH, {"event": "topology", "topology": "ring"}):
+        metrics.add(record)
+    infos = [line for line in metrics.text().splitlines() if line.startswith("neuron_fabric_info{")]
+    assert len(infos) == 1 and 'topology="ring"' in infos[0]
+
+
 def test_a_region_has_one_state_at_a_time():
     server = PrometheusServer("127.0.0.1:0")
     server.write(step(0))

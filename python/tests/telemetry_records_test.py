@@ -21,6 +21,8 @@ def test_a_record_of_an_unknown_kind_is_skipped():
                                     step(0, regions={}), step(0, regions=[5]),
                                     step(0, regions=[{"route": "fp32"}]), ATTACH | {"link": []},
                                     ATTACH | {"profile": None}, FALLBACK | {"to": 5},
+                                    ATTACH | {"topology_ms": []}, ATTACH | {"topology_ms": {"ring": "1"}},
+                                    {"event": "topology"}, {"event": "topology", "topology": 1},
                                     {"event": "measured", "step": 1, "useful": "all"},
                                     {"event": "measured", "step": 1, "useful": [5]},
                                     {"event": "measured", "step": 1, "useful": []}])

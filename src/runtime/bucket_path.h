@@ -81,18 +81,14 @@ class BucketPath {
   const bool is_asynchronous_;
 };
 
-// The topology of low-bit routes. By default: hierarchical if several ranks share a host and no
-// route has error feedback, which devices do not support for that topology; otherwise direct, which
-// takes two hops; with many ranks a tree, because the number of connections of direct costs more
-// than the hops of a tree.
-Topology topology_of(const FabricOptions& options, const Profile& profile, std::uint32_t ranks);
-
 // The arguments of a path. It may borrow all of them.
 struct PathRequest {
   const Binding& binding;
   const FabricOptions& options;
   Topology topology = Topology::kDirect;
 };
+// Called again if a state with another topology is loaded, unless the options have a topology. What
+// it borrows must outlive the fabric.
 using MakePath = std::function<Expected<std::unique_ptr<BucketPath>>(const PathRequest&)>;
 
 // Fabric::create() with another path. `transport` carries the messages of the runtime itself.

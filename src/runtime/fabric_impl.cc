@@ -9,6 +9,7 @@
 
 #include "runtime/link_probe.h"
 #include "runtime/plan.h"
+#include "runtime/topology_probe.h"
 
 namespace nf {
 namespace {
@@ -24,28 +25,9 @@ BucketRows rows_of(Collective collective, const Transport& transport) {
   return {.count = transport.ranks(), .own = transport.rank()};
 }
 
-bool has_feedback(const Profile& profile) {
-  return std::ranges::any_of(profile.phases, [](const TrainingPhase& phase) {
-    return std::ranges::any_of(phase.routes, [](const auto& entry) {
-      const auto codec = make_codec(entry.second);
-      return codec && (*codec)->keeps_residual();
-    });
-  });
-}
-
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
-
-Topology topology_of(const FabricOptions& options, const Profile& profile, std::uint32_t ranks) {
-  constexpr std::uint32_t kMaxDirectRanks = 32;
-  if (options.topology) return *options.topology;
-  const bool has_groups = options.host_group_size > 1 && options.host_group_size < ranks &&
-                          ranks % options.host_group_size == 0;
-  if (has_groups && !has_feedback(profile)) return Topology::kHierarchical;
-  if (ranks <= kMaxDirectRanks) return Topology::kDirect;
-  return options.collective == Collective::kReduceScatter ? Topology::kRing : Topology::kTree;
-}
 
 Expected<std::unique_ptr<FabricImpl>> FabricImpl::create(Transport& transport,
                                                          FabricOptions options,
@@ -66,59 +48,71 @@ Expected<std::unique_ptr<FabricImpl>> FabricImpl::create(Transport& transport,
   Expected<StatisticsReducer> reducer =
       StatisticsReducer::create(transport, options.seed, options.timeout);
   if (!reducer) return reducer.status();
-  std::unique_ptr<FabricImpl> fabric(
-      new FabricImpl(transport, std::move(options), std::move(*binding), std::move(*reducer)));
-  Expected<std::unique_ptr<BucketPath>> path = make_path(
-      {.binding = fabric->binding_, .options = fabric->options_, .topology = fabric->topology_});
-  if (!path) return path.status();
-  fabric->path_ = std::move(*path);
+  Expected<TopologyChoice> choice = decide_topology(transport, *reducer, options, *binding);
+  if (!choice) return choice.status();
+  std::unique_ptr<FabricImpl> fabric(new FabricImpl(transport, std::move(options),
+                                                    std::move(*binding), std::move(*reducer),
+                                                    choice->topology, make_path));
+  NF_RETURN_IF_ERROR(fabric->set_path());
   fabric->recorded_ = std::move(recorded);
-  NF_RETURN_IF_ERROR(fabric->measure());
+  NF_RETURN_IF_ERROR(fabric->measure(choice->times));
   return fabric;
 }
 
 FabricImpl::FabricImpl(Transport& transport, FabricOptions options, Binding binding,
-                       StatisticsReducer reducer)
+                       StatisticsReducer reducer, Topology topology, MakePath make_path)
     : transport_(transport),
       options_(std::move(options)),
       binding_(std::move(binding)),
       rows_(rows_of(options_.collective, transport)),
-      topology_(topology_of(options_, binding_.profile(), transport.ranks())),
+      make_path_(std::move(make_path)),
       statistics_reducer_(std::move(reducer)),
+      topology_(topology),
       admission_(binding_, transport.ranks(), mode_of(options_.admit)),
       recorded_inputs_{.useful = admission_.useful()} {}
 
-Status FabricImpl::measure() {
-  CostFigures figures;
+Status FabricImpl::set_path() {
+  Expected<std::unique_ptr<BucketPath>> path =
+      make_path_({.binding = binding_, .options = options_, .topology = topology_});
+  if (!path) return path.status();
+  path_ = std::move(*path);
+  return {};
+}
+
+Status FabricImpl::measure(std::span<const TopologyTime> times) {
   if (transport_.ranks() > 1) {
     const std::unique_ptr<Probe> transfers = path_->probe();
     LinkProbe probe(transport_, *transfers, statistics_reducer_, options_.collective);
     Expected<LinkFigures> link = probe.measure_link();
     if (!link) return link.status();
-    figures.link = *link;
+    figures_.link = *link;
     for (const TrainingPhase& phase : binding_.profile().phases) {
       for (const auto& [region, route] : phase.routes) {
-        if (route == kDenseRoute || figures.codecs.contains(route)) continue;
+        if (route == kDenseRoute || figures_.codecs.contains(route)) continue;
         const Expected<CodecFigures> codec = probe.measure_codec(
             {.codec = route, .topology = topology_, .host_group_size = options_.host_group_size},
             *link);
         if (!codec) return codec.status();
-        figures.codecs[route] = *codec;
+        figures_.codecs[route] = *codec;
       }
     }
     if (options_.link_gbps) {
       const double bytes_per_second = *options_.link_gbps * 1e9 / 8;
-      figures.link.bytes_per_second = figures.link.dense_bytes_per_second = bytes_per_second;
-      figures.is_given = true;
+      figures_.link.bytes_per_second = figures_.link.dense_bytes_per_second = bytes_per_second;
+      figures_.is_given = true;
     }
   }
-  records_.push(job_record(binding_, options_, topology_, figures.link, transport_.rank(),
+  records_.push(job_record(binding_, options_, topology_, times, figures_.link, transport_.rank(),
                            transport_.ranks()));
+  set_usefulness();
+  return {};
+}
+
+void FabricImpl::set_usefulness() {
   usefulness_ = std::make_unique<Usefulness>(
-      binding_, std::move(figures), transport_.ranks(),
+      binding_, figures_, transport_.ranks(),
       AllReduceOptions{.topology = topology_, .host_group_size = options_.host_group_size},
       options_.collective, path_->joins_routes());
-  return {};
 }
 
 Status FabricImpl::reduce_bucket(const Bucket& bucket) {

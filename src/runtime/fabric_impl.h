@@ -20,6 +20,7 @@
 #include "runtime/record.h"
 #include "runtime/recorded_decisions.h"
 #include "runtime/statistics_reducer.h"
+#include "runtime/topology_choice.h"
 #include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
@@ -45,7 +46,7 @@ class FabricImpl {
   std::optional<bool> should_step() const;
   std::uint64_t step() const;
   const Binding& binding() const { return binding_; }
-  Topology topology() const { return topology_; }
+  Topology topology() const;
   std::size_t held_bytes() const { return path_->held_bytes(); }
   std::vector<std::string> drain();
 
@@ -56,10 +57,19 @@ class FabricImpl {
 
  private:
   FabricImpl(Transport& transport, FabricOptions options, Binding binding,
-             StatisticsReducer reducer);
+             StatisticsReducer reducer, Topology topology, MakePath make_path);
 
-  // Measures the link and the codecs, on all ranks at the same time. Called first.
-  Status measure();
+  // Makes a path and a cost model for topology_.
+  Status set_path();
+  void set_usefulness();
+  // Measures the link and the codecs, on all ranks at the same time. Called first. `times` are
+  // those of the topologies, for the record.
+  Status measure(std::span<const TopologyTime> times);
+  // Continues along the topology of the state, so that a resumed job has the bits of an
+  // uninterrupted one. A no-op if the options have a topology, if the state is from another number
+  // of ranks, or if its topology is none of those to choose from. Precondition: the caller holds
+  // the mutex.
+  Status load_topology(const FabricState& state);
   // Makes all further calls fail: with `why`, or with the first failure.
   Status remember_failure(Status why);
 
@@ -84,8 +94,9 @@ class FabricImpl {
   const FabricOptions options_;
   const Binding binding_;
   const BucketRows rows_;
-  const Topology topology_;
-  std::unique_ptr<BucketPath> path_;
+  const MakePath make_path_;
+  CostFigures figures_;
+  std::unique_ptr<BucketPath> path_;           // changed by load_topology()
   std::optional<RecordedDecisions> recorded_;  // replaces decisions from measured times
 
   StatisticsReducer statistics_reducer_;  // used by the thread of end_step()
@@ -93,6 +104,7 @@ class FabricImpl {
   // Guarded by mutex_.
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  Topology topology_;
   Admission admission_;
   std::unique_ptr<Usefulness> usefulness_;
   bool is_over_capacity_ = false;  // by the statistics observed for the current step

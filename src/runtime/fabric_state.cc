@@ -129,18 +129,27 @@ Status read_to_observe(const Json& list, std::size_t regions, FabricState& state
 }
 
 Status read_state(const Json& value, std::size_t regions, FabricState& state) {
-  static constexpr std::array<std::string_view, 7> kKeys = {
-      "version",    "step",   "admission", "dense_correction", "low_bit_correction",
-      "to_observe", "pending"};
+  static constexpr std::array<std::string_view, 9> kKeys = {
+      "version",    "step",    "admission", "dense_correction", "low_bit_correction",
+      "to_observe", "pending", "ranks",     "topology"};
+  constexpr std::size_t kRequired = 6;
   const Expected<JsonObject> object = JsonObject::open(value, "", kKeys);
   if (!object) return object.status();
-  // Older states have no "pending".
-  NF_RETURN_IF_ERROR(object->require(std::span(kKeys).first(kKeys.size() - 1)));
+  // Older states lack the last keys.
+  NF_RETURN_IF_ERROR(object->require(std::span(kKeys).first(kRequired)));
   NF_RETURN_IF_ERROR(object->read("step", state.step));
   NF_RETURN_IF_ERROR(object->read("admission", state.admission));
   NF_RETURN_IF_ERROR(object->read("dense_correction", state.dense_correction));
   NF_RETURN_IF_ERROR(object->read("low_bit_correction", state.low_bit_correction));
   NF_RETURN_IF_ERROR(read_to_observe(*object->find("to_observe"), regions, state));
+  NF_RETURN_IF_ERROR(object->read("ranks", state.ranks));
+  std::string name;
+  NF_RETURN_IF_ERROR(object->read("topology", name));
+  if (!name.empty()) {
+    const Expected<Topology> topology = find_topology(name);
+    if (!topology) return topology.status();
+    state.topology = *topology;
+  }
   const Json* pending = object->find("pending");
   return pending == nullptr ? Status() : read_pending(*pending, state.pending);
 }
@@ -154,6 +163,8 @@ std::string print(const FabricState& state) {
   }
   const Json text{{"version", kVersion},
                   {"step", state.step},
+                  {"ranks", state.ranks},
+                  {"topology", state.topology ? to_string(*state.topology) : ""},
                   {"admission", state.admission},
                   {"dense_correction", state.dense_correction},
                   {"low_bit_correction", state.low_bit_correction},

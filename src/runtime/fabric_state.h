@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "neuron_fabric/status.h"
+#include "neuron_fabric/topology.h"
 #include "runtime/step_statistics.h"
 
 namespace nf {
@@ -20,7 +22,9 @@ struct Pending {
 };
 
 struct FabricState {
-  std::uint64_t step = 0;  // the next one
+  std::uint64_t step = 0;   // the next one
+  std::uint32_t ranks = 0;  // 0 in older states, like the topology
+  std::optional<Topology> topology;
   std::string admission;
   double dense_correction = 1;
   double low_bit_correction = 1;

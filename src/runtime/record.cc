@@ -72,7 +72,8 @@ ordered_json region_record(const Binding& binding, const TrainingStep& step, std
 }  // namespace
 
 std::string job_record(const Binding& binding, const FabricOptions& options, Topology topology,
-                       const LinkFigures& link, std::uint32_t rank, std::uint32_t ranks) {
+                       std::span<const TopologyTime> times, const LinkFigures& link,
+                       std::uint32_t rank, std::uint32_t ranks) {
   const Profile& profile = binding.profile();
   struct Sum {
     std::size_t parameters = 0;
@@ -100,6 +101,10 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
                        {"error_budget", profile.regions[region].error_budget.value_or(
                                             profile.health.error_budget)}});
   }
+  ordered_json topology_ms = ordered_json::object();
+  for (const TopologyTime& one : times) {
+    topology_ms[nf::to_string(one.topology)] = one.seconds * 1e3;
+  }
   const ordered_json record{{"event", "attach"},
                             {"time", unix_time()},
                             {"rank", rank},
@@ -109,6 +114,7 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
                             {"admit", to_string(options.admit)},
                             {"collective", nf::to_string(options.collective)},
                             {"topology", nf::to_string(topology)},
+                            {"topology_ms", topology_ms},
                             {"seed", options.seed},
                             {"profile", profile.name},
                             {"link",
@@ -119,6 +125,10 @@ std::string job_record(const Binding& binding, const FabricOptions& options, Top
                             {"regions", regions},
                             {"parameters", parameters}};
   return print(record);
+}
+
+std::string topology_record(Topology topology) {
+  return print({{"event", "topology"}, {"topology", nf::to_string(topology)}});
 }
 
 std::string step_record(const Binding& binding, const TrainingStep& step,

@@ -3,20 +3,27 @@
 
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "neuron_fabric/fabric.h"
 #include "runtime/recorded_decisions.h"
+#include "runtime/topology_choice.h"
 #include "runtime/training_step.h"
 #include "runtime/usefulness.h"
 
 namespace nf {
 
 // At the start of a job.
+// `times` are those of the measured topologies, if any.
 std::string job_record(const Binding& binding, const FabricOptions& options, Topology topology,
-                       const LinkFigures& link, std::uint32_t rank, std::uint32_t ranks);
+                       std::span<const TopologyTime> times, const LinkFigures& link,
+                       std::uint32_t rank, std::uint32_t ranks);
+
+// The topology of a loaded state, which replaces that of the job.
+std::string topology_record(Topology topology);
 
 // For a step whose statistics have been reduced. `shadow` is the prediction for low bits in shadow
 // mode, otherwise null.

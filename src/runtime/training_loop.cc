@@ -1,4 +1,5 @@
 // The calls of a training loop between two steps: observations, queries and checkpoints.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -39,6 +40,11 @@ std::optional<bool> FabricImpl::should_step() const {
   return failure_.ok() ? is_finite_ : false;
 }
 
+Topology FabricImpl::topology() const {
+  const std::lock_guard lock(mutex_);
+  return topology_;
+}
+
 std::uint64_t FabricImpl::step() const {
   const std::lock_guard lock(mutex_);
   return step_;
@@ -57,6 +63,8 @@ std::string FabricImpl::state() const {
 FabricState FabricImpl::current_state() const {
   FabricState state{
       .step = step_,
+      .ranks = transport_.ranks(),
+      .topology = topology_,
       .admission = admission_.state(),
       .dense_correction = usefulness_->dense_correction(),
       .low_bit_correction = usefulness_->low_bit_correction(),
@@ -73,6 +81,7 @@ Status FabricImpl::load_state(std::string_view text) {
   if (!state) return state.status();
   const std::lock_guard lock(mutex_);
   NF_RETURN_IF_ERROR(admission_.load(state->admission));
+  NF_RETURN_IF_ERROR(load_topology(*state));
   // The saved state may come from Admit::kUseful. This job would never update it.
   if (options_.admit != Admit::kUseful) admission_.set_useful(std::vector<bool>(regions(), true));
   usefulness_->load_corrections(state->dense_correction, state->low_bit_correction);
@@ -87,6 +96,22 @@ Status FabricImpl::load_state(std::string_view text) {
     step->statistics = statistics;
     to_observe_.push_back(std::move(step));
   }
+  return {};
+}
+
+Status FabricImpl::load_topology(const FabricState& state) {
+  if (options_.topology || !state.topology || *state.topology == topology_ ||
+      state.ranks != transport_.ranks()) {
+    return {};
+  }
+  const std::vector<Topology> known =
+      topology_candidates(options_, binding_.profile(), transport_.ranks());
+  if (std::ranges::find(known, *state.topology) == known.end()) return {};
+  topology_ = *state.topology;
+  NF_RETURN_IF_ERROR(set_path());
+  // The speeds of the codecs remain those of the other topology; the corrections adjust them.
+  set_usefulness();
+  records_.push(topology_record(topology_));
   return {};
 }
 

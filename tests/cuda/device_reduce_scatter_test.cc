@@ -16,6 +16,7 @@
 #include "cuda/runtime/device_path.h"
 #include "cuda/uneven_shards.h"
 #include "neuron_fabric/codec.h"
+#include "runtime/topology_choice.h"
 #include "support/spellings.h"
 #include "support/typed_values.h"
 

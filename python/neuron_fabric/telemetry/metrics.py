@@ -1,6 +1,8 @@
 """The state of a run for Prometheus: counters and gauges in the text format 0.0.4."""
 
-from .records import Attach, Decision, Notice, Step, parse
+from dataclasses import replace
+
+from .records import Attach, Decision, Notice, Step, Topology, parse
 from .stream import Record
 
 Labels = tuple[tuple[str, str], ...]
@@ -47,11 +49,14 @@ class Metrics:
     def __init__(self) -> None:
         self._values: dict[str, dict[Labels, float]] = {name: {} for name in _METRICS}
         self._states: dict[str, Labels] = {}  # by region
+        self._attach: Attach | None = None
 
     def add(self, record: Record) -> None:
         match parse(record):
             case Attach() as attach:
                 self._add_attach(attach)
+            case Topology() as loaded if self._attach is not None:
+                self._add_attach(replace(self._attach, topology=loaded.topology))
             case Step() as step:
                 self._add_step(step)
             case Decision() as decision:
@@ -73,6 +78,7 @@ class Metrics:
         return "".join(f"{line}\n" for line in lines)
 
     def _add_attach(self, attach: Attach) -> None:
+        self._attach = attach
         keys = ("rank", "ranks", "version", "torch", "backend", "mode", "admit", "topology",
                 "profile")
         self._values["info"].clear()

@@ -58,12 +58,20 @@ class Attach:
     mode: str
     admit: str
     topology: str
+    topology_ms: dict[str, float]  # of one bucket, for each topology measured at attach; empty in older records
     seed: int
     profile: str
     model: str  # the name of its class; empty if the record does not have it
     link: Link
     regions: tuple[Region, ...]
     parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """That of a loaded checkpoint, which replaces the one of the attach record."""
+
+    topology: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +166,7 @@ class Measured:
     over_capacity: bool
 
 
-Event = Attach | Step | Buckets | Measured | Decision | Notice | Detach
+Event = Attach | Topology | Step | Buckets | Measured | Decision | Notice | Detach
 
 
 def _reject(key: str, what: str) -> NoReturn:
@@ -235,6 +243,18 @@ def _link(record: Fields) -> Link:
                 dense_gbps=_number(record, "dense_gbps"))
 
 
+def _topology_ms(record: Fields) -> dict[str, float]:
+    times = record.get("topology_ms", {})
+    if not isinstance(times, dict):
+        _reject("topology_ms", "not an object")
+    return {name: ms for name in times if (ms := _number(times, name)) is not None}
+
+
+def _topology(record: Fields) -> Topology:
+    _needs(record, "topology")
+    return Topology(_text(record, "topology"))
+
+
 def _attach(record: Fields) -> Attach:
     link = record.get("link", {})
     if not isinstance(link, dict):
@@ -245,7 +265,7 @@ def _attach(record: Fields) -> Attach:
                   source=_text(record, "source", "ddp"),
                   collective=_text(record, "collective", "all_reduce"),
                   mode=_text(record, "mode"), admit=_text(record, "admit"),
-                  topology=_text(record, "topology"), seed=_count(record, "seed"),
+                  topology=_text(record, "topology"), topology_ms=_topology_ms(record), seed=_count(record, "seed"),
                   profile=_text(record, "profile"), model=_text(record, "model"), link=_link(link),
                   regions=tuple(map(_region, _objects(record, "regions"))),
                   parameters=tuple(map(_parameter, _objects(record, "parameters"))))
@@ -321,8 +341,8 @@ def _detach(record: Fields) -> Detach:
 
 
 _PARSERS: dict[str, Callable[[Fields], Event]] = {
-    "attach": _attach, "step": _step, "buckets": _buckets, "measured": _measured,
-    "decision": _decision, "notice": _notice, "detach": _detach}
+    "attach": _attach, "topology": _topology, "step": _step, "buckets": _buckets,
+    "measured": _measured, "decision": _decision, "notice": _notice, "detach": _detach}
 KINDS = frozenset(_PARSERS)
 
 
