@@ -5,6 +5,7 @@
 #   prove       adder, decoder and skid buffer with yosys' solver
 #   simulate    random traffic, in all modes, against the testbench's own reference
 #   replay      traces of the model (nf cxl trace) against its answers (nf cxl answers)
+#   mutate      tests the tests: each of NF_MUTANTS (all) mutants must be detected
 #   waves       draws the waveforms of docs/rtl.md
 #   cells       cells, logic depth and gate equivalents of the modules
 #   place       frequency on an ECP5
@@ -16,37 +17,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-out=$PWD/build/rtl
-mkdir -p "$out"
 PATH=${YOWASP:+$YOWASP:}$PATH
-
-src=$PWD/rtl/src  # of the modules to simulate
-package=("$PWD/rtl/lint/waivers.vlt" "$src/nf_reducer_pkg.sv")
-
-# Builds a testbench if it is out of date. Prints the path of the program.
-bench() {  # name, top module, verilator's files and options...
-  local name=$1 top=$2 cache=()
-  shift 2
-  if command -v ccache >/dev/null; then cache=(OBJCACHE=ccache); fi
-  env "${cache[@]}" verilator --cc --exe --build -j "$(nproc)" --assert --trace -O3 -Wall \
-    --Mdir "$out/$name" -o bench --top-module "$top" -y "$src" -y "$PWD/rtl/formal" \
-    -MAKEFLAGS OPT_FAST=-O2 "${package[@]}" "$@" -CFLAGS "-std=c++20 -O2 -Wall -Wextra" \
-    "$PWD/rtl/tb/$top"/*.cc >"$out/$name.log" 2>&1 ||
-    { cat "$out/$name.log" >&2; return 1; }
-  echo "$out/$name/bench"
-}
-
-# Builds the testbench of the reducer with the bound assertions, which read the reset synchronously.
-reducer_bench() {  # latency, or name, latency and parameters
-  local name=reducer$1 latency=${2:-$1}
-  if (($# > 1)); then shift 2; else set -- -GRECORDS=32768; fi
-  bench "$name" nf_reducer "$PWD/rtl/lint/public.vlt" "$src/nf_reducer.sv" \
-    "$PWD/rtl/formal/nf_reducer_checks.sv" "$PWD/rtl/formal/nf_pipeline_checks.sv" \
-    -Wno-SYNCASYNCNET -GLATENCY="$latency" "$@" -CFLAGS -DNF_LATENCY="$latency"
-}
-
-# A reducer with few of everything, in numbers that are no powers of two, and limits that tests reach.
-small=(-GPLANES=4 -GWORKERS=20 -GREGIONS=3 -GRECORDS=48 "-GLAST_GENERATION=32'd1000" "-GMAX_ERRORS=32'd99")
+# shellcheck source=rtl/bench.sh
+source rtl/bench.sh
 
 step_lint() {
   local latency size
@@ -60,52 +33,38 @@ step_lint() {
 }
 
 step_prove() {
-  local unit steps
-  for unit in nf_count_adder:1 nf_trit_decoder:1 nf_skid_buffer:24; do
-    steps=${unit#*:}
-    unit=${unit%:*}
-    yosys -q -l "$out/$unit.proof" -p "
-      read_verilog -formal -sv rtl/src/$unit.sv rtl/formal/nf_stream_check.sv rtl/formal/${unit}_proof.sv
-      prep -top ${unit}_proof; flatten; async2sync; dffunmap; opt_clean
-      sat -verify -prove-asserts -set-assumes -seq $steps" >/dev/null ||
-      { tail -n 40 "$out/$unit.proof"; return 1; }
-    echo "proved: ${unit}_proof, $steps steps"
+  local unit
+  for unit in "${units[@]}"; do prove "$unit"; done
+}
+
+# Runs the tests on standard input.
+run_tests() {  # program
+  local arguments
+  while read -ra arguments; do
+    printf '%-10s ' "${arguments[0]}"
+    "$1" "${arguments[@]}" </dev/null
   done
 }
 
 step_simulate() {
-  local lines=${RTL_LINES:-200000} program mode latency
-  program=$(bench fp32_adder nf_fp32_adder "$PWD/rtl/src/nf_fp32_adder.sv" -Wno-UNUSEDPARAM)
+  local program latency
+  program=$(adder_bench)
   printf '%-10s ' adder
   "$program"
   echo "-- small"
   program=$(reducer_bench _small 5 "${small[@]}")
-  printf '%-10s ' registers
-  "$program" registers 4 20 3 48
-  printf '%-10s ' limits
-  "$program" limits 1000 99
-  printf '%-10s ' faults
-  "$program" faults
-  printf '%-10s ' random
-  "$program" random fp32,g_ternary,identity 5000
-  printf '%-10s ' concurrent
-  "$program" concurrent g_binary,fp32,identity 10
+  run_tests "$program" < <(small_tests)
   for latency in ${LATENCIES:-5 4}; do
     echo "-- latency $latency"
     program=$(reducer_bench "$latency")
-    printf '%-10s ' registers
-    "$program" registers 8 64 4 32768
-    for mode in identity fp32 g_binary g_ternary; do
-      printf '%-10s ' "$mode"
-      "$program" random "$mode" "$lines"
-    done
-    printf '%-10s ' "all four"
-    "$program" random identity,fp32,g_binary,g_ternary "$lines"
-    printf '%-10s ' concurrent
-    "$program" concurrent g_binary,fp32,g_ternary 5
-    printf '%-10s ' resets
-    "$program" resets identity,fp32,g_binary,g_ternary 20
+    run_tests "$program" < <(full_tests "${RTL_LINES:-200000}")
   done
+}
+
+# Results are kept in build/rtl/mutants while a module is unchanged, so an interrupted run continues.
+step_mutate() {
+  rtl/mutate.sh "${NF_MUTANTS:-1000}"
+  python3 rtl/mutants.py report "${NF_MUTANTS:-1000}"
 }
 
 # Compares the answers of the model and of the RTL for the model's random traffic: several numbers of

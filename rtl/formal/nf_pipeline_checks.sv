@@ -10,6 +10,7 @@ module nf_pipeline_checks
     input logic                          advance,
     input logic                          valid_i,
     input logic                          fold4,
+    input logic                          empty_o,
     input logic                          fold_busy_i,
     input logic                          fold_last_i,
     input logic                          record_read_o,
@@ -34,6 +35,7 @@ module nf_pipeline_checks
       assert (!(valid_o && error_o == ERROR_OVERFLOW));      // no counter ever wraps
       assert (!(fold4 && fold_busy_i));                        // one fold at a time
       assert (!(fold_busy_i && advance));                      // and the pipeline waits for it
+      assert (!(fold_busy_i && empty_o));                      // for a request in stage 5
       assert (!(fold_last_i && record_read_o));                // without access to the store
       assert (!(fold_busy_i && record_write_o && !fold_last_i));
     end

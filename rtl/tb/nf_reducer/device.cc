@@ -38,6 +38,10 @@ void Device::start_reset() {
   top_->register_valid_i = 0;
   top_->register_ready_i = 1;
   for (int i = 0; i < 3; ++i) tick();
+  if (top_->valid_o || top_->register_valid_o) {
+    std::printf("FAILED: an answer during a reset\n");
+    std::exit(1);
+  }
   top_->rst_ni = 1;
   tick();
 }
@@ -55,8 +59,12 @@ void Device::tick() {
   top_->eval();
   if (wave_) wave_->dump(2 * time_);
   std::optional<Line> line;
-  if (top_->line_read_o) line = memory_[top_->line_read_address_o];
+  if (top_->line_read_o) {
+    line = memory_[top_->line_read_address_o];
+    ++line_reads_;
+  }
   if (top_->line_write_o) {
+    ++line_writes_;
     std::memcpy(memory_[top_->line_write_address_o].data(), &top_->line_o, sizeof(Line));
   }
   top_->clk_i = 1;
@@ -89,7 +97,8 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
     if (top_->valid_i) {
       top_->write_i = request->is_write;
       top_->address_i = request->address;
-      std::memcpy(&top_->data_i, request->data.data(), sizeof(Line));
+      std::memset(&top_->data_i, 0xff, sizeof(Line));  // no digits; the data of a read are ignored
+      if (request->is_write) std::memcpy(&top_->data_i, request->data.data(), sizeof(Line));
     }
     top_->ready_i = traffic.ready[cycle % traffic.ready.size()] == '1';
     offer_access(traffic);
@@ -106,6 +115,10 @@ bool Device::play(const Traffic& traffic, std::uint64_t* cycles) {
       taken.pop_front();
       last = cycle;
       traffic.answered(answer);
+    }
+    if (takes && access_) {
+      std::printf("a request was taken during a register access\n");
+      return false;
     }
     if (takes) {
       taken.push_back(cycle);
@@ -140,6 +153,13 @@ void Device::offer_access(const Traffic& traffic) {
   if (access_) offer(*access_);
 }
 
+// A register access must be stable only until it is taken.
+void Device::withdraw() {
+  top_->register_valid_i = 0;
+  top_->register_address_i ^= 0xffff;
+  top_->register_data_i = ~top_->register_data_i;
+}
+
 // Ends the cycle.
 void Device::follow_access(const Traffic& traffic) {
   const bool is_taken = access_ && top_->register_valid_i && top_->register_ready_o;
@@ -150,7 +170,7 @@ void Device::follow_access(const Traffic& traffic) {
     access_.reset();
   }
   tick();
-  if (is_taken) top_->register_valid_i = 0;
+  if (is_taken) withdraw();
 }
 
 Device::Access Device::access(const RegisterAccess& access) {
@@ -158,7 +178,7 @@ Device::Access Device::access(const RegisterAccess& access) {
   top_->clk_i = 0;
   wait_for([this] { return top_->register_ready_o; });
   tick();
-  top_->register_valid_i = 0;
+  withdraw();
   wait_for([this] { return top_->register_valid_o; });
   const Access result{static_cast<Fault>(top_->register_error_o), top_->register_data_o};
   tick();

@@ -45,6 +45,9 @@ class Device {
 
   Limits limits();
   std::uint64_t cycles() const { return time_; }
+  // Accesses of the backing memory.
+  std::uint64_t line_reads() const { return line_reads_; }
+  std::uint64_t line_writes() const { return line_writes_; }
 
   void write_wave(const std::string& file);  // records everything from here on
 
@@ -74,13 +77,14 @@ class Device {
   void tick();
   void wait_for(const std::function<bool()>& is_done);  // ends the program if that takes too long
   void offer(const RegisterAccess& access);
+  void withdraw();
   void offer_access(const Traffic& traffic);
   void follow_access(const Traffic& traffic);
   Access access(const RegisterAccess& access);
 
   std::unique_ptr<Vnf_reducer> top_;
   std::unique_ptr<VerilatedVcdC> wave_;
-  std::uint64_t time_ = 0;
+  std::uint64_t time_ = 0, line_reads_ = 0, line_writes_ = 0;
   std::unordered_map<std::uint64_t, Line> memory_;
   std::optional<RegisterAccess> access_;  // in progress during play()
 };

@@ -214,6 +214,87 @@ void check_reset(Device& device, Checks& checks) {
   checks.equal("device error", device.read_register(0x10), 6);
 }
 
+// A reset while requests and an access wait for their receivers leaves no state in the registers.
+void check_registers_after_reset(Device& device, Checks& checks) {
+  const Limits limits = device.limits();
+  const RegionConfig config = config_of(Mode::kGBinary, 1, 2);
+  for (int round = 0; round < 2; ++round) {
+    checks.equal("enable", device.enable(0, config), Fault::kOk);
+    write(device, config, 0, 0, 1);
+    checks.equal("of no region", ask(device, {.address = 0x40}).fault, Fault::kOutOfRange);
+    checks.equal("twice", write(device, config, 0, 0, 1).fault, Fault::kDuplicate);
+    checks.equal("device error", device.read_register(0x18), 0x40);
+    checks.equal("error", device.read_register(region(0, 0x48)), config.base);
+    checks.equal("completed", device.read_register(region(0, 0x50)), 1);
+    checks.equal("the last access fails", device.write_register(0x28, 1), Fault::kOutOfRange);
+    // Requests are stuck in round 0, the answer of an access in round 1.
+    device.play({.next = [&] { return std::optional<Request>({.cycle = round == 0 ? 0u : 999u}); },
+                 .answered = [](const Answer&) {},
+                 .access =
+                     [&] {
+                       return round == 0 ? std::nullopt
+                                         : std::optional<RegisterAccess>({.offset = 0});
+                     },
+                 .access_taken = [](const RegisterAccess&) {},
+                 .accessed = [](const RegisterAccess&, Fault, std::uint64_t) {},
+                 .ready = "0",
+                 .reset_at = 30});
+    for (std::uint64_t at = 0x10; at <= 0x20; at += 8) {
+      checks.equal("a device register after a reset", device.read_register(at), 0);
+    }
+    for (unsigned r = 0; r < limits.regions; ++r) {
+      for (std::uint64_t at = 0; at < 0x60; at += 8) {
+        checks.equal("a register after a reset", device.read_register(region(r, at)), 0);
+      }
+    }
+  }
+}
+
+// A reset ends a fold; an assertion of rtl/formal states that a fold belongs to the request in
+// stage 5.
+void check_reset_of_fold(Device& device, Checks& checks) {
+  const RegionConfig config = config_of(Mode::kFp32, device.limits().workers, 1);
+  checks.equal("enable", device.enable(0, config), Fault::kOk);
+  for (std::uint64_t worker = 1; worker < config.workers; ++worker) {
+    checks.equal("a slot", write(device, config, worker, 0, 1).fault, Fault::kOk);
+  }
+  const Request last{.is_write = true, .address = address_of(config, 0, 0)};
+  device.play({.next = [&] { return std::optional(last); },
+               .answered = [](const Answer&) {},
+               .reset_at = 8});
+  checks.equal("no region", device.read_register(region(0, 0x38)), 0);
+}
+
+// A wiped record belongs to no generation, not even to the last, and wiping takes one cycle each.
+void check_wiped_records(Device& device, Checks& checks) {
+  const RegionConfig config = config_of(Mode::kGBinary, 2, 2);
+  for (const std::uint64_t wait : {0, 7, 20}) {  // also if a reset interrupts the wiping
+    device.start_reset();
+    device.play({.next = [is_asked = false, wait]() mutable -> std::optional<Request> {
+                   if (is_asked) return {};
+                   is_asked = true;
+                   return Request{.cycle = wait, .address = 0x4000};
+                 },
+                 .answered = [](const Answer&) {},
+                 .reset_at = wait});
+    device.start_reset();
+    const std::uint64_t begin = device.cycles();
+    device.read_register(0);
+    checks.equal("cycles of the wiping", device.cycles() - begin, device.limits().records + 3);
+  }
+  device.set_generation(0xfffffffe);
+  checks.equal("enable", device.enable(0, config), Fault::kOk);
+  checks.equal("the last generation", device.read_register(0x20), 0xffffffff);
+  for (std::uint64_t line = 0; line < 2; ++line) {
+    checks.equal("first write", write(device, config, 0, line, 0).fault, Fault::kOk);
+    checks.equal("last write", write(device, config, 1, line, 0).complete, true);
+    checks.equal("plane 0", read(device, config, 2, line).data[5], 0);
+    checks.equal("plane 1", read(device, config, 3, line).data[5], 0);
+  }
+  device.control(0, 0);
+  device.reset();
+}
+
 }  // namespace
 
 int test_faults() {
@@ -226,6 +307,10 @@ int test_faults() {
   check_distant_regions(device, checks);
   check_wide_window(device, checks);
   check_reset(device, checks);
+  device.reset();
+  check_registers_after_reset(device, checks);
+  check_reset_of_fold(device, checks);
+  check_wiped_records(device, checks);
   return checks.result();
 }
 

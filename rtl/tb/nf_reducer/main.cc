@@ -63,6 +63,29 @@ bool enable(Device& device, const Limits& limits, const Round& round) {
   return true;
 }
 
+// Accesses of the backing memory in a round of one region: none if it counts. Otherwise every
+// request reads, an accepted write writes, and the sum of an fp32 line reads the other slots.
+bool check_memory(const Round& round, const std::vector<Answer>& answers, std::uint64_t reads,
+                  std::uint64_t writes) {
+  if (round.regions.size() != 1) return true;
+  const RegionConfig& region = round.regions.front();
+  const auto mode = static_cast<Mode>(region.mode);
+  std::uint64_t expected_reads = 0, expected_writes = 0;
+  if (mode == Mode::kIdentity || mode == Mode::kFp32) {
+    expected_reads = answers.size();
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (answers[i].fault == Fault::kOk && round.requests[i].is_write) ++expected_writes;
+      if (answers[i].complete && mode == Mode::kFp32) expected_reads += region.workers - 1;
+    }
+  }
+  if (reads == expected_reads && writes == expected_writes) return true;
+  std::printf("the memory was read %llu times and written %llu times, expected %llu and %llu\n",
+              static_cast<unsigned long long>(reads), static_cast<unsigned long long>(writes),
+              static_cast<unsigned long long>(expected_reads),
+              static_cast<unsigned long long>(expected_writes));
+  return false;
+}
+
 bool play_round(Device& device, const Limits& limits, const Round& round) {
   if (!enable(device, limits, round)) return false;
   Reference reference(limits, NF_LATENCY);
@@ -70,6 +93,7 @@ bool play_round(Device& device, const Limits& limits, const Round& round) {
   const std::vector<Answer> expected = reference.play(round.requests, round.ready);
   std::size_t next = 0, answered = 0;
   bool is_correct = true;
+  const std::uint64_t reads = device.line_reads(), writes = device.line_writes();
   Traffic traffic{.next = [&]() -> std::optional<Request> {
                     if (next == round.requests.size()) return {};
                     return round.requests[next++];
@@ -91,7 +115,8 @@ bool play_round(Device& device, const Limits& limits, const Round& round) {
     std::printf("%zu of %zu requests were answered\n", answered, expected.size());
     return false;
   }
-  return is_correct;
+  return is_correct &&
+         check_memory(round, expected, device.line_reads() - reads, device.line_writes() - writes);
 }
 
 std::uint64_t written(const Round& round) {

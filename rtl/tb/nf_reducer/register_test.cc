@@ -29,10 +29,17 @@ void check_device(Device& device, Checks& checks, const Limits& limits) {
   checks.equal("the first error stays", device.read_register(0x10), 9);
   checks.equal("clear", device.write_register(0x10, 0), Fault::kOk);
   checks.equal("cleared", device.read_register(0x10), 0);
+  device.write_register(region(0, 0x10), 3);
+  checks.equal("clear with any value", device.write_register(0x10, 7), Fault::kOk);
+  checks.equal("no other register", device.read_register(region(0, 0x10)), 3);
   checks.equal("no such region", device.write_register(region(limits.regions, 0), 1),
                Fault::kOutOfRange);
   checks.equal("between registers", device.write_register(region(0, 4), 1), Fault::kOutOfRange);
   checks.equal("beyond registers", device.write_register(region(0, 0x60), 1), Fault::kOutOfRange);
+  for (const std::uint64_t at : {std::uint64_t{0x28}, region(limits.regions, 8), region(0, 4),
+                                 region(0, 0x60), region(0, 0x78)}) {
+    checks.equal("zero where there is no register", device.read_register(at), 0);
+  }
   checks.equal("read-only", device.write_register(region(0, 0x38), 1), Fault::kLocked);
   checks.equal("a control above 2", device.write_register(region(0, 0), 3), Fault::kWrongMode);
   checks.equal("clear a disabled region", device.control(0, 2), Fault::kOutOfRange);
@@ -72,8 +79,14 @@ void check_rejected_regions(Device& device, Checks& checks, const Limits& limits
        Fault::kOutOfRange},
   };
   for (const auto& c : cases) {
+    device.write_register(region(0, 0x40), 0);
+    const std::uint64_t errors = device.read_register(region(0, 0x58));
     checks.equal(c.what, device.enable(0, c.config), c.fault);
     checks.equal(c.what, device.read_register(region(0, 0x38)) & 1, c.fault == Fault::kOk);
+    checks.equal("the error", device.read_register(region(0, 0x40)),
+                 static_cast<std::uint64_t>(c.fault));
+    checks.equal("is counted", device.read_register(region(0, 0x58)) - errors,
+                 c.fault == Fault::kOk ? 0 : 1);
     device.control(0, 0);
   }
 }
