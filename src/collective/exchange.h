@@ -3,8 +3,8 @@
 // precedes the statistics, and a gather within each host group follows the sum. A reduce-scatter
 // has the same stages without the gather halves, and its chunks are the shards of the caller.
 //
-// All parts travel together: one agreement, one message of statistics per pair of ranks and
-// direction, and one run of the executor. Each part has the result that it would have alone.
+// All parts travel together: one agreement, one run of the statistics stage, and one run of the
+// executor. Each part has the result that it would have alone.
 #pragma once
 
 #include <cstdint>

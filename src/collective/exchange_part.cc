@@ -51,6 +51,7 @@ ExchangePart::ExchangePart(const AllReduceOptions& options, Collective collectiv
       rank_(rank),
       ranks_(ranks),
       codec_(std::move(codec)),
+      statistics_kind_(*codec_),
       dense_(std::move(dense)),
       name_(codec_->spec().to_string()),
       fingerprint_(codec_fingerprint(name_)),
@@ -158,7 +159,7 @@ Status ExchangePart::begin_statistics(float loss_scale, bool has_sum) {
 }
 
 StatisticsPart ExchangePart::statistics_part() {
-  return {.codec = codec_.get(), .domain = domain_, .by_parameter = statistics_by_parameter_};
+  return {.kind = &statistics_kind_, .domain = domain_, .by_parameter = statistics_by_parameter_};
 }
 
 Expected<TileCodec> ExchangePart::plan_sum(std::uint32_t chunks, float loss_scale) {

@@ -91,6 +91,7 @@ class ExchangePart {
   const std::uint32_t rank_;
   const std::uint32_t ranks_;
   const std::unique_ptr<Codec> codec_;
+  const CodecStatistics statistics_kind_;
   const std::unique_ptr<Codec> dense_;  // fp32: within host groups, and to widen values
   const std::string name_;
   const std::uint32_t fingerprint_;

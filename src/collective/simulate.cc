@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collective/dissemination.h"
 #include "collective/tile_size.h"
 #include "neuron_fabric/reduce_scatter.h"
 #include "neuron_fabric/wire_frame.h"
@@ -339,7 +340,8 @@ Expected<std::uint64_t> SimulatedAllReduce::sum_chunk(
 }
 
 std::uint64_t SimulatedAllReduce::statistics_bytes() const {
-  return std::uint64_t{2} * (options_.ranks - 1) * statistics_at_.back();
+  const std::uint64_t gather_hops = options_.ranks - 1;
+  return (Dissemination(options_.ranks).scatter_hops() + gather_hops) * statistics_at_.back();
 }
 
 Status simulate_all_reduce(const Codec& codec, const SimulationOptions& options,

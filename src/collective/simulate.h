@@ -75,8 +75,7 @@ class SimulatedAllReduce {
   Expected<std::uint64_t> sum_chunk(std::uint32_t chunk,
                                     const std::function<void(const SummedPiece&)>& visit) const;
 
-  // The bytes that all ranks together send for the statistics: each sends its own statistics of a
-  // part to the owner of that part, which returns the combined ones.
+  // The bytes that all ranks together send for the statistics, without frame headers.
   std::uint64_t statistics_bytes() const;
 
  private:

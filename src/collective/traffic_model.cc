@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collective/agreement.h"
+#include "collective/dissemination.h"
 #include "collective/exchange_part.h"
 #include "collective/host_groups.h"
 #include "collective/low_rank_all_reduce.h"
@@ -63,22 +64,19 @@ std::uint64_t payload_bytes(const Schedule& schedule, const TileCodec& codec) {
   return bytes;
 }
 
-// The bytes that StatisticsStage sends: the rank's own statistics of every other part, and its
-// combined part to all ranks.
-std::uint64_t statistics_bytes(const Codec& codec, std::span<const Piece> domain,
-                               std::uint32_t ranks, std::uint32_t rank) {
-  TileMap parts;
-  parts.cut_evenly(codec.granule(), domain, ranks);
-  const auto size_of_part = [&](std::uint32_t part) {
-    std::uint64_t size = kFrameHeaderBytes;
-    for (const Piece& piece : parts.pieces(part, 0)) size += codec.statistics_size(piece.count);
-    return size;
-  };
-  std::uint64_t bytes = 0;
-  for (std::uint32_t other = 0; other < ranks; ++other) {
-    if (other != rank) bytes += size_of_part(other) + size_of_part(rank);
+// The bytes that StatisticsStage sends for one codec.
+std::uint64_t statistics_bytes(const Dissemination& pattern, const Codec& codec,
+                               std::span<const Piece> domain, std::uint32_t rank) {
+  TileMap shares;
+  shares.cut_evenly(codec.granule(), domain, pattern.ranks());
+  std::vector<std::uint64_t> sizes(pattern.ranks(), 0);
+  for (std::uint32_t owner = 0; owner < pattern.ranks(); ++owner) {
+    for (const Piece& piece : shares.pieces(owner, 0)) {
+      sizes[owner] += codec.statistics_size(piece.count);
+    }
   }
-  return bytes;
+  return pattern.bytes_sent(rank, kFrameHeaderBytes,
+                            [&](std::uint32_t owner) { return sizes[owner]; });
 }
 
 // The stages of an exchange of one part.
@@ -124,8 +122,9 @@ Expected<TrafficModel> model_codec(const AllReduceOptions& options, Collective c
   }
   if (ranks == 1) return model;
   if (statistics > 0) {
-    model.bytes += statistics_bytes(**codec, domain, ranks, rank);
-    model.hops += 2;
+    const Dissemination pattern(ranks);
+    model.bytes += statistics_bytes(pattern, **codec, domain, rank);
+    model.hops += 2 * pattern.rounds();
   }
   ChunkPlans plans(**codec, {.ranks = ranks,
                              .shape = sum_shape(topology),

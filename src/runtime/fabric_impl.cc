@@ -45,13 +45,11 @@ Expected<std::unique_ptr<FabricImpl>> FabricImpl::create(Transport& transport,
     recorded = std::move(*made);
   }
   options.timeout = bounded(options.timeout);
-  Expected<StatisticsReducer> reducer =
-      StatisticsReducer::create(transport, options.seed, options.timeout);
-  if (!reducer) return reducer.status();
-  Expected<TopologyChoice> choice = decide_topology(transport, *reducer, options, *binding);
+  StatisticsReducer reducer(transport, options.seed, options.timeout);
+  Expected<TopologyChoice> choice = decide_topology(transport, reducer, options, *binding);
   if (!choice) return choice.status();
   std::unique_ptr<FabricImpl> fabric(new FabricImpl(transport, std::move(options),
-                                                    std::move(*binding), std::move(*reducer),
+                                                    std::move(*binding), std::move(reducer),
                                                     choice->topology, make_path));
   NF_RETURN_IF_ERROR(fabric->set_path());
   fabric->recorded_ = std::move(recorded);

@@ -6,27 +6,18 @@
 
 namespace nf {
 
-Expected<StatisticsReducer> StatisticsReducer::create(Transport& transport, std::uint64_t seed,
-                                                      Duration timeout) {
-  Expected<std::unique_ptr<CodecAllReduce>> all_reduce = CodecAllReduce::create(
-      transport,
-      {.codec = "fp32", .topology = Topology::kDirect, .seed = seed, .timeout = timeout});
-  if (!all_reduce) return all_reduce.status();
-  return StatisticsReducer(std::move(*all_reduce), transport.rank(), transport.ranks());
-}
-
-StatisticsReducer::StatisticsReducer(std::unique_ptr<CodecAllReduce> all_reduce, std::uint32_t rank,
-                                     std::uint32_t ranks)
-    : all_reduce_(std::move(all_reduce)), rank_(rank), ranks_(ranks) {}
+StatisticsReducer::StatisticsReducer(Transport& transport, std::uint64_t seed, Duration timeout)
+    : sum_(transport, {.seed = seed, .timeout = timeout}),
+      rank_(transport.rank()),
+      ranks_(transport.ranks()) {}
 
 Status StatisticsReducer::run(std::uint64_t step, std::uint64_t epoch, const LossScale& scale) {
   static const std::uint64_t key = parameter_key("neuron_fabric.statistics");
-  const Gradient figures{.parameter = key, .values = Values(figures_)};
-  return all_reduce_->run({.step = step,
-                           .epoch = epoch,
-                           .gradients = std::span(&figures, 1),
-                           .loss_scale = scale.value,
-                           .loss_scale_version = scale.version});
+  return sum_.run({.step = step,
+                   .epoch = epoch,
+                   .loss_scale = scale.value,
+                   .loss_scale_version = scale.version},
+                  key, figures_);
 }
 
 Status StatisticsReducer::sum(const RankStatistics& local, std::uint64_t epoch, bool adds_norms,
@@ -47,7 +38,7 @@ Status StatisticsReducer::sum(const RankStatistics& local, std::uint64_t epoch, 
     figures_.push_back(static_cast<float>(times.done));
   }
   NF_RETURN_IF_ERROR(run(statistics.step, epoch, scale));
-  scale = all_reduce_->loss_scale();
+  scale = sum_.loss_scale();
 
   const auto ranks = static_cast<double>(ranks_);
   const float* next = figures_.data();

@@ -1,14 +1,12 @@
-// Reduces the statistics of a step over all ranks with our own all-reduce, whose result has the
-// same bits on every rank. Its agreement stage gives all ranks the same loss scale.
+// Reduces the statistics of a step over all ranks. The sums have the same bits on every rank, and
+// the agreement before them gives all ranks the same loss scale.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "collective/codec_all_reduce.h"
-#include "neuron_fabric/all_reduce.h"
+#include "collective/figure_sum.h"
 #include "runtime/step_statistics.h"
 
 namespace nf {
@@ -31,8 +29,8 @@ struct RankStatistics {
 // Belongs to the thread of end_step().
 class StatisticsReducer {
  public:
-  static Expected<StatisticsReducer> create(Transport& transport, std::uint64_t seed,
-                                            Duration timeout);
+  // Borrows the transport.
+  StatisticsReducer(Transport& transport, std::uint64_t seed, Duration timeout);
 
   // Adds the statistics of all ranks to `statistics`. All ranks have the same numbers of regions
   // and buckets. If `adds_norms`, the norms in `statistics` are those of this rank's shard, and are
@@ -49,11 +47,9 @@ class StatisticsReducer {
   Status gather(double value, std::vector<double>& by_rank);
 
  private:
-  StatisticsReducer(std::unique_ptr<CodecAllReduce> all_reduce, std::uint32_t rank,
-                    std::uint32_t ranks);
   Status run(std::uint64_t step, std::uint64_t epoch, const LossScale& scale);
 
-  std::unique_ptr<CodecAllReduce> all_reduce_;
+  FigureSum sum_;
   std::uint32_t rank_;
   std::uint32_t ranks_;
   std::vector<float> figures_;

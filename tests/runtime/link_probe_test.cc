@@ -72,11 +72,10 @@ TEST(LinkProbe, IgnoresStalls) {
   std::vector<CodecFigures> codecs(kRanks);
   std::vector<LinkFigures> links(kRanks);
   test::on_all_ranks(kRanks, [&](Transport& transport) {
-    auto reducer = StatisticsReducer::create(transport, 0, std::chrono::seconds(30));
-    ASSERT_TRUE(reducer) << to_string(reducer.status());
+    StatisticsReducer reducer(transport, 0, std::chrono::seconds(30));
     StoppedClock clock(transport);
     StalledProbe stalled(clock, transport.rank() == 1);
-    LinkProbe probe(clock, stalled, *reducer);
+    LinkProbe probe(clock, stalled, reducer);
     const auto link = probe.measure_link();
     ASSERT_TRUE(link) << to_string(link.status());
     links[transport.rank()] = *link;

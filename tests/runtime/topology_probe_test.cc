@@ -55,9 +55,8 @@ std::vector<std::vector<TopologyTime>> measure(double slow_seconds_per_byte, std
   std::vector<std::vector<TopologyTime>> times(kRanks);
   on_all_ranks(kRanks, [&](Transport& transport) {
     RingOfFastLinks links(transport, slow_seconds_per_byte);
-    auto reducer = StatisticsReducer::create(transport, 0, std::chrono::seconds(60));
-    ASSERT_TRUE(reducer) << to_string(reducer.status());
-    TopologyProbe probe(links, *reducer, {.codec = "waterfill:4"});
+    StatisticsReducer reducer(transport, 0, std::chrono::seconds(60));
+    TopologyProbe probe(links, reducer, {.codec = "waterfill:4"});
     auto measured = probe.measure(kCandidates, values);
     ASSERT_TRUE(measured) << to_string(measured.status());
     times[transport.rank()] = std::move(*measured);
@@ -98,9 +97,8 @@ TEST(TopologyProbe, MeasuresOnlyTheFirstOnLinksThatAreTooSlow) {
 TEST(TopologyProbe, MeasuresEveryRoute) {
   for (const char* route : {"powersgd:2", "g_ternary+ef", "bf16", "topkc:8"}) {
     on_all_ranks(3, [&](Transport& transport) {
-      auto reducer = StatisticsReducer::create(transport, 0, std::chrono::seconds(60));
-      ASSERT_TRUE(reducer) << to_string(reducer.status());
-      TopologyProbe probe(transport, *reducer, {.codec = route});
+      StatisticsReducer reducer(transport, 0, std::chrono::seconds(60));
+      TopologyProbe probe(transport, reducer, {.codec = route});
       const auto times = probe.measure(kCandidates, 1);
       ASSERT_TRUE(times) << route << ": " << to_string(times.status());
       EXPECT_TRUE(std::isfinite(times->front().seconds));
@@ -110,10 +108,9 @@ TEST(TopologyProbe, MeasuresEveryRoute) {
 
 TEST(TopologyProbe, FailsIfARankIsGone) {
   on_all_ranks(3, [&](Transport& transport) {
-    auto reducer = StatisticsReducer::create(transport, 0, std::chrono::seconds(60));
-    ASSERT_TRUE(reducer) << to_string(reducer.status());
+    StatisticsReducer reducer(transport, 0, std::chrono::seconds(60));
     if (transport.rank() == 1) return;
-    TopologyProbe probe(transport, *reducer, {.codec = "waterfill:4"});
+    TopologyProbe probe(transport, reducer, {.codec = "waterfill:4"});
     EXPECT_FALSE(probe.measure(kCandidates, 64 << 10));
   });
 }
