@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 import time
+from datetime import timedelta
 
 import neuron_fabric as nf
 import pytest
@@ -134,16 +135,29 @@ class Peers:
     """A group whose ranks send these bytes."""
 
     def __init__(self, monkeypatch, *items: bytes, sizes: list[int] | None = None) -> None:
-        self.items, self.sizes = items, sizes or [len(item) for item in items]
+        self.items, self.sizes, self.gathers = items, sizes or [len(item) for item in items], 0
         rounds = iter((self.announce, self.send))
         monkeypatch.setattr(rendezvous, "_all_gather", lambda _group, _mine: next(rounds)())
 
     def announce(self) -> list[torch.Tensor]:
-        return [torch.tensor([size]) for size in self.sizes]
+        room = rendezvous.INLINE_BYTES
+        return self.tensors([size.to_bytes(8, "little", signed=True) + item[:room].ljust(room)
+                             for size, item in zip(self.sizes, self.items, strict=True)])
 
     def send(self) -> list[torch.Tensor]:
-        longest = max(self.sizes)
-        return [torch.frombuffer(bytearray(item.ljust(longest)), dtype=torch.uint8) for item in self.items]
+        return self.tensors([item.ljust(max(self.sizes)) for item in self.items])
+
+    def tensors(self, messages: list[bytes]) -> list[torch.Tensor]:
+        self.gathers += 1
+        return [torch.frombuffer(bytearray(message), dtype=torch.uint8) for message in messages]
+
+
+@pytest.mark.parametrize("size, gathers", [(1, 1), (rendezvous.INLINE_BYTES - 2, 1),
+                                           (rendezvous.INLINE_BYTES - 1, 2), (100_000, 2)])
+def test_only_long_items_take_a_second_gather(monkeypatch, size, gathers):
+    peers = Peers(monkeypatch, b'""', b'"' + size * b"x" + b'"')
+    assert rendezvous.gather_all(peers, "") == ["", size * "x"]
+    assert peers.gathers == gathers
 
 
 @pytest.mark.parametrize("hostile", [
@@ -157,3 +171,74 @@ def test_bytes_of_a_peer_that_are_not_json_are_rejected(monkeypatch, hostile):
 def test_invalid_sizes_of_a_peer_are_rejected(monkeypatch, size):
     with pytest.raises(AttachError, match=f"rank 1 announced an item of {size} bytes"):
         rendezvous.gather_all(Peers(monkeypatch, b"{}", b"{}", sizes=[2, size]), {})
+
+
+def facts_of(rank: int, differing: int | None) -> dict[str, object]:
+    return {"the seed": 3, "the profile": "\n".join(f"line {i}" for i in range(500))
+            + ("\nanother line" if rank == differing else "")}
+
+
+def agree_and_count(differing: int | None) -> tuple[str | None, int]:
+    """The error of agree(), and the bytes that this rank put into its gathers."""
+    sent, gather = [], rendezvous._all_gather
+
+    def counted(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tensor]:
+        sent.append(mine.numel())
+        return gather(group, mine)
+
+    rendezvous._all_gather = counted
+    try:
+        rendezvous.agree(dist.group.WORLD, facts_of(dist.get_rank(), differing))
+    except AttachError as error:
+        return str(error), sum(sent)
+    finally:
+        rendezvous._all_gather = gather
+    return None, sum(sent)
+
+
+def test_ranks_that_agree_exchange_only_hashes():
+    for error, sent in on_ranks(3, agree_and_count, None):
+        assert error is None
+        assert sent <= 8 + rendezvous.INLINE_BYTES
+
+
+def test_ranks_that_differ_exchange_the_facts_and_name_the_difference():
+    for error, sent in on_ranks(3, agree_and_count, 2):
+        assert error == ("rank 0 and rank 2 differ in the profile: nothing and another line; start all "
+                         "ranks with the same configuration")
+        assert sent > len(facts_of(0, None)["the profile"])
+
+
+def test_facts_that_are_equal_but_spelled_differently_agree(monkeypatch):
+    items = iter([["a", "b"], [{"x": 1.0, "y": 2}, {"y": 2, "x": 1}]])
+    monkeypatch.setattr(rendezvous, "gather_all", lambda _group, _item: next(items))
+    rendezvous.agree(None, {"x": 1.0, "y": 2})
+    assert next(items, None) is None
+
+
+def agree_without_rank_1_after_the_hashes() -> tuple[str | None, float]:
+    """Rank 1 does not join the gather of the facts."""
+    group = dist.new_group(timeout=timedelta(seconds=2))
+    gather, gathers = rendezvous._all_gather, []
+
+    def interrupted(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tensor]:
+        gathers.append(mine)
+        if dist.get_rank() == 1 and len(gathers) == 2:
+            raise RuntimeError("rank 1 has ended")
+        return gather(group, mine)
+
+    begin = time.monotonic()
+    rendezvous._all_gather = interrupted
+    try:
+        rendezvous.agree(group, facts_of(dist.get_rank(), 1))
+    except RuntimeError as error:
+        return str(error), time.monotonic() - begin
+    finally:
+        rendezvous._all_gather = gather
+    return None, time.monotonic() - begin
+
+
+def test_a_rank_that_ends_after_the_hashes_is_noticed_within_the_timeout():
+    for error, waited in on_ranks(3, agree_without_rank_1_after_the_hashes, fresh=True):
+        assert error is not None
+        assert waited < 30

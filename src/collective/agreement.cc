@@ -13,8 +13,7 @@
 namespace nf {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x6772'666e;  // "nfrg"
-constexpr std::uint32_t kVersion = 4;
+constexpr std::uint32_t kVersion = 5;
 
 std::size_t hashes_of(const CallDescription& call) {
   return std::min<std::size_t>(call.parts, CallDescription::kMaxHashes);
@@ -151,18 +150,23 @@ CallDescription describe_call(std::string_view codec, const AllReduceOptions& op
 
 Agreement::Agreement(Transport& transport, const CallDescription& own, const LossScale& scale)
     : transport_(transport) {
+  static_assert(std::has_unique_object_representations_v<Digest>, "it is sent as is");
   static_assert(std::has_unique_object_representations_v<Summary>, "it is sent as is");
-  summary_.magic = kMagic;
-  summary_.version = kVersion;
-  summary_.ranks[0] = summary_.ranks[1] = transport.rank();
-  summary_.calls[0] = summary_.calls[1] = own;
-  summary_.scale_version = scale.version;
-  summary_.scales[0] = summary_.scales[1] = std::bit_cast<std::uint32_t>(scale.value);
-  summary_.scale_ranks[0] = summary_.scale_ranks[1] = transport.rank();
+  Digest& digest = digests_.own;
+  digest.version = kVersion;
+  digest.hash = checksum(std::as_bytes(std::span(&own, 1)));
+  digest.scale_version = scale.version;
+  digest.scales[0] = digest.scales[1] = std::bit_cast<std::uint32_t>(scale.value);
+  digest.scale_ranks[0] = digest.scale_ranks[1] = transport.rank();
+  Summary& summary = summaries_.own;
+  summary.version = kVersion;
+  summary.ranks[0] = summary.ranks[1] = transport.rank();
+  summary.calls[0] = summary.calls[1] = own;
 }
 
 LossScale Agreement::loss_scale() const {
-  return {.value = std::bit_cast<float>(summary_.scales[0]), .version = summary_.scale_version};
+  return {.value = std::bit_cast<float>(digests_.own.scales[0]),
+          .version = digests_.own.scale_version};
 }
 
 std::uint32_t Agreement::rounds(std::uint32_t ranks) {
@@ -170,99 +174,128 @@ std::uint32_t Agreement::rounds(std::uint32_t ranks) {
 }
 
 std::uint64_t Agreement::bytes_to_send(std::uint32_t ranks) {
-  return std::uint64_t{rounds(ranks)} * sizeof(Summary);
+  return std::uint64_t{rounds(ranks)} * sizeof(Digest);
 }
 
-std::uint64_t Agreement::checksum_of(const Summary& summary) {
-  return checksum(std::as_bytes(std::span(&summary, 1)).first(offsetof(Summary, checksum)));
+template <typename Message>
+std::uint64_t Agreement::checksum_of(const Message& message) {
+  return checksum(std::as_bytes(std::span(&message, 1)).first(offsetof(Message, checksum)));
 }
 
-Status Agreement::start_round() {
+template <typename Message>
+Status Agreement::start_round(Merged<Message>& merged) {
   const std::uint32_t ranks = transport_.ranks();
-  outgoing_ = summary_;
-  outgoing_.checksum = checksum_of(outgoing_);
+  merged.outgoing = merged.own;
+  merged.outgoing.checksum = checksum_of(merged.outgoing);
   send_ = {.peer = (transport_.rank() + distance_) % ranks,
-           .bytes = std::as_writable_bytes(std::span(&outgoing_, 1))};
+           .bytes = std::as_writable_bytes(std::span(&merged.outgoing, 1))};
   receive_ = {.peer = (transport_.rank() + ranks - distance_) % ranks,
-              .bytes = std::as_writable_bytes(std::span(&incoming_, 1))};
+              .bytes = std::as_writable_bytes(std::span(&merged.incoming, 1))};
   NF_RETURN_IF_ERROR(transport_.receive(receive_));
   NF_RETURN_IF_ERROR(transport_.send(send_));
-  bytes_sent_ += sizeof outgoing_;
+  bytes_sent_ += sizeof(Message);
   is_started_ = true;
   return {};
 }
 
-Status Agreement::merge_incoming() {
-  if (receive_.size != sizeof incoming_ || incoming_.magic != kMagic ||
-      incoming_.version != kVersion) {
+template <typename Message>
+Status Agreement::check_incoming(const Merged<Message>& merged) const {
+  const Message& incoming = merged.incoming;
+  if (receive_.size != sizeof incoming || incoming.magic != merged.own.magic ||
+      incoming.version != kVersion) {
     return {ErrorCode::kForeignFrame,
             fmt::format("rank {} runs another version or did not send its call description",
                         receive_.peer)};
   }
-  if (incoming_.checksum != checksum_of(incoming_)) {
+  if (incoming.checksum != checksum_of(incoming)) {
     return {ErrorCode::kCorruptFrame,
             fmt::format("rank {}'s call description is corrupt", receive_.peer)};
   }
-  if (summary_.differ != 0) return {};
-  if (incoming_.differ != 0) {
-    summary_ = incoming_;
-  } else if (incoming_.calls[0] != summary_.calls[0]) {
-    summary_.differ = 1;
-    const int other = incoming_.ranks[0] < summary_.ranks[0] ? 0 : 1;
-    if (other == 0) {
-      summary_.ranks[1] = summary_.ranks[0];
-      summary_.calls[1] = summary_.calls[0];
-    }
-    summary_.ranks[other] = incoming_.ranks[0];
-    summary_.calls[other] = incoming_.calls[0];
-  }
-  merge_scales();
   return {};
 }
 
-// A higher version replaces the scales of a lower one, even if those differ.
-void Agreement::merge_scales() {
-  if (incoming_.scale_version < summary_.scale_version) return;
-  if (incoming_.scale_version > summary_.scale_version) {
-    summary_.scale_version = incoming_.scale_version;
-    std::ranges::copy(incoming_.scales, summary_.scales);
-    std::ranges::copy(incoming_.scale_ranks, summary_.scale_ranks);
-    return;
-  }
-  for (const int i : {0, 1}) {
-    if (summary_.scales[0] != summary_.scales[1]) return;
-    if (incoming_.scales[i] == summary_.scales[0]) continue;
-    const int other = incoming_.scale_ranks[i] < summary_.scale_ranks[0] ? 0 : 1;
-    summary_.scale_ranks[1 - other] = summary_.scale_ranks[0];
-    summary_.scale_ranks[other] = incoming_.scale_ranks[i];
-    summary_.scales[other] = incoming_.scales[i];
-  }
-}
-
-Status Agreement::check_agreement() const {
-  if (summary_.differ != 0) {
-    return {ErrorCode::kDisagreement,
-            difference(summary_.ranks[0], summary_.calls[0], summary_.ranks[1], summary_.calls[1])};
-  }
-  if (summary_.scales[0] != summary_.scales[1]) {
-    return {ErrorCode::kDisagreement,
-            fmt::format("rank {} has loss scale {}, rank {} has {}", summary_.scale_ranks[0],
-                        std::bit_cast<float>(summary_.scales[0]), summary_.scale_ranks[1],
-                        std::bit_cast<float>(summary_.scales[1]))};
-  }
-  return {};
-}
-
-Expected<bool> Agreement::advance() {
+template <typename Message>
+Expected<bool> Agreement::run_rounds(Merged<Message>& merged) {
   while (distance_ < transport_.ranks()) {
-    if (!is_started_) NF_RETURN_IF_ERROR(start_round());
+    if (!is_started_) NF_RETURN_IF_ERROR(start_round(merged));
     if (!send_.is_done || !receive_.is_done) return false;
-    NF_RETURN_IF_ERROR(merge_incoming());
+    NF_RETURN_IF_ERROR(check_incoming(merged));
+    merge(merged.own, merged.incoming);
     distance_ *= 2;
     is_started_ = false;
   }
-  NF_RETURN_IF_ERROR(check_agreement());
   return true;
+}
+
+void Agreement::merge(Digest& own, const Digest& incoming) {
+  if (incoming.differ != 0 || incoming.hash != own.hash) own.differ = 1;
+  merge_scales(own, incoming);
+}
+
+void Agreement::merge(Summary& own, const Summary& incoming) {
+  if (own.differ != 0) return;
+  if (incoming.differ != 0) {
+    own = incoming;
+  } else if (incoming.calls[0] != own.calls[0]) {
+    own.differ = 1;
+    const int other = incoming.ranks[0] < own.ranks[0] ? 0 : 1;
+    if (other == 0) {
+      own.ranks[1] = own.ranks[0];
+      own.calls[1] = own.calls[0];
+    }
+    own.ranks[other] = incoming.ranks[0];
+    own.calls[other] = incoming.calls[0];
+  }
+}
+
+// A higher version replaces the scales of a lower one, even if those differ.
+void Agreement::merge_scales(Digest& own, const Digest& incoming) {
+  if (incoming.scale_version < own.scale_version) return;
+  if (incoming.scale_version > own.scale_version) {
+    own.scale_version = incoming.scale_version;
+    std::ranges::copy(incoming.scales, own.scales);
+    std::ranges::copy(incoming.scale_ranks, own.scale_ranks);
+    return;
+  }
+  for (const int i : {0, 1}) {
+    if (own.scales[0] != own.scales[1]) return;
+    if (incoming.scales[i] == own.scales[0]) continue;
+    const int other = incoming.scale_ranks[i] < own.scale_ranks[0] ? 0 : 1;
+    own.scale_ranks[1 - other] = own.scale_ranks[0];
+    own.scale_ranks[other] = incoming.scale_ranks[i];
+    own.scales[other] = incoming.scales[i];
+  }
+}
+
+Status Agreement::check_scales() const {
+  const Digest& digest = digests_.own;
+  if (digest.scales[0] == digest.scales[1]) return {};
+  return {ErrorCode::kDisagreement,
+          fmt::format("rank {} has loss scale {}, rank {} has {}", digest.scale_ranks[0],
+                      std::bit_cast<float>(digest.scales[0]), digest.scale_ranks[1],
+                      std::bit_cast<float>(digest.scales[1]))};
+}
+
+Expected<bool> Agreement::advance() {
+  if (!is_describing_) {
+    Expected<bool> is_done = run_rounds(digests_);
+    if (!is_done || !*is_done) return is_done;
+    if (digests_.own.differ == 0) {
+      NF_RETURN_IF_ERROR(check_scales());
+      return true;
+    }
+    is_describing_ = true;
+    distance_ = 1;
+  }
+  Expected<bool> is_done = run_rounds(summaries_);
+  if (!is_done || !*is_done) return is_done;
+  const Summary& summary = summaries_.own;
+  if (summary.differ == 0) {
+    return Status(ErrorCode::kCorruptFrame,
+                  "the hashes of the ranks' call descriptions differ, but not the descriptions");
+  }
+  return Status(ErrorCode::kDisagreement,
+                difference(summary.ranks[0], summary.calls[0], summary.ranks[1], summary.calls[1]));
 }
 
 std::string Agreement::waiting_for() const {

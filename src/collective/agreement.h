@@ -1,7 +1,8 @@
-// The first stage: check that all ranks make the same call. Each rank describes its call, and the
-// descriptions are merged in ceil(log2 n) rounds: rank r sends its summary to r + 1, r + 2, r + 4,
-// and so on. If two descriptions differ, every rank learns which two. Only the loss scale may
-// differ: all ranks use the one with the highest version.
+// The first stage: check that all ranks make the same call. Each rank hashes the description of its
+// call, and the hashes are merged in ceil(log2 n) rounds: rank r sends its digest to r + 1, r + 2,
+// r + 4, and so on. After them, every rank knows whether all hashes are equal. Only if they are
+// not, as many rounds with the descriptions follow, after which every rank knows two that differ.
+// Only the loss scale may differ: all ranks use the one with the highest version.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace nf {
 
-// The properties of a call that must be equal on all ranks. Sent as is.
+// The properties of a call that must be equal on all ranks. Hashed and sent as is.
 struct CallDescription {
   static constexpr std::size_t kMaxCodecLength = 56;
   static constexpr std::size_t kMaxHashes = 8;
@@ -77,41 +78,69 @@ class Agreement final : public Stage {
   // The scale of all ranks. Precondition: advance() has returned true.
   LossScale loss_scale() const;
 
-  // Rounds among `ranks` ranks, and the bytes that one rank sends in all of them.
+  // Rounds among `ranks` ranks, and the bytes that one rank sends in all of them, if the ranks
+  // agree.
   static std::uint32_t rounds(std::uint32_t ranks);
   static std::uint64_t bytes_to_send(std::uint32_t ranks);
 
  private:
-  // The merged descriptions of the ranks heard from so far: one description and, if `differ` is
-  // set, another one that differs from it; likewise two loss scales of the highest version, which
-  // are equal if no two ranks differ. Sent as is.
-  struct Summary {
-    std::uint32_t magic = 0;
+  // The merged hashes of the ranks heard from so far: that of one of them, and whether two differ.
+  // Likewise two loss scales of the highest version, which are equal if no two ranks differ. Sent
+  // as is.
+  struct Digest {
+    std::uint32_t magic = 0x6872'666e;  // "nfrh"
     std::uint32_t version = 0;
     std::uint32_t differ = 0;
-    std::uint32_t ranks[2] = {};
     std::uint32_t reserved = 0;
-    CallDescription calls[2];
+    std::uint64_t hash = 0;
     std::uint64_t scale_version = 0;
     std::uint32_t scales[2] = {};  // the bits of floats
     std::uint32_t scale_ranks[2] = {};
     std::uint64_t checksum = 0;  // of the preceding bytes
   };
 
-  static std::uint64_t checksum_of(const Summary& summary);
-  Status start_round();
-  Status merge_incoming();
-  void merge_scales();
-  Status check_agreement() const;
+  // The merged descriptions: one and, if `differ` is set, another one that differs from it. Sent as
+  // is.
+  struct Summary {
+    std::uint32_t magic = 0x6772'666e;  // "nfrg"
+    std::uint32_t version = 0;
+    std::uint32_t differ = 0;
+    std::uint32_t ranks[2] = {};
+    std::uint32_t reserved = 0;
+    CallDescription calls[2];
+    std::uint64_t checksum = 0;  // of the preceding bytes
+  };
+
+  // A message of this rank, and the last one in each direction.
+  template <typename Message>
+  struct Merged {
+    Message own;
+    Message outgoing;
+    Message incoming;
+  };
+
+  template <typename Message>
+  static std::uint64_t checksum_of(const Message& message);
+  template <typename Message>
+  Status start_round(Merged<Message>& merged);
+  template <typename Message>
+  Status check_incoming(const Merged<Message>& merged) const;
+  // Runs the remaining rounds with such messages. Returns false if it has to wait for one.
+  template <typename Message>
+  Expected<bool> run_rounds(Merged<Message>& merged);
+  static void merge(Digest& own, const Digest& incoming);
+  static void merge(Summary& own, const Summary& incoming);
+  static void merge_scales(Digest& own, const Digest& incoming);
+  Status check_scales() const;
 
   Transport& transport_;
-  Summary summary_;
-  Summary outgoing_;
-  Summary incoming_;
+  Merged<Digest> digests_;
+  Merged<Summary> summaries_;
   Transfer send_;
   Transfer receive_;
   std::uint32_t distance_ = 1;
-  bool is_started_ = false;
+  bool is_started_ = false;  // the current round
+  bool is_describing_ = false;
   std::uint64_t bytes_sent_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Ranks agree on the loss scale with the highest version.
+// Ranks compare hashes of their calls, and the descriptions only if those differ. They agree on the
+// loss scale with the highest version.
 #include "collective/agreement.h"
 
 #include <gmock/gmock.h>
@@ -13,29 +14,45 @@ namespace nf {
 namespace {
 
 using testing::AnyOf;
+using testing::HasSubstr;
 
 struct Outcome {
   Status status;
   LossScale scale;
+  std::uint64_t bytes = 0;
 };
 
-// The outcome on every rank, with these scales by rank.
-std::vector<Outcome> agree_on(const std::vector<LossScale>& scales) {
+// Runs the stage until it is done or fails.
+Status complete(Transport& transport, Agreement& agreement,
+                Duration timeout = std::chrono::seconds(30)) {
+  for (;;) {
+    NF_RETURN_IF_ERROR(transport.progress());
+    const Expected<bool> is_done = agreement.advance();
+    if (!is_done || *is_done) return is_done ? Status() : is_done.status();
+    NF_RETURN_IF_ERROR(transport.wait(transport.now() + timeout));
+  }
+}
+
+// The outcome on every rank, with these calls and scales by rank.
+std::vector<Outcome> agree_on(const std::vector<CallDescription>& calls,
+                              const std::vector<LossScale>& scales) {
   std::vector<Outcome> outcomes(scales.size());
   test::on_all_ranks(static_cast<std::uint32_t>(scales.size()), [&](Transport& transport) {
-    Agreement agreement(transport, {.values = 5, .step = 7}, scales[transport.rank()]);
+    Agreement agreement(transport, calls[transport.rank()], scales[transport.rank()]);
     Outcome& outcome = outcomes[transport.rank()];
-    for (;;) {
-      ASSERT_TRUE(transport.progress().ok());
-      const Expected<bool> is_done = agreement.advance();
-      outcome.status = is_done ? Status() : is_done.status();
-      if (!is_done) return;
-      if (*is_done) break;
-      ASSERT_TRUE(transport.wait(transport.now() + std::chrono::seconds(30)).ok());
-    }
-    outcome.scale = agreement.loss_scale();
+    outcome.status = complete(transport, agreement);
+    outcome.bytes = agreement.bytes_sent();
+    if (outcome.status.ok()) outcome.scale = agreement.loss_scale();
   });
   return outcomes;
+}
+
+std::vector<Outcome> agree_on(const std::vector<LossScale>& scales) {
+  return agree_on(std::vector<CallDescription>(scales.size(), {.values = 5, .step = 7}), scales);
+}
+
+std::vector<Outcome> agree_on_calls(const std::vector<CallDescription>& calls) {
+  return agree_on(calls, std::vector<LossScale>(calls.size()));
 }
 
 void expect_scale(const std::vector<LossScale>& by_rank, const LossScale& expected) {
@@ -43,6 +60,67 @@ void expect_scale(const std::vector<LossScale>& by_rank, const LossScale& expect
     EXPECT_TRUE(outcome.status.ok()) << to_string(outcome.status);
     EXPECT_EQ(outcome.scale, expected);
   }
+}
+
+TEST(Agreement, SendsOnlyHashesIfTheCallsAreEqual) {
+  for (const std::uint32_t ranks : {1u, 2u, 3u, 8u, 9u}) {
+    for (const Outcome& outcome :
+         agree_on_calls(std::vector<CallDescription>(ranks, {.step = 7}))) {
+      EXPECT_TRUE(outcome.status.ok()) << to_string(outcome.status);
+      EXPECT_EQ(outcome.bytes, Agreement::bytes_to_send(ranks));
+      EXPECT_LE(outcome.bytes, Agreement::rounds(ranks) * 64);
+    }
+  }
+}
+
+TEST(Agreement, SendsTheDescriptionsIfOneRankDiffers) {
+  for (std::uint32_t ranks = 2; ranks <= 9; ++ranks) {
+    for (std::uint32_t differing = 0; differing < ranks; ++differing) {
+      SCOPED_TRACE(std::to_string(differing) + " of " + std::to_string(ranks));
+      std::vector<CallDescription> calls(ranks, {.seed = 1, .step = 7});
+      calls[differing].seed = 2;
+      for (const Outcome& outcome : agree_on_calls(calls)) {
+        EXPECT_EQ(outcome.status.code(), ErrorCode::kDisagreement);
+        EXPECT_THAT(outcome.status.message(),
+                    HasSubstr("rank " + std::to_string(differing) + " has"));
+        EXPECT_THAT(outcome.status.message(), HasSubstr("seed"));
+        EXPECT_EQ(outcome.bytes, Agreement::bytes_to_send(ranks) +
+                                     Agreement::rounds(ranks) * (2 * sizeof(CallDescription) + 32));
+      }
+    }
+  }
+}
+
+// Rank 2 dies between the hashes and the descriptions: four operations are the two rounds of the
+// hashes.
+TEST(Agreement, FailsOnAllRanksIfOneDiesBeforeItSendsItsDescription) {
+  std::vector<Status> statuses(4);
+  test::on_all_ranks(
+      4,
+      [&](Transport& transport) {
+        Agreement agreement(transport, {.step = transport.rank() == 1 ? 8u : 7u}, {});
+        Status& status = statuses[transport.rank()];
+        status = complete(transport, agreement);
+        if (!status.ok()) transport.abort(status);
+      },
+      {{.operation = 4, .kind = Fault::Kind::kDie}}, 2);
+  for (const std::uint32_t rank : {0u, 1u, 3u}) {
+    EXPECT_THAT(statuses[rank].code(), AnyOf(ErrorCode::kPeerLost, ErrorCode::kAborted)) << rank;
+  }
+}
+
+TEST(Agreement, RejectsACorruptHash) {
+  std::vector<Status> statuses(2);
+  test::on_all_ranks(
+      2,
+      [&](Transport& transport) {
+        Agreement agreement(transport, {.step = 7}, {});
+        Status& status = statuses[transport.rank()];
+        status = complete(transport, agreement);
+        if (!status.ok()) transport.abort(status);
+      },
+      {{.operation = 1, .kind = Fault::Kind::kCorrupt, .byte = 20}}, 0);
+  EXPECT_EQ(statuses[1].code(), ErrorCode::kCorruptFrame) << to_string(statuses[1]);
 }
 
 TEST(AgreedLossScale, HasTheHighestVersion) {

@@ -4,6 +4,7 @@ A failure on one rank is raised on all ranks, so no rank waits for a rank that h
 peer's bytes are parsed as JSON, never executed.
 """
 
+import hashlib
 import itertools
 import json
 import time
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 RELEASE_SECONDS = 1.0
 MAX_ITEM_BYTES = 64 << 20  # per rank
+INLINE_BYTES = 120  # of an item that travels with its size
+_SIZE_BYTES = 8
 
 
 class AttachError(RuntimeError):
@@ -27,16 +30,20 @@ def gather_all(group: dist.ProcessGroup, item: T) -> list[T]:
     """Returns the items of all ranks, by rank, on every rank. Items are JSON values; tuples are returned
     as lists."""
     # all_gather_object() rejects groups outside the registry.
-    mine = torch.frombuffer(bytearray(json.dumps(item).encode()), dtype=torch.uint8)
-    sizes = [int(size) for size in _all_gather(group, torch.tensor([mine.numel()]))]
+    mine = json.dumps(item).encode()
+    head = len(mine).to_bytes(_SIZE_BYTES, "little", signed=True) + mine[:INLINE_BYTES].ljust(INLINE_BYTES)
+    heads = _gather_bytes(group, head)
+    sizes = [int.from_bytes(of_rank[:_SIZE_BYTES], "little", signed=True) for of_rank in heads]
     for rank, size in enumerate(sizes):
         if not 0 < size <= MAX_ITEM_BYTES:
             raise AttachError(f"rank {rank} announced an item of {size} bytes; the limit is "
                               f"{MAX_ITEM_BYTES}")
-    padded = torch.zeros(max(sizes), dtype=torch.uint8)
-    padded[: mine.numel()] = mine
-    return [_parse(rank, bytes(item[:size].numpy()))
-            for rank, (item, size) in enumerate(zip(_all_gather(group, padded), sizes, strict=True))]
+    if max(sizes) <= INLINE_BYTES:
+        items = [of_rank[_SIZE_BYTES:] for of_rank in heads]
+    else:
+        items = _gather_bytes(group, mine.ljust(max(sizes)))
+    return [_parse(rank, of_rank[:size])
+            for rank, (of_rank, size) in enumerate(zip(items, sizes, strict=True))]
 
 
 def broadcast_from_rank_0(group: dist.ProcessGroup, item: T) -> T:
@@ -62,7 +69,10 @@ def run_on_all_ranks(group: dist.ProcessGroup, work: Callable[[], T], action: st
 
 
 def agree(group: dist.ProcessGroup, facts: dict[str, object]) -> None:
-    """Raises AttachError on every rank if the facts differ between ranks, naming the first difference."""
+    """Raises AttachError on every rank if the facts differ between ranks, naming the first difference.
+    Ranks exchange a hash of their facts, and the facts only if the hashes differ."""
+    if len(set(gather_all(group, hashlib.sha256(json.dumps(facts).encode()).hexdigest()))) == 1:
+        return
     of_ranks = gather_all(group, facts)
     for key, value in of_ranks[0].items():
         for rank, other in enumerate(of_ranks):
@@ -81,6 +91,11 @@ def wait_until_released(*tensors: torch.Tensor) -> None:
     deadline = time.monotonic() + RELEASE_SECONDS
     while any(tensor._use_count() > 1 for tensor in tensors) and time.monotonic() < deadline:
         time.sleep(1e-4)
+
+
+def _gather_bytes(group: dist.ProcessGroup, mine: bytes) -> list[bytes]:
+    tensors = _all_gather(group, torch.frombuffer(bytearray(mine), dtype=torch.uint8))
+    return [tensor.numpy().tobytes() for tensor in tensors]
 
 
 def _all_gather(group: dist.ProcessGroup, mine: torch.Tensor) -> list[torch.Tensor]:
