@@ -60,6 +60,17 @@ def test_all_ranks_get_the_same_name_and_a_new_one_each_time(group):
     assert len({of_ranks[0] for of_ranks in names}) == 3
 
 
+def test_the_keys_in_the_store_do_not_grow_with_ranks_and_names(group):
+    def keys_after(ranks: int, names: int) -> int:
+        store = dist.HashStore()
+        for _ in range(names):
+            draw(store, group(ranks), list(range(ranks)))
+        return store.num_keys()
+
+    assert keys_after(8, 1) == 8 + 1  # a request of each rank, and the mark of the name
+    assert keys_after(8, 4) == 8 + 4
+
+
 def test_a_request_of_a_dead_process_is_ignored(group):
     store = dist.HashStore()
     for rank in range(3):

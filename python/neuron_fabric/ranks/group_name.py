@@ -6,10 +6,11 @@ waits until all ranks have received it. A request left behind by a dead process 
 answer is never read.
 """
 
+import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch.distributed as dist
 
@@ -51,6 +52,15 @@ class _Requests:
     def is_marked(self, name: str, what: object) -> bool:
         return self._store.check([f"{self._prefix}/{name}/{what}"])
 
+    def clear(self, name: str, nonces: Iterable[str], marked: Iterable[object]) -> None:
+        """Deletes answers and marks, so that the store does not grow by keys of every rank with every
+        attach(). A no-op with stores that cannot delete keys."""
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            for nonce in nonces:
+                self._store.delete_key(f"{self._prefix}/answer/{nonce}")
+            for what in marked:
+                self._store.delete_key(f"{self._prefix}/{name}/{what}")
+
     def missing(self) -> list[int]:
         return [rank for rank in range(self._ranks) if self.nonce_of(rank) is None]
 
@@ -77,17 +87,21 @@ def draw_name(store: dist.Store, group: dist.ProcessGroup, seconds: float) -> st
 
 def _hand_out(requests: _Requests, ranks: int, name: str, seconds: float) -> str:
     answered: dict[int, str | None] = dict.fromkeys(range(1, ranks))
+    nonces: list[str] = []
     for _ in _waiting(lambda: sorted(answered), seconds):
         for rank in list(answered):
             nonce = requests.nonce_of(rank)
             if nonce is not None and nonce != answered[rank]:
                 requests.answer(nonce, name)
                 answered[rank] = nonce
+                nonces.append(nonce)
             if requests.is_marked(name, rank):
                 del answered[rank]
         if not answered:
             break
     requests.mark(name, "all")
+    # All ranks have read their answers, and only this rank reads the marks.
+    requests.clear(name, nonces, range(1, ranks))
     return name
 
 
