@@ -21,8 +21,8 @@ PANELS = [
      [("plain DDP (FP32)", 237.2, 196.2), ("bf16_compress_hook", 123.3, 82.3),
       ("nf.attach(model)", 64.3, 23.3)]),
     ("MLP, 12 M parameters: 4 ranks, Gloo, 200 Mb/s links", "s",
-     [("plain DDP (FP32)", 3.151, 2.915), ("bf16 route", 1.923, 1.687),
-      ("nf.attach(model)", 0.698, 0.462)]),
+     [("plain DDP (FP32)", 3.107, 3.033), ("bf16 route", 1.751, 1.677),
+      ("nf.attach(model)", 0.700, 0.626)]),
 ]
 
 
