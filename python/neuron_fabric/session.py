@@ -129,7 +129,7 @@ class Session:
     def _bucket_values(self) -> int:
         """About how many values a bucket has; 1 or more."""
         tensors = self.parameters.tensors
-        if self.source.bucket_bytes is None:
+        if self.source.bucket_bytes is None or not tensors:
             return sum(one.numel() for one in tensors) or 1
         return self.source.bucket_bytes // tensors[0].element_size() or 1
 

@@ -85,7 +85,8 @@ def _header(run: Run) -> str:
     facts = {"folder": run.name, "ranks": f"{attach.ranks} over {attach.backend or '-'}",
              "source": attach.source,
              "profile": attach.profile, "mode": attach.mode, "admit": attach.admit,
-             "topology": attach.topology, "topologies, per bucket": units.by_time(attach.topology_ms), "link": _speed(attach.link.latency_us, attach.link.gbps),
+             "topology": attach.topology, "topologies, per bucket": units.by_time(attach.topology_ms),
+             "link": _speed(attach.link.latency_us, attach.link.gbps),
              "dense all-reduce": _speed(attach.link.dense_latency_us, attach.link.dense_gbps),
              "seed": str(attach.seed), "version": attach.version, "torch": attach.torch,
              "attached": _when(attach.time)}
