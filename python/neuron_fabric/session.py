@@ -230,6 +230,7 @@ def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:
         "the version of PyTorch": torch.__version__,
         "the source of gradients": prepared.source.kind,
         "the collective": prepared.source.collective,
+        "the bytes of a bucket": prepared.source.bucket_bytes,
         "the model's device": sorted({tensor.device.type for tensor in parameters.tensors}),
         "the model's parameters": [
             f"{name} {tuple(tensor.shape)} {tensor.dtype}"
