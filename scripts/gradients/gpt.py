@@ -1,7 +1,8 @@
 """The GPT of `nf train gpt` in other sizes, with a learning rate independent of the run's length."""
 
 import torch
-from neuron_fabric_lab.workloads.gpt import Model, Size, library_text, sequences
+from neuron_fabric_lab.workloads.gpt import Model, Size, library_text
+from neuron_fabric_lab.workloads.text import sequences
 
 
 class Gpt:

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from .data import DataError
-from .sampling import batch_generator
-from .workload import Batch, Workload
+from .text import Text, sequences
+from .workload import Batch
 
 BYTES = 256
 # Not in every installation, or not part of the library.
@@ -98,14 +98,7 @@ def library_text() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(texts), np.concatenate(judges)
 
 
-def sequences(text: torch.Tensor, first: np.ndarray, context: int) -> Batch:
-    """Sequences from the given positions, and the byte after each of their bytes."""
-    places = torch.from_numpy(first).to(text.device, non_blocking=True)
-    taken = text[places[:, None] + torch.arange(context + 1, device=text.device)].long()
-    return taken[:, :-1], taken[:, 1:]
-
-
-class Gpt(Workload):
+class Gpt(Text):
     name = "gpt"
     sizes = {"tiny": Size(layers=2, width=64, heads=2, context=64),
              "mini": Size(layers=4, width=128, heads=4, context=64),
@@ -131,15 +124,6 @@ class Gpt(Workload):
         # Wider models need lower rates.
         rate = min(2e-3, 0.25 / self.size.width)
         return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
-
-    def to(self, device: torch.device) -> "Gpt":
-        self.text, self.judges = self.text.to(device), self.judges.to(device)
-        return super().to(device)
-
-    def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
-        places = len(self.text) - self.size.context
-        rng = batch_generator(seed, step, rank)
-        return sequences(self.text, rng.integers(places, size=self.batch_size), self.size.context)
 
     def held_back(self) -> Iterator[Batch]:
         first = np.linspace(0, len(self.judges) - self.size.context - 1, JUDGES, dtype=np.int64)

@@ -12,10 +12,9 @@ import torch
 from torch import nn
 
 from .data import DataError
-from .gpt import sequences
-from .sampling import batch_generator
+from .text import Text, sequences
 from .words import Vocabulary, read_words
-from .workload import Batch, Workload
+from .workload import Batch
 
 JUDGES_AT_ONCE = 16
 
@@ -46,7 +45,7 @@ class Model(nn.Module):
         return self.llama(tokens).logits
 
 
-class Llama(Workload):
+class Llama(Text):
     name = "llama"
     sizes = {"tiny": Size(layers=2, width=64, heads=4, words=1000, context=32),
              "small": Size(layers=6, width=384, heads=8, words=16_000, context=128),
@@ -74,15 +73,6 @@ class Llama(Workload):
     def make_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         rate = min(2e-3, 0.4 / self.size.width)
         return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.1)
-
-    def to(self, device: torch.device) -> "Llama":
-        self.text, self.judges = self.text.to(device), self.judges.to(device)
-        return super().to(device)
-
-    def draw(self, seed: int, step: int, rank: int, ranks: int) -> Batch:
-        places = len(self.text) - self.size.context
-        rng = batch_generator(seed, step, rank)
-        return sequences(self.text, rng.integers(places, size=self.batch_size), self.size.context)
 
     def held_back(self) -> Iterator[Batch]:
         firsts = np.arange(0, len(self.judges) - self.size.context, self.size.context)

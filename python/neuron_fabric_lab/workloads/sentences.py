@@ -1,10 +1,9 @@
 """Labelled sentences from a user's folder: SST-2 as published by GLUE, compressed or not."""
 
-import lzma
 from dataclasses import dataclass
 from pathlib import Path
 
-from .data import DataError, existing_folder
+from .data import DataError, existing_folder, first_file, read_lines
 
 
 @dataclass(frozen=True)
@@ -17,21 +16,15 @@ def read_sentences(folder: str | Path | None, split: str) -> Sentences:
     """`split` is train or dev. The folder, or SST-2 in it, has SPLIT.tsv or sst2_SPLIT.tsv, or either with
     .xz: a line of column names, then `sentence TAB label` per line."""
     root = existing_folder(folder, "sst2", "sentences")
-    for place in (root, root / "SST-2"):
-        for name in (f"{split}.tsv", f"sst2_{split}.tsv"):
-            for path in (place / name, place / f"{name}.xz"):
-                if path.exists():
-                    return _read(path)
+    path = first_file((root, root / "SST-2"), (f"{split}.tsv", f"sst2_{split}.tsv"))
+    if path:
+        return _read(path)
     raise DataError(f"{root} has no {split} sentences of SST-2: neither {split}.tsv, as in GLUE, "
                     f"nor sst2_{split}.tsv, nor either with .xz")
 
 
 def _read(path: Path) -> Sentences:
-    try:
-        data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-        lines = data.decode("utf-8").splitlines()
-    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}") from error
+    lines = read_lines(path)
     if not lines or lines[0].split("\t") != ["sentence", "label"]:
         raise DataError(f"{path}: its first line is not 'sentence', a tab, 'label'")
     rows = [line.rsplit("\t", 1) for line in lines[1:] if line]

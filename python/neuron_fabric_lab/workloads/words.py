@@ -1,12 +1,11 @@
 """Word-level text from a user's folder: WikiText-2, compressed or not."""
 
 import collections
-import lzma
 from pathlib import Path
 
 import numpy as np
 
-from .data import DataError, existing_folder
+from .data import DataError, existing_folder, first_file, read_lines
 
 UNKNOWN, END = "<unk>", "<eos>"
 
@@ -15,22 +14,15 @@ def read_words(folder: str | Path | None, split: str) -> list[str]:
     """The words of a split, train or valid, with END after each line. The folder, or wikitext-2 in it, has
     wiki.SPLIT.tokens or wikitext2_SPLIT.txt, or either with .xz: words between spaces."""
     root = existing_folder(folder, "llama", "text")
-    for place in (root, root / "wikitext-2"):
-        for name in (f"wiki.{split}.tokens", f"wikitext2_{split}.txt"):
-            for path in (place / name, place / f"{name}.xz"):
-                if path.exists():
-                    return _read(path)
+    path = first_file((root, root / "wikitext-2"), (f"wiki.{split}.tokens", f"wikitext2_{split}.txt"))
+    if path:
+        return _read(path)
     raise DataError(f"{root} has no {split} text of WikiText-2: neither wiki.{split}.tokens nor "
                     f"wikitext2_{split}.txt, nor either with .xz")
 
 
 def _read(path: Path) -> list[str]:
-    try:
-        data = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
-        text = data.decode("utf-8")
-    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: {error}") from error
-    words = [word for line in text.splitlines() for word in [*line.split(), END]]
+    words = [word for line in read_lines(path) for word in [*line.split(), END]]
     if not words:
         raise DataError(f"{path} has no words")
     return words
