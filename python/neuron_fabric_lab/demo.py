@@ -162,7 +162,7 @@ def conclusion(results: list[dict[str, Any]]) -> str:
 
     return (
         f"{STATIC_ROUTE} on all parameters sends {compared(static)}.\n"
-        f"admit=\"safe\" keeps sensitive layers and the first steps dense and monitors the rest: "
+        f"admit=\"safe\" keeps norms, biases and the first steps dense and monitors the rest: "
         f"it sends\n{compared(safe)}.\n"
         "Within a host, bytes are cheap, so times mean little here; there admit=\"useful\", the default, keeps\n"
         "gradients dense unless it predicts a shorter step.")

@@ -1,4 +1,4 @@
-// Times work that all ranks do together, at the same time as in a training step.
+// Times work that all ranks do together.
 #pragma once
 
 #include <algorithm>
