@@ -30,7 +30,7 @@ from torch import nn
 sys.path.append(str(Path(__file__).resolve().parents[1] / "python"))  # if the package is not installed
 from neuron_fabric.ranks.job import JobError, arithmetic, join, wait_for
 from neuron_fabric.support.tables import align
-from neuron_fabric_lab.workloads import Workload, make_workload
+from neuron_fabric_lab.workloads import WORKLOADS, DataError, Workload, make_workload
 from wrappers import NAMES, without_reduction, wrap
 
 UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
@@ -61,12 +61,13 @@ def amount(text: str) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=["mlp", "gpt", "digits"], default="mlp",
-                        help="mlp: layers of one width; gpt, digits: the workload (mlp)")
+    parser.add_argument("--model", choices=["mlp", *WORKLOADS], default="mlp",
+                        help="mlp: layers of one width; any other: a workload of nf train (mlp)")
     parser.add_argument("--parameters", type=amount, default=20_000_000, metavar="N",
                         help="parameters of the mlp, such as 20M (20M)")
     parser.add_argument("--layers", type=positive, default=8, help="layers of the mlp (8)")
     parser.add_argument("--size", help="size of the workload")
+    parser.add_argument("--data", type=Path, help="the folder with the data of a workload that needs one")
     parser.add_argument("--batch", type=positive, default=8, help="rows per rank (8)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
                         help="cuda: NCCL, matrices in BF16; ranks may share a GPU (cpu)")
@@ -137,12 +138,10 @@ class Mlp:
         return model(batch.to(next(model.parameters()).device)).square().mean()
 
 
-def make_task(options: argparse.Namespace) -> Mlp | Workload:
+def make_task(options: argparse.Namespace, device: torch.device) -> Mlp | Workload:
     if options.model == "mlp":
         return Mlp(options.parameters, options.layers, options.batch)
-    task = make_workload(options.model, options.size)
-    task.batch_size = options.batch
-    return task
+    return make_workload(options.model, options.size, options.data, options.batch).to(device)
 
 
 def link_bytes() -> int:
@@ -196,7 +195,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, device: torch.device) -> None:
         self.options = options
         self.device = device
-        self.task = make_task(options)
+        self.task = make_task(options, device)
         rank, ranks = dist.get_rank(), dist.get_world_size()
         self.batches = self.task.batches(rank, ranks, 1)
         self.variants = [make_variant(route, self.task, options, device)
@@ -343,9 +342,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     try:
         device = join(options.device)
-    except JobError as error:
+        bench = Bench(options, device)
+    except (JobError, DataError, ValueError) as error:
         sys.exit(f"step_time: {error}")
-    bench = Bench(options, device)
     bench.measure()
     results = bench.results()
     if options.trace:
