@@ -75,9 +75,24 @@ void Executor::plan() {
       largest = std::max(largest, codec_.size(place, step.contributions));
     }
   }
+  list_peers();
   // Upper bound: one frame per transfer, and two per place.
   pool_.reserve(std::min(unsettled_ + 2 * states_.size(), kMaxInitialFrames), largest);
   to_decode_.reserve(states_.size());
+}
+
+// Most topologies have few peers in large jobs. Sends to the next rank come first, so that not all
+// ranks send to the same one.
+void Executor::list_peers() {
+  send_peers_.clear();
+  receive_peers_.clear();
+  for (std::uint32_t distance = 1; distance < schedule_->ranks; ++distance) {
+    const std::uint32_t peer = (schedule_->rank + distance) % schedule_->ranks;
+    if (!sends_[peer].messages.empty()) send_peers_.push_back(peer);
+  }
+  for (std::uint32_t peer = 0; peer < schedule_->ranks; ++peer) {
+    if (!receives_[peer].messages.empty()) receive_peers_.push_back(peer);
+  }
 }
 
 Expected<bool> Executor::advance() {
@@ -97,7 +112,7 @@ Expected<bool> Executor::advance() {
 }
 
 Status Executor::start_receives() {
-  for (std::uint32_t peer = 0; peer < receives_.size(); ++peer) {
+  for (const std::uint32_t peer : receive_peers_) {
     MessageQueue& queue = receives_[peer];
     while (queue.started < queue.messages.size() && queue.started - queue.settled < kWindow) {
       Message& message = queue.messages[queue.started++];
@@ -110,9 +125,7 @@ Status Executor::start_receives() {
 }
 
 Expected<bool> Executor::start_one_send() {
-  for (std::uint32_t distance = 1; distance < sends_.size(); ++distance) {
-    const std::uint32_t peer =
-        (schedule_->rank + distance) % static_cast<std::uint32_t>(sends_.size());
+  for (const std::uint32_t peer : send_peers_) {
     MessageQueue& queue = sends_[peer];
     if (queue.started == queue.messages.size() || queue.started - queue.settled >= kWindow)
       continue;
@@ -146,7 +159,8 @@ void Executor::count_sent(const Message& message) {
 }
 
 void Executor::settle_sends() {
-  for (MessageQueue& queue : sends_) {
+  for (const std::uint32_t peer : send_peers_) {
+    MessageQueue& queue = sends_[peer];
     for (std::size_t i = queue.settled; i < queue.started; ++i) {
       Message& message = queue.messages[i];
       if (message.is_settled || !message.transfer.is_done) continue;
@@ -160,7 +174,8 @@ void Executor::settle_sends() {
 }
 
 Expected<bool> Executor::process_one_receive() {
-  for (MessageQueue& queue : receives_) {
+  for (const std::uint32_t peer : receive_peers_) {
+    MessageQueue& queue = receives_[peer];
     for (std::size_t i = queue.settled; i < queue.started; ++i) {
       Message& message = queue.messages[i];
       if (message.is_settled || !message.transfer.is_done) continue;

@@ -81,6 +81,7 @@ class Executor final : public Stage {
   };
 
   void plan();
+  void list_peers();
   SumState& state(Place place) { return states_[first_state_[place.chunk] + place.index]; }
   bool is_owner(Place place) const { return schedule_->owners[place.chunk] == schedule_->rank; }
   // Whether the owners keep the sums.
@@ -107,8 +108,10 @@ class Executor final : public Stage {
   FrameKind kind_;
   bool has_reduce_ = false;
   bool has_gather_ = false;
-  std::vector<MessageQueue> sends_;          // by peer
-  std::vector<MessageQueue> receives_;       // by peer
+  std::vector<MessageQueue> sends_;        // by peer
+  std::vector<MessageQueue> receives_;     // by peer
+  std::vector<std::uint32_t> send_peers_;  // those with messages, in the order of their turns
+  std::vector<std::uint32_t> receive_peers_;
   std::vector<std::uint32_t> gather_sends_;  // by chunk
   std::vector<SumState> states_;             // of all messages of all chunks
   std::vector<std::size_t> first_state_;     // by chunk
