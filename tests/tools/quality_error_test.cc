@@ -35,7 +35,7 @@ TEST(QualityError, DoesNotDependOnTheBlockSize) {
   const std::vector<double> exact = {1.5, 2, 2, 4, 7};
   const ErrorSums whole = sums_of(sum, exact, 5);
   const ErrorSums parts = sums_of(sum, exact, 2);
-  EXPECT_EQ(parts.blocks, 3);
+  EXPECT_EQ(parts.blocks.size(), 3u);
   EXPECT_DOUBLE_EQ(parts.error, whole.error);
   EXPECT_DOUBLE_EQ(parts.missing, whole.missing);
 }
@@ -99,6 +99,33 @@ TEST(QualityError, EstimatesTheConfidenceIntervalOfTheSlope) {
     within += std::abs(mean.slope - 1) <= mean.slope_ci ? 1 : 0;
   }
   EXPECT_NEAR(within, 380, 15);
+}
+
+// One trial, in which a few of 64 blocks have most of the energy.
+TEST(QualityError, WidensTheIntervalOfTheSlopeIfFewBlocksDecide) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal;
+  int within = 0;
+  for (int repeat = 0; repeat < 400; ++repeat) {
+    std::vector<double> exact(64 * 32);
+    std::vector<float> sum(exact.size());
+    double scale = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      if (i % 32 == 0) scale = std::exp(3 * normal(random));
+      exact[i] = scale * normal(random);
+      sum[i] = static_cast<float>(exact[i] + scale * normal(random));
+    }
+    const ErrorSums sums = sums_of(sum, exact, 32);
+    const TrialError trial = trial_error({&sums, 1});
+    const std::vector<ParameterShape> shapes = {{"a", exact.size()}};
+    const MeanError mean = mean_error({&trial, 1}, shapes);
+    within += std::abs(mean.slope - 1) <= mean.slope_ci ? 1 : 0;
+  }
+  EXPECT_GE(within, 372);  // 93 %
+}
+
+TEST(QualityError, HasNoIntervalOfTheSlopeOfOneBlock) {
+  EXPECT_TRUE(std::isnan(trial_of({3, 5}, {3, 4}).slope_variance));
 }
 
 TEST(QualityError, EstimatesTheConfidenceIntervalOfTheErrorFromTrials) {

@@ -16,6 +16,7 @@ def main():
     parser.add_argument("--cut", type=int, default=0, help="bytes missing at the end")
     parser.add_argument("--nan", action="store_true", help="the last value is NaN")
     parser.add_argument("--zero", type=int, default=0, help="leading zeros of each row")
+    parser.add_argument("--constant", type=float, help="all values")
     parser.add_argument("--opposite", action="store_true", help="odd rows negate the row before")
     options = parser.parse_args()
 
@@ -29,6 +30,8 @@ def main():
     if options.opposite:
         rows[1::2] = [[-value for value in row] for row in rows[::2]]
     values = sum(rows, [])
+    if options.constant is not None:
+        values = [options.constant] * len(values)
     if options.nan:
         values[-1] = float("nan")
     file = (b"\x93NUMPY" + bytes([options.version, 0]) + struct.pack(length, len(header)) +

@@ -11,11 +11,13 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNormal95 = 1.96;
 
-// Student's t at 97.5 %, to 1 %.
-double student95(std::size_t freedom) {
+// Student's t at 97.5 %, to 1 %; of the next lower whole number of degrees of freedom, at least 1.
+double student95(double freedom) {
   constexpr double kFew[] = {12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228};
-  if (freedom <= std::size(kFew)) return kFew[freedom - 1];
-  return kNormal95 + 2.5 / static_cast<double>(freedom);
+  if (freedom < std::size(kFew) + 1) {
+    return kFew[static_cast<std::size_t>(std::max(freedom, 1.0)) - 1];
+  }
+  return kNormal95 + 2.5 / freedom;
 }
 
 // Infinite if the exact sum is zero and the sum is not, or if the sum has NaN.
@@ -26,23 +28,46 @@ double vnmse_of(const ErrorSums& sums) {
 }
 
 // The sums of the values [first, last) of the piece, as one block.
-ErrorSums measure_block(const SummedPiece& piece, std::size_t first, std::size_t last) {
+ErrorSums measure_block(const SummedPiece& piece, std::size_t first, std::size_t last,
+                        std::span<const float> weights) {
   ErrorSums sums;
   for (std::size_t i = first; i < last; ++i) {
     const double sum = piece.sum[i];
     const double exact = piece.exact[i];
-    sums.error += (sum - exact) * (sum - exact);
+    const double error = (sum - exact) * (sum - exact);
+    sums.error += error;
+    if (!weights.empty()) sums.felt += error * weights[i];
     sums.energy += exact * exact;
     sums.square += sum * sum;
     sums.missing += (exact - sum) * exact;
     if (!piece.dropped.empty()) sums.dropped += piece.dropped[i] * exact;
   }
-  const double lost = sums.missing - sums.dropped;
-  sums.blocks = 1;
-  sums.lost_lost = lost * lost;
-  sums.lost_energy = lost * sums.energy;
-  sums.energy_energy = sums.energy * sums.energy;
+  sums.blocks = {{.lost = sums.missing - sums.dropped, .energy = sums.energy}};
   return sums;
+}
+
+// The variance of the slope, and its degrees of freedom. A block that has most of the energy
+// decides the slope almost alone: without that block the others have another one, which the
+// jackknife counts in full, and there are as many degrees of freedom as blocks of equal energy
+// would give.
+void estimate_slope(const ErrorSums& all, TrialError& trial) {
+  double lost = 0;
+  for (const ErrorSums::Block& block : all.blocks) lost += block.lost / all.energy;
+  double variance = 0;
+  double concentration = 0;
+  std::size_t with_energy = 0;
+  for (const ErrorSums::Block& block : all.blocks) {
+    const double share = block.energy / all.energy;
+    if (share == 1) continue;  // the only block with energy
+    const double change = (block.lost / all.energy - lost * share) / (1 - share);
+    variance += change * change;
+    concentration += share * share;
+    with_energy += share > 0 ? 1 : 0;
+  }
+  const bool is_known = with_energy > 1;
+  const auto count = static_cast<double>(with_energy);
+  trial.slope_variance = is_known ? variance * (count - 1) / count : kNan;
+  trial.slope_freedom = is_known ? 1 / concentration - 1 : kNan;
 }
 
 }  // namespace
@@ -53,17 +78,16 @@ ErrorSums& ErrorSums::operator+=(const ErrorSums& other) {
   square += other.square;
   missing += other.missing;
   dropped += other.dropped;
-  blocks += other.blocks;
-  lost_lost += other.lost_lost;
-  lost_energy += other.lost_energy;
-  energy_energy += other.energy_energy;
+  felt += other.felt;
+  blocks.insert(blocks.end(), other.blocks.begin(), other.blocks.end());
   return *this;
 }
 
-ErrorSums measure_piece(const SummedPiece& piece, std::size_t block) {
+ErrorSums measure_piece(const SummedPiece& piece, std::size_t block,
+                        std::span<const float> weights) {
   ErrorSums sums;
   for (std::size_t first = 0; first < piece.sum.size(); first += block) {
-    sums += measure_block(piece, first, std::min(first + block, piece.sum.size()));
+    sums += measure_block(piece, first, std::min(first + block, piece.sum.size()), weights);
   }
   return sums;
 }
@@ -80,14 +104,8 @@ TrialError trial_error(std::span<const ErrorSums> by_parameter) {
   trial.slope = 1 - all.missing / all.energy;
   trial.dropped = all.dropped / all.energy;
   trial.cosine = (all.energy - all.missing) / std::sqrt(all.energy * all.square);
-  // The lost share of the energy is a ratio of two sums over blocks. Its variance follows from the
-  // residuals of the blocks (ratio estimator).
-  const double lost = (all.missing - all.dropped) / all.energy;
-  const double residuals =
-      all.lost_lost - 2 * lost * all.lost_energy + lost * lost * all.energy_energy;
-  trial.slope_variance = all.blocks < 2 ? kNan
-                                        : std::max(residuals, 0.0) / (all.energy * all.energy) *
-                                              all.blocks / (all.blocks - 1);
+  trial.felt = all.felt;
+  estimate_slope(all, trial);
   return trial;
 }
 
@@ -96,20 +114,23 @@ MeanError mean_error(std::span<const TrialError> trials,
   MeanError mean;
   const auto count = static_cast<double>(trials.size());
   double slope_variance = 0;
+  double slope_freedom = 0;
   for (const TrialError& trial : trials) {
     mean.vnmse += trial.vnmse / count;
     mean.slope += trial.slope / count;
     mean.dropped += trial.dropped / count;
     mean.cosine += trial.cosine / count;
+    mean.felt += trial.felt / count;
     slope_variance += trial.slope_variance / (count * count);
+    slope_freedom += trial.slope_freedom;
   }
-  mean.slope_ci = kNormal95 * std::sqrt(slope_variance);
+  mean.slope_ci = student95(slope_freedom) * std::sqrt(slope_variance);
 
   mean.vnmse_ci = kNan;
   if (trials.size() > 1) {
     double squares = 0;
     for (const TrialError& trial : trials) squares += std::pow(trial.vnmse - mean.vnmse, 2);
-    mean.vnmse_ci = student95(trials.size() - 1) * std::sqrt(squares / (count - 1) / count);
+    mean.vnmse_ci = student95(count - 1) * std::sqrt(squares / (count - 1) / count);
   }
 
   double weights = 0;

@@ -20,17 +20,22 @@ struct ErrorSums {
   double missing = 0;  // (exact - sum) * exact
   double dropped = 0;  // (values that got no bits) * exact
 
-  // Sums over blocks, which are independent of each other. `lost` is missing - dropped of a block.
-  double blocks = 0;
-  double lost_lost = 0;
-  double lost_energy = 0;
-  double energy_energy = 0;
+  double felt = 0;  // (sum - exact)^2 times the weight of the element
+
+  // Blocks of values, which are independent of each other.
+  struct Block {
+    double lost = 0;  // missing - dropped
+    double energy = 0;
+  };
+  std::vector<Block> blocks;
 
   ErrorSums& operator+=(const ErrorSums& other);
 };
 
-// The sums of one piece, in blocks of `block` values.
-ErrorSums measure_piece(const SummedPiece& piece, std::size_t block);
+// The sums of one piece, in blocks of `block` values. `weights` of the felt error: one per value of
+// the piece, or none.
+ErrorSums measure_piece(const SummedPiece& piece, std::size_t block,
+                        std::span<const float> weights = {});
 
 // The figures of one trial.
 struct TrialError {
@@ -38,10 +43,13 @@ struct TrialError {
   std::vector<double> parameters;  // vnmse of each; NaN if sum and exact sum are zero
   double slope = 0;
   double slope_variance = 0;
+  double slope_freedom = 0;  // degrees of freedom of slope_variance
   double dropped = 0;
   double cosine = 0;
+  double felt = 0;  // the sum of ErrorSums::felt
 };
 
+// The interval of the slope is that of a ratio of two sums over blocks, by the jackknife.
 TrialError trial_error(std::span<const ErrorSums> by_parameter);
 
 // Means over all trials. The fields named *_ci are 95 % confidence half-widths.
@@ -55,6 +63,7 @@ struct MeanError {
   double slope_ci = 0;  // from the blocks of all trials
   double dropped = 0;
   double cosine = 0;
+  double felt = 0;
 };
 
 // Precondition: `trials` is not empty.

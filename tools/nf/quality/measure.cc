@@ -61,8 +61,14 @@ struct Chunk {
 
 class Measurement {
  public:
-  Measurement(const QualityCase& quality_case, SimulatedAllReduce& sum, std::size_t parameters)
-      : case_(quality_case), sum_(sum), by_parameter_(parameters) {
+  Measurement(const QualityCase& quality_case, SimulatedAllReduce& sum,
+              std::span<const ParameterShape> parameters)
+      : case_(quality_case), sum_(sum), by_parameter_(parameters.size()) {
+    std::size_t start = 0;
+    for (const ParameterShape& parameter : parameters) {
+      starts_.push_back(start);
+      start += parameter.count;
+    }
     const std::size_t granule = quality_case.codec->granule();
     block_ = (kMinBlock + granule - 1) / granule * granule;
   }
@@ -98,7 +104,12 @@ class Measurement {
  private:
   Status sum_chunk(std::uint32_t chunk, Chunk& result) {
     const Expected<std::uint64_t> bytes = sum_.sum_chunk(chunk, [&](const SummedPiece& summed) {
-      result.errors.push_back({summed.piece.parameter, measure_piece(summed, block_)});
+      const std::span<const float> weights =
+          case_.felt_weights.empty()
+              ? std::span<const float>()
+              : case_.felt_weights.subspan(starts_[summed.piece.parameter] + summed.piece.first,
+                                           summed.piece.count);
+      result.errors.push_back({summed.piece.parameter, measure_piece(summed, block_, weights)});
     });
     if (!bytes) return bytes.status();
     result.bytes = *bytes;
@@ -108,6 +119,7 @@ class Measurement {
   const QualityCase& case_;
   SimulatedAllReduce& sum_;
   std::size_t block_ = 0;
+  std::vector<std::size_t> starts_;  // of parameters among all values
   std::uint64_t bytes_ = 0;
   std::vector<ErrorSums> by_parameter_;
 };
@@ -125,7 +137,7 @@ Expected<QualityTrial> measure_quality(const QualityCase& quality_case, const Ra
   Expected<SimulatedAllReduce> sum =
       SimulatedAllReduce::create(*quality_case.codec, options, keyed(parameters), values);
   if (!sum) return sum.status();
-  Measurement measurement(quality_case, *sum, parameters.size());
+  Measurement measurement(quality_case, *sum, parameters);
   NF_RETURN_IF_ERROR(measurement.run(progress));
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     if (std::isfinite(measurement.by_parameter()[p].energy)) continue;

@@ -19,6 +19,7 @@ struct QualityCase {
   Topology topology = Topology::kRing;
   std::uint32_t ranks = 1;
   std::uint32_t trial = 0;
+  std::span<const float> felt_weights;  // one per value, or none
 };
 
 struct QualityTrial {

@@ -11,6 +11,7 @@
 #include "neuron_fabric/codec.h"
 #include "neuron_fabric/collective.h"
 #include "neuron_fabric/topology.h"
+#include "nf/quality/felt_weights.h"
 #include "nf/quality/measure.h"
 #include "nf/quality/rank_gradients.h"
 #include "nf/support/command.h"
@@ -28,6 +29,7 @@ constexpr Topology kDefaultTopologies[] = {Topology::kRing, Topology::kTree, Top
 
 struct Options {
   GradientRequest gradients;
+  std::string second_moment;  // a file, or empty
   std::string collective = std::string(to_string(Collective::kAllReduce));
   std::vector<std::string> codecs;
   std::vector<std::string> topologies;
@@ -99,7 +101,7 @@ double bits(const Row& row, const QualityGradients& gradients) {
   return 8 * row.bytes / trials / (static_cast<double>(gradients.elements()) * transfers);
 }
 
-std::string json_line(const Row& row, const QualityGradients& gradients) {
+std::string json_line(const Row& row, const QualityGradients& gradients, bool has_felt) {
   const MeanError& error = row.error;
   nlohmann::ordered_json json{
       {"codec", row.codec->spec().to_string()},
@@ -119,13 +121,16 @@ std::string json_line(const Row& row, const QualityGradients& gradients) {
       {"worst_parameter", gradients.parameters()[error.worst_parameter].name},
       {"gradients", gradients.name()},
       {"correlation", nullptr},
-      {"collective", to_string(row.collective)}};
+      {"collective", to_string(row.collective)},
+      {"felt", nullptr}};
   if (gradients.correlation()) json["correlation"] = *gradients.correlation();
+  if (has_felt) json["felt"] = error.felt;
   return json.dump();
 }
 
 void print_table(const std::vector<Row>& rows, const QualityGradients& gradients,
                  const Options& options) {
+  const bool has_felt = !options.second_moment.empty();
   fmt::print(
       "{}: {} elements of {} parameter{}, {} ranks, {} trial{}, {}\n"
       "bits         per element and transfer, including statistics and frames\n"
@@ -134,37 +139,54 @@ void print_table(const std::vector<Row>& rows, const QualityGradients& gradients
       "parameters   vnmse per parameter: mean weighted by size, and the worst\n"
       "slope        of the sum against the exact sum, with its 95 % half-width\n"
       "dropped      share of the squared exact sum that got no bits\n"
-      "\n",
+      "{}\n",
       printable(gradients.name()), grouped(gradients.elements()), gradients.parameters().size(),
       gradients.parameters().size() == 1 ? "" : "s", gradients.ranks(), options.trials,
-      options.trials == 1 ? "" : "s", options.collective);
-  Table table({{.title = "codec", .is_text = true},
-               {.title = "topology", .is_text = true},
-               {.title = "bits"},
-               {.title = "error"},
-               {.title = "+/-"},
-               {.title = "parameters"},
-               {.title = "worst"},
-               {.title = "slope"},
-               {.title = "+/-"},
-               {.title = "dropped"},
-               {.title = "cosine"}});
+      options.trials == 1 ? "" : "s", options.collective,
+      has_felt ? "felt         mean squared error of the mean gradient over v\n" : "");
+  std::vector<Column> columns = {{.title = "codec", .is_text = true},
+                                 {.title = "topology", .is_text = true},
+                                 {.title = "bits"},
+                                 {.title = "error"},
+                                 {.title = "+/-"},
+                                 {.title = "parameters"},
+                                 {.title = "worst"},
+                                 {.title = "slope"},
+                                 {.title = "+/-"},
+                                 {.title = "dropped"},
+                                 {.title = "cosine"}};
+  if (has_felt) columns.push_back({.title = "felt"});
+  Table table(std::move(columns));
   const auto scientific = [](double value, int digits = 3) {
     return std::isnan(value) ? std::string("-") : fmt::format("{:.{}e}", value, digits);
   };
   for (const Row& row : rows) {
     const MeanError& error = row.error;
-    table.add({row.codec->spec().to_string(), std::string(to_string(row.topology)),
-               fmt::format("{:.3f}", bits(row, gradients)), scientific(error.vnmse),
-               scientific(error.vnmse_ci), scientific(error.parameter_vnmse),
-               scientific(error.worst_parameter_vnmse), fmt::format("{:.5f}", error.slope),
-               scientific(error.slope_ci, 1), fmt::format("{:.5f}", error.dropped),
-               fmt::format("{:.5f}", error.cosine)});
+    std::vector<std::string> cells = {row.codec->spec().to_string(),
+                                      std::string(to_string(row.topology)),
+                                      fmt::format("{:.3f}", bits(row, gradients)),
+                                      scientific(error.vnmse),
+                                      scientific(error.vnmse_ci),
+                                      scientific(error.parameter_vnmse),
+                                      scientific(error.worst_parameter_vnmse),
+                                      fmt::format("{:.5f}", error.slope),
+                                      scientific(error.slope_ci, 1),
+                                      fmt::format("{:.5f}", error.dropped),
+                                      fmt::format("{:.5f}", error.cosine)};
+    if (has_felt) cells.push_back(scientific(error.felt));
+    table.add(std::move(cells));
   }
   fmt::print("{}", table.text());
 }
 
 Status measure(const Options& options, QualityGradients& gradients, std::vector<Row>& rows) {
+  std::vector<float> felt_weights;
+  if (!options.second_moment.empty()) {
+    Expected<std::vector<float>> read =
+        read_felt_weights(options.second_moment, gradients.parameters(), gradients.ranks());
+    if (!read) return read.status();
+    felt_weights = std::move(*read);
+  }
   Progress progress(rows.size() * options.trials);
   for (std::uint32_t trial = 0; trial < options.trials; ++trial) {
     progress.show("generating gradients");
@@ -176,7 +198,8 @@ Status measure(const Options& options, QualityGradients& gradients, std::vector<
                                      .codec = row.codec.get(),
                                      .topology = row.topology,
                                      .ranks = gradients.ranks(),
-                                     .trial = trial};
+                                     .trial = trial,
+                                     .felt_weights = felt_weights};
       Expected<QualityTrial> measured =
           measure_quality(quality_case, **values, gradients.parameters(), progress);
       if (!measured) {
@@ -210,7 +233,8 @@ Status run(const Options& options) {
   for (Row& row : *rows) {
     row.error = mean_error(row.trials, (*gradients)->parameters());
     warn_if_infinite(row, **gradients);
-    if (options.as_json) fmt::print("{}\n", json_line(row, **gradients));
+    if (options.as_json)
+      fmt::print("{}\n", json_line(row, **gradients, !options.second_moment.empty()));
   }
   if (!options.as_json) print_table(*rows, **gradients, options);
   return {};
@@ -241,6 +265,10 @@ void add_quality(CLI::App& parent, Action& action) {
       fmt::format("correlation between any two ranks; default: {} for mixture, {} for gaussian",
                   kMixtureCorrelation, kGaussianCorrelation))
       ->type_name("R");
+  command
+      ->add_option("--second-moment", options->second_moment,
+                   "v of an optimizer, such as Adam's exp_avg_sq: adds the error that it feels")
+      ->type_name("FILE.npy");
   add_number(*command, "--trials", options->trials, {.min = 1, .max = 10'000},
              "repetitions, with different random numbers");
   add_json_flag(*command, options->as_json);
