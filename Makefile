@@ -27,7 +27,10 @@ lint: setup  ## check format and layers, run clang-tidy
 fuzz: setup  ## fuzz the decoders for FUZZ_SECONDS (30)
 	@scripts/test.sh fuzz
 
+chaos: build  ## kill, stop and resume ranks of real jobs for CHAOS_SECONDS (60)
+	@PYTHONPATH=python:python/tests .venv/bin/python -m chaos --seconds $${CHAOS_SECONDS:-60}
+
 clean:  ## remove the build folders
 	rm -rf build
 
-.PHONY: help setup build demo tour test format lint fuzz clean
+.PHONY: help setup build demo tour test format lint fuzz chaos clean
