@@ -4,25 +4,27 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/host_probe.h"
 #include "runtime/scale.h"
 
 namespace nf {
 
-MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer) {
-  return [&transport, &engine, reducer = std::move(reducer)](const PathRequest& request) {
-    return Expected<std::unique_ptr<BucketPath>>(
-        std::make_unique<HostPath>(transport, engine, request, reducer));
-  };
+MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer,
+                   ParameterShape probe_shape) {
+  return
+      [&transport, &engine, reducer = std::move(reducer), probe_shape](const PathRequest& request) {
+        return Expected<std::unique_ptr<BucketPath>>(
+            std::make_unique<HostPath>(transport, engine, request, reducer, probe_shape));
+      };
 }
 
 HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request,
-                   MemorySideReducer reducer)
+                   MemorySideReducer reducer, ParameterShape probe_shape)
     : BucketPath(engine, /*is_asynchronous=*/false),
       transport_(transport),
       binding_(request.binding),
       collective_(request.options.collective),
       timeout_(request.options.timeout),
+      probe_shape_(probe_shape),
       collectives_(transport, request.binding, collective_,
                    {.topology = request.topology,
                     .host_group_size = request.options.host_group_size,
@@ -84,7 +86,8 @@ Status HostPath::finish(BucketWork& work) {
 }
 
 std::unique_ptr<Probe> HostPath::probe() {
-  return std::make_unique<HostProbe>(transport_, engine(), collectives_, collective_, timeout_);
+  return std::make_unique<HostProbe>(transport_, engine(), collectives_, collective_, timeout_,
+                                     probe_shape_);
 }
 
 }  // namespace nf

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/bucket_path.h"
+#include "runtime/host_probe.h"
 #include "runtime/route_collectives.h"
 #include "runtime/route_error.h"
 
@@ -11,9 +12,9 @@ namespace nf {
 
 class HostPath final : public BucketPath {
  public:
-  // Borrows all but the reducer.
+  // Borrows all but the reducer and the shape.
   HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request,
-           MemorySideReducer reducer);
+           MemorySideReducer reducer, ParameterShape probe_shape);
 
   bool joins_routes() const override { return true; }
   Status begin(BucketWork& work) override;
@@ -36,12 +37,15 @@ class HostPath final : public BucketPath {
   const Binding& binding_;
   const Collective collective_;
   const Duration timeout_;
+  const ParameterShape probe_shape_;
 
   RouteCollectives collectives_;  // used by the thread of sum_low_bit()
   RouteErrors route_errors_;      // used by the thread of begin()
 };
 
-// Borrows both. With a name, `reducer` sums the routes that it supports.
-MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer = {});
+// Borrows both. With a name, `reducer` sums the routes that it supports. The probe sums matrices of
+// `probe_shape`.
+MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer = {},
+                   ParameterShape probe_shape = HostProbe::kShape);
 
 }  // namespace nf

@@ -29,16 +29,16 @@ class HostProbe final : public Probe {
  public:
   static constexpr ParameterShape kShape = {.count = 512 << 10, .rows = 512};
 
-  // Borrows all but the timeout.
+  // Borrows all but the timeout and the shape, whose count is at most that of kShape.
   HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
-            Collective collective, Duration timeout);
+            Collective collective, Duration timeout, ParameterShape shape = kShape);
   // Deletes the route memory of its sums.
   ~HostProbe() override;
 
   Status shift(std::size_t bytes) override;
   Status sum_dense(std::size_t bytes) override;
   Status sum_low_bit(const std::string& route, std::uint64_t step) override;
-  ParameterShape shape() const override { return kShape; }
+  ParameterShape shape() const override { return shape_; }
 
  private:
   Transport& transport_;
@@ -46,6 +46,7 @@ class HostProbe final : public Probe {
   RouteCollectives& collectives_;
   const bool scatters_;
   const Duration timeout_;
+  const ParameterShape shape_;
   std::vector<float> values_;
   std::vector<float> sent_;
   std::vector<float> received_;

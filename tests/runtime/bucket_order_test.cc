@@ -30,7 +30,7 @@ FabricOptions options() {
 // The statistics of one step whose buckets are finished in this order.
 std::string statistics_of(Transport& transport, const std::vector<std::uint32_t>& order) {
   test::OwnDenseEngine engine(transport);
-  const auto fabric = Fabric::create(transport, engine, options());
+  const auto fabric = test::make_fabric(transport, engine, options());
   EXPECT_TRUE(fabric) << to_string(fabric.status());
   std::vector<std::vector<float>> values = kValues;
   std::vector<std::unique_ptr<BucketWork>> sums;
@@ -67,7 +67,7 @@ std::vector<std::vector<float>> mean_of(Transport& transport, const std::string&
   FabricOptions own = test::short_options(route, Admit::kForced);
   own.parameters = test::small_model();
   const std::vector<ModelParameter> model = own.parameters;
-  const auto fabric = Fabric::create(transport, engine, std::move(own));
+  const auto fabric = test::make_fabric(transport, engine, std::move(own));
   EXPECT_TRUE(fabric) << to_string(fabric.status());
   std::vector<std::vector<float>> mean(model.size());
   for (std::uint64_t step = 0; step < 3; ++step) {

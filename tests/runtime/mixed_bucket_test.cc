@@ -100,7 +100,7 @@ class Rank {
         scatters_(options.collective == Collective::kReduceScatter),
         model_(model),
         type_(type) {
-    auto made = Fabric::create(transport, engine_, std::move(options));
+    auto made = test::make_fabric(transport, engine_, std::move(options));
     EXPECT_TRUE(made) << to_string(made.status());
     fabric_ = std::move(*made);
     engine_.calls = 0;  // without those of the link measurement

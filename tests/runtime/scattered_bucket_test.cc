@@ -39,7 +39,7 @@ std::vector<BucketSlot> slots() {
 TEST(ScatteredBucket, DividesHalfValuesBeforeTheirSumCanOverflow) {
   on_all_ranks(kRanks, [](Transport& transport) {
     OwnDenseEngine engine(transport);
-    const auto fabric = Fabric::create(transport, engine, options());
+    const auto fabric = test::make_fabric(transport, engine, options());
     ASSERT_TRUE(fabric) << to_string(fabric.status());
     std::vector<std::uint16_t> values(kRanks * kRow, float_to_float16(30'000));  // 4 x is Inf
     const Status status =
@@ -56,7 +56,7 @@ TEST(ScatteredBucket, DividesHalfValuesBeforeTheirSumCanOverflow) {
 TEST(ScatteredBucket, MayEndWithAnEmptySlot) {
   on_all_ranks(kRanks, [](Transport& transport) {
     OwnDenseEngine engine(transport);
-    const auto fabric = Fabric::create(transport, engine, options());
+    const auto fabric = test::make_fabric(transport, engine, options());
     ASSERT_TRUE(fabric) << to_string(fabric.status());
     std::vector<float> values(kRanks * kRow, 1.0f);
     std::vector<BucketSlot> all = slots();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "runtime/host_path.h"
 #include "support/normal.h"
 
 namespace nf::test {
@@ -82,6 +83,12 @@ Status OwnDenseEngine::sum(Values values) {
   return all_reduce_->run({.step = calls_++, .gradients = std::span(&gradient, 1)});
 }
 
+Expected<std::unique_ptr<Fabric>> make_fabric(Transport& transport, DenseEngine& engine,
+                                              FabricOptions options) {
+  constexpr ParameterShape kProbe = {.count = 8 << 10, .rows = 64};
+  return create_fabric(transport, std::move(options), host_path(transport, engine, {}, kProbe));
+}
+
 std::vector<ModelParameter> small_model() {
   return {{.name = "block1.weight", .module_type = "Linear", .count = 64 * 64, .rows = 64},
           {.name = "block2.weight", .module_type = "Linear", .count = 48 * 64, .rows = 48},
@@ -119,7 +126,7 @@ FabricRank::FabricRank(Transport& transport, FabricOptions options)
       }),
       model_(small_model()) {
   options.parameters = model_;
-  auto made = Fabric::create(transport, *engine_, std::move(options));
+  auto made = make_fabric(transport, *engine_, std::move(options));
   EXPECT_TRUE(made) << to_string(made.status());
   fabric_ = std::move(*made);
 }
