@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Duration now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+Duration time_now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 class PeerEventsTest : public testing::Test {
  protected:
@@ -43,7 +43,7 @@ TEST_F(PeerEventsTest, HasNoVerdictWithoutEvents) {
 }
 
 TEST_F(PeerEventsTest, DelaysAFailedTransferUntilANoticeCouldArrive) {
-  const Duration before = now();
+  const Duration before = time_now();
   events_.add_failed(1, "Connection closed by peer");
   EXPECT_EQ(verdict().status.code(), ErrorCode::kPeerLost);
   EXPECT_THAT(verdict().status.message(), HasSubstr("rank 1 is gone: Connection closed by peer"));
@@ -55,7 +55,7 @@ TEST_F(PeerEventsTest, PrefersTheReasonOfANoticeToAFailedTransfer) {
   events_.add_aborted(1, "rank 1 aborted: corrupt_frame: no such code");
   EXPECT_EQ(verdict().status.code(), ErrorCode::kAborted);
   EXPECT_EQ(verdict().status.message(), "rank 1 aborted: corrupt_frame: no such code");
-  EXPECT_LE(verdict().moment, now());
+  EXPECT_LE(verdict().moment, time_now());
 }
 
 TEST_F(PeerEventsTest, KeepsTheFirstFailedTransfer) {
@@ -65,7 +65,7 @@ TEST_F(PeerEventsTest, KeepsTheFirstFailedTransfer) {
 }
 
 TEST_F(PeerEventsTest, GivesMessagesBeforeANoticeTimeToArrive) {
-  const Duration before = now();
+  const Duration before = time_now();
   events_.add_aborted(1, "rank 1 aborted");
   EXPECT_EQ(verdict().status.code(), ErrorCode::kAborted);
   EXPECT_GT(verdict().moment, before + std::chrono::milliseconds(100));
@@ -95,9 +95,9 @@ TEST_F(PeerEventsTest, WaitsForAPeerToMissAStep) {
 
 TEST_F(PeerEventsTest, WakesAWaitingUser) {
   const std::jthread other([this] { events_.add_done(transfer_); });
-  const Duration deadline = now() + std::chrono::seconds(30);
+  const Duration deadline = time_now() + std::chrono::seconds(30);
   std::unique_lock lock(events_.mutex());
-  while (events_.done().empty() && now() < deadline) events_.wait(lock, deadline);
+  while (events_.done().empty() && time_now() < deadline) events_.wait(lock, deadline);
   EXPECT_THAT(events_.done(), ElementsAre(&transfer_));
 }
 
