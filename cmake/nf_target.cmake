@@ -51,6 +51,13 @@ function(nf_library name)
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
     $<INSTALL_INTERFACE:include>)
   target_include_directories(nf_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  if(NF_SANITIZE)
+    # These headers take a third of the compile time. The other builds detect sources that do not include
+    # them.
+    target_precompile_headers(nf_${name} PRIVATE
+      <algorithm> <chrono> <condition_variable> <functional> <map> <memory> <mutex> <optional> <set> <span>
+      <string> <thread> <vector> <fmt/format.h>)
+  endif()
 endfunction()
 
 # The flags of a test program. To optimise a test takes longer than to run it, above all under the
