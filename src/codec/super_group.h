@@ -1,11 +1,13 @@
-// Super-groups of waterfill and dynamiq: 256 consecutive values of a parameter that share a width,
-// a mean and a scale unit.
+// Super-groups of waterfill, dynamiq and rotated: 256 consecutive values of a parameter that share
+// a width, a mean and a scale unit.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/float16.h"
 #include "base/random.h"
+#include "codec/wire_bytes.h"
 #include "neuron_fabric/codec.h"
 
 namespace nf {
@@ -25,23 +27,27 @@ inline constexpr std::uint32_t kPoisonBits = 0x7e800000u;  // 2^126
 // A super-group whose magnitudes are all below this is sent as zeros: reciprocals would overflow.
 inline constexpr std::uint32_t kMinPeakBits = 0x0d800000u;  // 2^-100
 
-// Consecutive super-groups of a slice, the input of the kernels of waterfill and dynamiq.
+// Consecutive super-groups of a slice, the input of kernels.
 struct SuperGroups {
   std::size_t count = 0;
   std::uint64_t first = 0;                // index of the first one in its parameter
-  const std::byte* statistics = nullptr;  // from the first one on
+  const std::byte* statistics = nullptr;  // from the first one on; null if all means are 0
   const std::uint8_t* widths = nullptr;   // from the first one on; null if all have `width`
   unsigned width = 0;
   std::uint32_t ranks = 1;
 
   unsigned width_of(std::size_t i) const { return widths != nullptr ? widths[i] : width; }
+  float mean_of(std::size_t i) const {
+    if (statistics == nullptr) return 0;
+    return bfloat16_to_float(get_u16(statistics + i * kSuperGroupStatistics));
+  }
 
   // All but the first i super-groups.
   SuperGroups from(std::size_t i) const {
     SuperGroups rest = *this;
     rest.count -= i;
     rest.first += i;
-    rest.statistics += i * kSuperGroupStatistics;
+    if (statistics != nullptr) rest.statistics += i * kSuperGroupStatistics;
     if (widths != nullptr) rest.widths += i;
     return rest;
   }
@@ -51,7 +57,7 @@ struct SuperGroups {
 template <typename Byte>
 struct SuperGroupWire {
   Byte* units = nullptr;   // BF16 per super-group
-  Byte* scales = nullptr;  // a byte per 16 values in dynamiq, per 32 values in waterfill
+  Byte* scales = nullptr;  // a byte per 16 values in dynamiq, per 32 in waterfill, none in rotated
   Byte* codes = nullptr;
 };
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "base/float16.h"
 #include "codec/wire_bytes.h"
 
 namespace nf {
@@ -26,7 +25,7 @@ SuperGroupCodec::SuperGroupCodec(const CodecSpec& spec, SuperGroupFormat format,
     : BlockCodec(spec, kSuperGroup, isa), format_(format), statistics_(super_group_kernels(isa)) {}
 
 std::size_t SuperGroupCodec::statistics_size(std::size_t count) const {
-  return super_groups_of(count) * kSuperGroupStatistics;
+  return format_.has_statistics ? super_groups_of(count) * kSuperGroupStatistics : 0;
 }
 
 std::size_t SuperGroupCodec::width_count(std::size_t count) const {
@@ -65,7 +64,7 @@ SuperGroupCodec::Layout SuperGroupCodec::layout(std::size_t count, unsigned widt
   if (width == 0) return {};
   return {.units = 2 * super_groups_of(count),
           .scales = scales_of(count),
-          .codes = packs_of(count) * pack_bytes(width)};
+          .codes = coded_packs(count) * pack_bytes(width)};
 }
 
 SuperGroupCodec::Layout SuperGroupCodec::layout(const Slice& slice) const {
@@ -95,7 +94,9 @@ SuperGroups SuperGroupCodec::super_groups(const Slice& slice, Run run) const {
   const std::size_t first = first_group(slice) + run.block;
   return {.count = run.blocks,
           .first = first,
-          .statistics = slice.statistics.data() + first * kSuperGroupStatistics,
+          .statistics = format_.has_statistics
+                            ? slice.statistics.data() + first * kSuperGroupStatistics
+                            : nullptr,
           .widths = format_.width != 0 ? nullptr : slice.widths.data() + first,
           .width = format_.width,
           .ranks = slice.ranks};
@@ -138,8 +139,7 @@ void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, con
   }
   if (groups.width_of(0) == 0) return;
   // Pad with the mean: it is zero after centring and raises no peak.
-  const float mean =
-      static_cast<float>(origin.contributions) * bfloat16_to_float(get_u16(groups.statistics));
+  const float mean = static_cast<float>(origin.contributions) * groups.mean_of(0);
   float padded[kSuperGroup];
   std::copy(from, from + run.values, padded);
   std::fill(padded + run.values, padded + kSuperGroup, mean);
@@ -147,7 +147,7 @@ void SuperGroupCodec::encode_run(const Slice& slice, Origin origin, Run run, con
   encode_groups(slice, origin, groups, padded, {whole.unit, whole.scales, whole.codes});
   std::memcpy(at.units, whole.unit, sizeof whole.unit);
   std::memcpy(at.scales, whole.scales, scales_of(run.values));
-  std::memcpy(at.codes, whole.codes, packs_of(run.values) * pack_bytes(groups.width_of(0)));
+  std::memcpy(at.codes, whole.codes, coded_packs(run.values) * pack_bytes(groups.width_of(0)));
 }
 
 // Calls work(groups, position in the message) with whole super-groups.
@@ -169,6 +169,7 @@ void SuperGroupCodec::with_whole_groups(const Slice& slice, Run run, In at, Work
 }
 
 void SuperGroupCodec::do_statistics(ConstValues values, std::span<std::byte> out) const {
+  if (!format_.has_statistics) return;
   for_each_run(values, [&](Run run, const float* from) {
     std::byte* to = out.data() + run.block * kSuperGroupStatistics;
     if (is_whole(run)) {
@@ -182,7 +183,7 @@ void SuperGroupCodec::do_statistics(ConstValues values, std::span<std::byte> out
 Status SuperGroupCodec::do_combine_statistics(std::size_t count,
                                               std::span<const std::span<const std::byte>> by_rank,
                                               std::span<std::byte> combined) const {
-  combine_super_group_statistics(count, by_rank, combined);
+  if (format_.has_statistics) combine_super_group_statistics(count, by_rank, combined);
   return {};
 }
 

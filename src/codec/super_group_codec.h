@@ -1,4 +1,4 @@
-// Base class of waterfill and dynamiq. A message consists of
+// Base class of waterfill, dynamiq and rotated. A message consists of
 //
 //   [BF16 unit per super-group] [scales] [zeros to a multiple of 16 bytes] [codes].
 //
@@ -16,12 +16,15 @@
 namespace nf {
 
 struct SuperGroupFormat {
-  // 16 values share a scale of 8 or 4 bits. Divides kPack.
+  // 16 values share a scale of 8 or 4 bits. Divides kPack; 0 if there are no scales.
   std::size_t values_per_scale_byte = kPack;
+  // Whether a partial super-group has the packs of a whole one, otherwise only those with values.
+  bool pads_packs = false;
   unsigned min_width = 0;  // may be 0: the super-group is not sent
   unsigned max_width = 0;
-  double budget = 0;   // bits per element, statistics included; 0 if the width is fixed
-  unsigned width = 0;  // the fixed width of all super-groups; 0 if there is a budget
+  double budget = 0;           // bits per element, statistics included; 0 if the width is fixed
+  unsigned width = 0;          // the fixed width of all super-groups; 0 if there is a budget
+  bool has_statistics = true;  // may be false if the width is fixed: means count as 0
 };
 
 class SuperGroupCodec : public BlockCodec {
@@ -86,7 +89,12 @@ class SuperGroupCodec : public BlockCodec {
 
   // The number of bytes of the scales.
   std::size_t scales_of(std::size_t count) const {
+    if (format_.values_per_scale_byte == 0) return 0;
     return (count + format_.values_per_scale_byte - 1) / format_.values_per_scale_byte;
+  }
+  // The number of packs of codes.
+  std::size_t coded_packs(std::size_t count) const {
+    return format_.pads_packs ? super_groups_of(count) * (kSuperGroup / kPack) : packs_of(count);
   }
   // The sizes of a message's arrays.
   struct Layout {

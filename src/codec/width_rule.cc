@@ -45,18 +45,18 @@ float weight_of(Need need, const WidthRequest& parameter) {
   return need == Need::kEnergyByRoot ? std::sqrt(r) : r;
 }
 
-void add_demands(Need need, const WidthRequest& parameter, std::uint32_t ranks,
+void add_demands(const WidthRule& rule, const WidthRequest& parameter, std::uint32_t ranks,
                  std::vector<WidthDemand>& demands) {
-  const float weight = weight_of(need, parameter);
+  const float weight = weight_of(rule.need, parameter);
   for (std::size_t j = 0; j < super_groups_of(parameter.count); ++j) {
     const std::size_t held = std::min(kSuperGroup, parameter.count - j * kSuperGroup);
     float energy = energy_of(parameter, j);
-    if (need == Need::kEnergyAndMean) {
+    if (rule.need == Need::kEnergyAndMean) {
       const float values = static_cast<float>(held) * static_cast<float>(ranks);
       energy += values * (mean_of(parameter, j) * mean_of(parameter, j));
     }
-    demands.push_back(
-        {.need = weight * energy, .packs = static_cast<std::uint8_t>(packs_of(held))});
+    const std::size_t packs = packs_of(rule.pads_packs ? kSuperGroup : held);
+    demands.push_back({.need = weight * energy, .packs = static_cast<std::uint8_t>(packs)});
   }
 }
 
@@ -68,7 +68,7 @@ void fit_widths(const WidthRule& rule, std::span<const WidthRequest> parameters,
   thread_local std::vector<WidthDemand> demands;
   demands.clear();
   for (const WidthRequest& parameter : parameters) {
-    add_demands(rule.need, parameter, ranks, demands);
+    add_demands(rule, parameter, ranks, demands);
   }
   fill_to_level(demands, rule.ladder, code_bytes);
   std::size_t next = 0;

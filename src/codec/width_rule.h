@@ -1,4 +1,4 @@
-// The rule by which waterfill and dynamiq choose the widths of super-groups: the need of a
+// The rule by which codecs choose the widths of super-groups: the need of a
 // super-group and the ladder of water_level.h. It is data, so that CUDA kernels can apply the same
 // rule.
 #pragma once
@@ -23,6 +23,7 @@ enum class Need : std::uint8_t {
 
 struct WidthRule {
   Need need = Need::kEnergy;
+  bool pads_packs = false;       // SuperGroupFormat::pads_packs
   std::span<const Rung> ladder;  // of static storage duration
 };
 

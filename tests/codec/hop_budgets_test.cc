@@ -1,4 +1,4 @@
-#include "codec/waterfill/hop_budgets.h"
+#include "codec/hop_budgets.h"
 
 #include <gtest/gtest.h>
 

@@ -197,7 +197,7 @@ TEST(FillToLevel, IncludesTheFixedCostsOfASuperGroup) {
 // In a long chain, the noise of two bits raises the peaks of every later sum.
 TEST(WidthLadder, AvoidsTwoBitsInLongChains) {
   const auto second = [](std::uint32_t ranks, SumShape shape) {
-    const std::span<const Rung> ladder = width_ladder({ranks, shape}, false);
+    const std::span<const Rung> ladder = waterfill_ladder({ranks, shape}, false);
     return ladder[1].threshold - ladder[2].threshold;
   };
   EXPECT_LT(second(64, SumShape::kChain), second(2, SumShape::kChain));
@@ -208,7 +208,7 @@ TEST(WidthLadder, RisesInCostAndThreshold) {
   for (const bool zero : {false, true})
     for (const SumShape shape : {SumShape::kChain, SumShape::kTree, SumShape::kStar})
       for (const std::uint32_t ranks : {1u, 2u, 3u, 8u, 17u, 64u, 8192u}) {
-        const std::span<const Rung> ladder = width_ladder({ranks, shape}, zero);
+        const std::span<const Rung> ladder = waterfill_ladder({ranks, shape}, zero);
         EXPECT_EQ(ladder.front().width, zero ? 0 : kMin);
         EXPECT_EQ(ladder.back().width, kMax);
         for (std::size_t r = 1; r < ladder.size(); ++r) {

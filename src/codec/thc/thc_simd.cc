@@ -13,11 +13,11 @@
 #include "base/float16.h"
 #include "codec/codes.h"
 #include "codec/simd/codes-inl.h"
+#include "codec/simd/hadamard-inl.h"
 #include "codec/simd/lanes-inl.h"
 #include "codec/simd/random-inl.h"
 #include "codec/simd/select.h"
 #include "codec/simd/stream-inl.h"
-#include "codec/thc/hadamard-inl.h"
 #include "codec/wire_bytes.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,34 +4,16 @@
 #include <cstddef>
 
 #include "codec/isa.h"
-#include "codec/super_group.h"
+#include "codec/super_group_kernels.h"
 
 namespace nf {
 
 inline constexpr unsigned kWaterfillMinWidth = 2;
 inline constexpr unsigned kWaterfillMaxWidth = 10;
 
-struct WaterfillKernels {
-  using In = SuperGroupWire<const std::byte>;
-  using Out = SuperGroupWire<std::byte>;
-
-  // `contributions` is the number of ranks in the values, `draws` the draws of the message's
-  // encoder.
-  void (*encode)(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                 const float* values, Out wire);
-  void (*decode)(const SuperGroups& groups, const DrawStream& draws, float contributions, In wire,
-                 float* values);
-  void (*decode_add)(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                     In wire, float* values);
-  // `contributions` is the number of ranks in the incoming message, `total` in the outgoing one.
-  void (*decode_add_encode)(const SuperGroups& groups, const DrawStream& draws_in,
-                            const DrawStream& draws_out, float contributions, float total, In wire,
-                            const float* values, Out out);
-};
-
-const WaterfillKernels& waterfill_reference();
+const MessageKernels& waterfill_reference();
 // Precondition: isa is one of available_isas() other than kScalar.
-const WaterfillKernels& waterfill_simd(Isa isa);
+const MessageKernels& waterfill_simd(Isa isa);
 
 // The grid of a width.
 struct WaterfillGrid {

@@ -22,10 +22,6 @@ float dither_of(DrawKey key, std::size_t element) {
   return std::bit_cast<float>(kDitherBits | draw16(key, static_cast<std::uint32_t>(element)) << 7);
 }
 
-float mean_of(const SuperGroups& groups, std::size_t i) {
-  return bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
-}
-
 // The scale of a group: the smallest scale that is at least the peak.
 unsigned scale_of(float peak, float unit) {
   if (peak == 0) return 0;
@@ -116,18 +112,18 @@ void for_each_super_group(const SuperGroups& groups, Wire wire, Work work) {
 }
 
 void encode(const SuperGroups& groups, const DrawStream& draws, float contributions,
-            const float* values, WaterfillKernels::Out wire) {
+            const float* values, MessageKernels::Out wire) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     if (width == 0) return;
     encode_one(WaterfillGrid(width), width, DrawKey(draws, groups.first + i),
-               contributions * mean_of(groups, i), values + i * kSuperGroup, at.units, at.scales,
+               contributions * groups.mean_of(i), values + i * kSuperGroup, at.units, at.scales,
                at.codes);
   });
 }
 
 void decode_any(const SuperGroups& groups, std::size_t i, unsigned width, const DrawStream& draws,
-                float contributions, WaterfillKernels::In at, float* values) {
-  const float mean = contributions * mean_of(groups, i);
+                float contributions, MessageKernels::In at, float* values) {
+  const float mean = contributions * groups.mean_of(i);
   if (width == 0) {
     decode_left_out(groups, i, mean, values);
   } else {
@@ -137,14 +133,14 @@ void decode_any(const SuperGroups& groups, std::size_t i, unsigned width, const 
 }
 
 void decode(const SuperGroups& groups, const DrawStream& draws, float contributions,
-            WaterfillKernels::In wire, float* values) {
+            MessageKernels::In wire, float* values) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     decode_any(groups, i, width, draws, contributions, at, values + i * kSuperGroup);
   });
 }
 
 void decode_add(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                WaterfillKernels::In wire, float* values) {
+                MessageKernels::In wire, float* values) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     float decoded[kSuperGroup];
     decode_any(groups, i, width, draws, contributions, at, decoded);
@@ -154,15 +150,15 @@ void decode_add(const SuperGroups& groups, const DrawStream& draws, float contri
 
 void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
                        const DrawStream& draws_out, float contributions, float total,
-                       WaterfillKernels::In wire, const float* values, WaterfillKernels::Out out) {
+                       MessageKernels::In wire, const float* values, MessageKernels::Out out) {
   for_each_super_group(groups, wire, [&](std::size_t i, unsigned width, auto at) {
     if (width == 0) return;
     const WaterfillGrid grid(width);
     float sum[kSuperGroup];
-    decode_one(grid, width, DrawKey(draws_in, groups.first + i), contributions * mean_of(groups, i),
+    decode_one(grid, width, DrawKey(draws_in, groups.first + i), contributions * groups.mean_of(i),
                at.units, at.scales, at.codes, sum);
     for (std::size_t e = 0; e < kSuperGroup; ++e) sum[e] = values[i * kSuperGroup + e] + sum[e];
-    encode_one(grid, width, DrawKey(draws_out, groups.first + i), total * mean_of(groups, i), sum,
+    encode_one(grid, width, DrawKey(draws_out, groups.first + i), total * groups.mean_of(i), sum,
                out.units, out.scales, out.codes);
     out.units += 2;
     out.scales += kScaleBytes;
@@ -170,10 +166,10 @@ void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
   });
 }
 
-constexpr WaterfillKernels kReference = {encode, decode, decode_add, decode_add_encode};
+constexpr MessageKernels kReference = {encode, decode, decode_add, decode_add_encode};
 
 }  // namespace
 
-const WaterfillKernels& waterfill_reference() { return kReference; }
+const MessageKernels& waterfill_reference() { return kReference; }
 
 }  // namespace nf

@@ -100,7 +100,7 @@ HWY_INLINE void dequantise(const std::byte* unit_at, const std::byte* scales, co
 }
 
 HWY_INLINE float mean_of(const SuperGroups& groups, std::size_t i, float contributions) {
-  return contributions * bfloat16_to_float(get_u16(groups.statistics + i * kSuperGroupStatistics));
+  return contributions * groups.mean_of(i);
 }
 
 template <bool kCentre>
@@ -119,7 +119,7 @@ HWY_INLINE void find_peaks(const float* values, VF mean, Peaks& peaks) {
 
 template <unsigned kWidth>
 void encode_run(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                const float* values, WaterfillKernels::Out wire) {
+                const float* values, MessageKernels::Out wire) {
   const VU strides = DrawWords::strides();
   Scales scales[2];  // double-buffered: the current super-group and the next one
   const auto prepare = [&](std::size_t i) HWY_ATTR {
@@ -156,7 +156,7 @@ enum class Sink { kStore, kStream, kAdd };
 
 template <unsigned kWidth, Sink kSink>
 void decode_run(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                WaterfillKernels::In wire, float* values) {
+                MessageKernels::In wire, float* values) {
   const VU strides = DrawWords::strides();
   for (std::size_t i = 0; i < groups.count; ++i) {
     const DrawWords words(DrawKey(draws, groups.first + i), strides);
@@ -183,7 +183,7 @@ void decode_run(const SuperGroups& groups, const DrawStream& draws, float contri
 // Decodes super-group i of a message, adds the values and computes the scales of the centred sum.
 template <unsigned kWidth, bool kCentre>
 HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                       float total, WaterfillKernels::In wire, const float* values, std::size_t i,
+                       float total, MessageKernels::In wire, const float* values, std::size_t i,
                        VU strides, float* sum, Scales& scales) {
   const VF mean_out = set(mean_of(groups, i, total));
   const float* from = values + i * kSuperGroup;
@@ -207,8 +207,8 @@ HWY_INLINE void sum_up(const SuperGroups& groups, const DrawStream& draws, float
 
 template <unsigned kWidth>
 void fused_run(const SuperGroups& groups, const DrawStream& draws_in, const DrawStream& draws_out,
-               float contributions, float total, WaterfillKernels::In wire, const float* values,
-               WaterfillKernels::Out out) {
+               float contributions, float total, MessageKernels::In wire, const float* values,
+               MessageKernels::Out out) {
   const VU strides = DrawWords::strides();
   alignas(64) float sums[2][kSuperGroup];  // double-buffered: the current super-group and the next
   Scales scales[2];
@@ -262,7 +262,7 @@ HWY_INLINE void advance(SuperGroupWire<Byte>& wire, const SuperGroups& run) {
   }
 
 void encode(const SuperGroups& groups, const DrawStream& draws, float contributions,
-            const float* values, WaterfillKernels::Out wire) {
+            const float* values, MessageKernels::Out wire) {
 #define NF_FORM(width) encode_run<width>
   static constexpr decltype(&encode_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
@@ -276,7 +276,7 @@ void encode(const SuperGroups& groups, const DrawStream& draws, float contributi
 
 template <Sink kSink>
 HWY_INLINE void decode_to(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                          WaterfillKernels::In wire, float* values) {
+                          MessageKernels::In wire, float* values) {
 #define NF_FORM(width) decode_run<width, kSink>
   static constexpr decltype(&decode_run<2, kSink>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
@@ -294,7 +294,7 @@ HWY_INLINE void decode_to(const SuperGroups& groups, const DrawStream& draws, fl
 }
 
 void decode(const SuperGroups& groups, const DrawStream& draws, float contributions,
-            WaterfillKernels::In wire, float* values) {
+            MessageKernels::In wire, float* values) {
   const bool aligned = values_to_alignment(values, sizeof(float)) == 0;
   if (aligned && streams(groups.count * kSuperGroup * sizeof(float))) {
     decode_to<Sink::kStream>(groups, draws, contributions, wire, values);
@@ -305,13 +305,13 @@ void decode(const SuperGroups& groups, const DrawStream& draws, float contributi
 }
 
 void decode_add(const SuperGroups& groups, const DrawStream& draws, float contributions,
-                WaterfillKernels::In wire, float* values) {
+                MessageKernels::In wire, float* values) {
   decode_to<Sink::kAdd>(groups, draws, contributions, wire, values);
 }
 
 void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
                        const DrawStream& draws_out, float contributions, float total,
-                       WaterfillKernels::In wire, const float* values, WaterfillKernels::Out out) {
+                       MessageKernels::In wire, const float* values, MessageKernels::Out out) {
 #define NF_FORM(width) fused_run<width>
   static constexpr decltype(&fused_run<2>) kRuns[] = NF_BY_WIDTH(NF_FORM);
 #undef NF_FORM
@@ -327,7 +327,7 @@ void decode_add_encode(const SuperGroups& groups, const DrawStream& draws_in,
 
 #undef NF_BY_WIDTH
 
-constexpr WaterfillKernels kWaterfill = {encode, decode, decode_add, decode_add_encode};
+constexpr MessageKernels kWaterfill = {encode, decode, decode_add, decode_add_encode};
 
 #endif  // HWY_NATIVE_FMA
 }  // namespace HWY_NAMESPACE
@@ -337,7 +337,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace nf {
 
-const WaterfillKernels& waterfill_simd(Isa isa) { return *NF_SELECT_TABLE(isa, kWaterfill); }
+const MessageKernels& waterfill_simd(Isa isa) { return *NF_SELECT_TABLE(isa, kWaterfill); }
 
 }  // namespace nf
 #endif

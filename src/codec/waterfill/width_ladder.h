@@ -8,8 +8,7 @@
 
 namespace nf {
 
-// Widths of 2 to 10 bits. With `zero` also width 0: super-groups may be left out, and the costs of
-// the other widths include the unit and the scales.
-std::span<const Rung> width_ladder(SumOrder order, bool zero);
+// Widths of 2 to 10 bits, with `zero` also width 0 (WaterLevelFormat::ladder).
+std::span<const Rung> waterfill_ladder(SumOrder order, bool zero);
 
 }  // namespace nf

@@ -1,11 +1,11 @@
-// The Walsh-Hadamard transform without its factor (docs/codecs/thc.md): stages of half = 1, 2, 4,
-// ... Each stage replaces every pair (a, b) at distance `half` by (a + b, a - b). Grouping stages
-// into passes does not change the operands of any sum, so the bits stay the same.
-#if defined(NF_CODEC_THC_HADAMARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef NF_CODEC_THC_HADAMARD_INL_H_
-#undef NF_CODEC_THC_HADAMARD_INL_H_
+// The Walsh-Hadamard transform without its factor (docs/codecs/thc.md, docs/codecs/rotated.md).
+// Each stage replaces every pair (a, b) at distance `half` by (a + b, a - b). Grouping stages into
+// passes does not change the operands of any sum, so the bits stay the same.
+#if defined(NF_CODEC_SIMD_HADAMARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NF_CODEC_SIMD_HADAMARD_INL_H_
+#undef NF_CODEC_SIMD_HADAMARD_INL_H_
 #else
-#define NF_CODEC_THC_HADAMARD_INL_H_
+#define NF_CODEC_SIMD_HADAMARD_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -37,6 +37,20 @@ HWY_INLINE void butterflies(VF (&x)[kCount]) {
   }
 }
 
+// The same from the last stage to the first.
+template <std::size_t kCount>
+HWY_INLINE void butterflies_down(VF (&x)[kCount]) {
+  for (std::size_t half = kCount / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      if ((i & half) != 0) continue;
+      const VF a = x[i];
+      const VF b = x[i + half];
+      x[i] = hn::Add(a, b);
+      x[i + half] = hn::Sub(a, b);
+    }
+  }
+}
+
 // The signs of the butterflies within a vector; hoist it out of loops.
 struct LaneSigns {
   VF by1, by2, by4, by8;
@@ -49,15 +63,35 @@ struct LaneSigns {
   }
 };
 
+// The stage of one bit of the position in a pack of 32 values.
+template <unsigned kBit>
+HWY_INLINE void transform_bit(const LaneSigns& signs, VF (&x)[kPackVectors]) {
+  constexpr std::size_t kHalf = std::size_t{1} << kBit;
+  if constexpr (kHalf >= kLanes) {
+    for (std::size_t i = 0; i < kPackVectors; ++i) {
+      if ((i & kHalf / kLanes) != 0) continue;
+      const VF a = x[i];
+      const VF b = x[i + kHalf / kLanes];
+      x[i] = hn::Add(a, b);
+      x[i + kHalf / kLanes] = hn::Sub(a, b);
+    }
+  } else {
+    for (VF& v : x) {
+      if constexpr (kBit == 0) v = butterfly(v, hn::Shuffle2301(v), signs.by1);
+      if constexpr (kBit == 1) v = butterfly(v, hn::Shuffle1032(v), signs.by2);
+      if constexpr (kBit == 2) v = butterfly(v, hn::SwapAdjacentBlocks(v), signs.by4);
+      if constexpr (kBit == 3) v = butterfly(v, hn::ConcatLowerUpper(DF(), v, v), signs.by8);
+    }
+  }
+}
+
 // Stages 1 to 16 of a pack of 32 values.
 HWY_INLINE void transform_pack(const LaneSigns& signs, VF (&x)[kPackVectors]) {
-  for (VF& v : x) {
-    v = butterfly(v, hn::Shuffle2301(v), signs.by1);
-    v = butterfly(v, hn::Shuffle1032(v), signs.by2);
-    if constexpr (kLanes > 4) v = butterfly(v, hn::SwapAdjacentBlocks(v), signs.by4);
-    if constexpr (kLanes > 8) v = butterfly(v, hn::ConcatLowerUpper(DF(), v, v), signs.by8);
-  }
-  butterflies(x);
+  transform_bit<0>(signs, x);
+  transform_bit<1>(signs, x);
+  transform_bit<2>(signs, x);
+  transform_bit<3>(signs, x);
+  transform_bit<4>(signs, x);
 }
 
 // log2(kRadix) stages from `half` on. `h` is aligned to a vector.
