@@ -14,8 +14,8 @@ import sys
 
 SHAPES = {"chain": "ring", "tree": "tree", "star": "direct"}
 RANKS = (2, 4, 8, 16, 32, 64)
-WIDTHS = {"waterfill": range(2, 11)}
-METADATA = {"waterfill": 0.3125}  # bits per value: a unit and scales
+WIDTHS = {"waterfill": range(2, 11), "rotated": range(1, 9)}
+METADATA = {"waterfill": 0.3125, "rotated": 0.0625}  # bits per value: a unit and scales
 ARGUMENTS = ["--gradients", "gaussian:1", "--correlation", "0", "--elements", "131072"]
 
 

@@ -16,7 +16,7 @@ BUCKET_MB = 0.01  # several buckets, even for this small model
 # Every codec of the table in docs/codecs, and some of their options.
 ROUTES = ["bf16", "fp16", "waterfill:3+ef", "waterfill:8", "dynamiq:5", "mxfp8", "mxfp6", "mxfp4",
           "g_binary", "g_binary+majority", "g_ternary", "thc", "topkc:8", "omnireduce:8", "marsit",
-          "powersgd:2"]
+          "rotated:3", "powersgd:2"]
 
 
 class Classifier(nn.Module):

@@ -19,7 +19,7 @@ enum class DrawPurpose : std::uint64_t {
   kShift = 3,       // dynamiq: the shared permutation of strata
   kGroupScale = 4,  // dynamiq
   kSign = 5,        // g_binary: the sign of an exact zero, and ties
-  kRotation = 6,    // thc: the signs of the rotation, shared by all ranks
+  kRotation = 6,    // thc (shared by all ranks), rotated: the signs of the rotation
   kMerge = 7,       // marsit: the choice between two bits in a merge
   kLowRank = 8,     // powersgd: the initial columns
 };

@@ -28,6 +28,8 @@ constexpr std::array kCodecs{
     CodecEntry{"omnireduce", "omnireduce:8",
                "1 to 16 bits, the largest blocks of any rank, in BF16", make_omnireduce},
     CodecEntry{"marsit", "marsit", "1 bit for any sum, signs that merge at random", make_marsit},
+    CodecEntry{"rotated", "rotated:3", "1.25 to 8 bits, rotated, smaller errors below 5 bits",
+               make_rotated},
 };
 
 }  // namespace

@@ -23,5 +23,6 @@ CodecResult make_thc(const CodecSpec& spec);
 CodecResult make_topkc(const CodecSpec& spec);
 CodecResult make_omnireduce(const CodecSpec& spec);
 CodecResult make_marsit(const CodecSpec& spec);
+CodecResult make_rotated(const CodecSpec& spec);
 
 }  // namespace nf

@@ -96,12 +96,17 @@ TEST_P(EveryCodecOn, NonFiniteValuesPropagate) {
 
 TEST_P(EveryCodecOn, ConstantsOfAnyMagnitudeKeepTheirSignAndSize) {
   const float max = std::numeric_limits<float>::max();
+  // A step of the coarsest grid is as large as the value. The errors of rotated values are normally
+  // distributed; with codes of one bit, their standard deviation is 0.75 values.
+  const bool is_rotated = codec_->spec().name == "rotated";
+  const float steps = is_rotated ? 6.0f : 2.0f;
   for (const float value :
        {0x1p-149f, 0x1p-126f, 1e-38f, 0x1p-100f, 1e-20f, 1.0f, 1e20f, 0x1p125f, 0x1p126f, max}) {
     for (const float sign : {1.0f, -1.0f}) {
       SCOPED_TRACE(sign * value);
       for (const float decoded : sum_of({std::vector<float>(1025, sign * value)})) {
         if (decoded == 0 && codec_->kind() == CodecKind::kSparse) continue;  // left out
+        if (decoded == 0 && is_rotated) continue;                            // its codes may cancel
         if (!std::isfinite(decoded)) {
           // Only large values may overflow: FP16 ends at 65504.
           ASSERT_GE(value, 1e20f);
@@ -109,9 +114,8 @@ TEST_P(EveryCodecOn, ConstantsOfAnyMagnitudeKeepTheirSignAndSize) {
           ASSERT_LE(value, 1e-20f);  // values that a format cannot represent become zero
           ASSERT_LE(std::abs(decoded), 2 * 0x1p-100f);
         } else {
-          // A step of the coarsest grid is as large as the value.
-          ASSERT_GE(sign * decoded, -value);
-          ASSERT_LE(sign * decoded, 3 * value);
+          ASSERT_GE(sign * decoded, (1 - steps) * value);
+          ASSERT_LE(sign * decoded, (1 + steps) * value);
         }
       }
     }

@@ -20,6 +20,12 @@ std::vector<std::string> codec_spellings(const std::function<bool(const Codec&)>
       "topkc:2+block=32",      "omnireduce:4+block=64",
       "waterfill:2+ef",        "g_ternary+ef",
       "dynamiq:5+independent", "dynamiq+independent+width=4",
+      "rotated:1.25",          "rotated:8",
+      "rotated:3+alpha=0",     "rotated:4+alpha=1",
+      "rotated+width=2",       "rotated+width=3",
+      "rotated+width=4",       "rotated+width=5",
+      "rotated+width=6",       "rotated+width=7",
+      "rotated+width=8",       "rotated:1+ef",
   };
   std::vector<std::string> spellings;
   for (const CodecEntry& entry : builtin_codecs()) spellings.emplace_back(entry.example);
