@@ -30,6 +30,7 @@ constexpr std::array kDeviceCodecs{
     Entry{"marsit", make_device_marsit},
     Entry{"omnireduce", make_device_omnireduce},
     Entry{"topkc", make_device_topkc},
+    Entry{"rotated", make_device_rotated},
 };
 
 }  // namespace

@@ -25,5 +25,6 @@ DeviceCodecFactory make_device_thc;
 DeviceCodecFactory make_device_marsit;
 DeviceCodecFactory make_device_omnireduce;
 DeviceCodecFactory make_device_topkc;
+DeviceCodecFactory make_device_rotated;
 
 }  // namespace nf::cuda

@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads)
     } else if (rule.need != Need::kEnergy) {
       need = __fmul_rn(weights[p], need);
     }
-    return Demand{bin_of(need), packs_in(held)};
+    return Demand{bin_of(need), packs_in(rule, held)};
   };
 
   // Bytes that are not codes.
@@ -252,9 +252,11 @@ bool is_weighted(Need need) {
 }  // namespace
 
 DeviceWidthRule::DeviceWidthRule(const SuperGroupCodec& codec, SumOrder order)
-    : scales(static_cast<std::uint32_t>(kSuperGroup / codec.format().values_per_scale_byte)),
+    : pads_packs(codec.format().pads_packs),
       min_width(codec.format().min_width),
       ranks(order.ranks) {
+  const std::size_t per_byte = codec.format().values_per_scale_byte;
+  if (per_byte != 0) scales = static_cast<std::uint32_t>(kSuperGroup / per_byte);
   const WidthRule rule = codec.width_rule(order);
   need = rule.need;
   rungs = static_cast<std::uint32_t>(std::min(rule.ladder.size(), kMaxRungs));

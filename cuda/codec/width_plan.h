@@ -24,6 +24,7 @@ struct DeviceWidthRule {
   std::uint32_t rungs = 0;
   Rung ladder[kMaxRungs] = {};
   std::uint32_t scales = 0;     // bytes of scales per whole super-group
+  bool pads_packs = false;      // SuperGroupFormat::pads_packs
   std::uint32_t min_width = 0;  // 0: the cost of a width includes unit and scales
   std::uint32_t ranks = 1;
 };

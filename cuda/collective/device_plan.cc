@@ -41,8 +41,10 @@ std::uint32_t DevicePlan::add_pieces(const Request& request, std::span<const Pie
     const std::size_t parameter = first_parameter + piece.parameter;
     const Gradient& gradient = request.gradients[parameter];
     const std::uint64_t first = request.firsts.empty() ? 0 : request.firsts[parameter];
-    pieces_.add({.statistics = statistics_.data() + statistics_at_[parameter] +
-                               request.codec.statistics_size(piece.first),
+    const bool has_statistics = request.codec.statistics_size(piece.count) > 0;
+    pieces_.add({.statistics = has_statistics ? statistics_.data() + statistics_at_[parameter] +
+                                                    request.codec.statistics_size(piece.first)
+                                              : nullptr,
                  .parameter = gradient.parameter,
                  .first = first + piece.first,
                  .count = static_cast<std::uint32_t>(piece.count),

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
                           std::uint64_t{sent} * (kUnitBytes + rule.scales);
     std::uint64_t scales = std::uint64_t{sent} * rule.scales;
     if (last != 0) {
-      codes -= (kPacks - packs_in(held)) * 4 * last;
+      codes -= (kPacks - packs_in(rule, held)) * 4 * last;
       scales -= rule.scales - scales_in(rule, held);
     }
     start += (std::uint64_t{kUnitBytes} * sent + scales + 15) / 16 * 16 + codes;
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kThreads)
     const auto share_of = [&](std::uint32_t j) -> std::uint64_t {
       const std::uint32_t width = widths[piece.first_block + j];
       if (width == 0) return 0;
-      return packs_in(held_in(piece, j)) * 4 * width | std::uint64_t{1} << 32;
+      return packs_in(rule, held_in(piece, j)) * 4 * width | std::uint64_t{1} << 32;
     };
     std::uint64_t sum = 0;
     for (std::uint32_t j = threadIdx.x; j < blocks; j += kThreads) sum += share_of(j);

@@ -301,6 +301,7 @@ struct DynamiqPolicy {
   static constexpr unsigned kWidth = kCommonWidth;
   static constexpr int kRun = kDynamiqRun<kType, kWidth>;
   static constexpr unsigned kScaleBytes = kDynamiqScaleBytes;
+  static constexpr bool kPadsPacks = false;
 
   struct alignas(16) Params {
     DynamiqKeys keys;  // of the outgoing message

@@ -1,4 +1,4 @@
-// How the super-groups of a batch are distributed over warps, for waterfill and dynamiq.
+// How the super-groups of a batch are distributed over warps, for waterfill, dynamiq and rotated.
 //
 // In every pack of 32 elements a lane holds a run of kRun elements in the first half and the run
 // 16 elements later: elements that share a draw word, or a byte in the plane of four bits, are in
@@ -96,8 +96,9 @@ struct Segment {
     __builtin_assume(__isGlobal(all));
     return all + (std::size_t{first + i} * kSuperGroup + element) * size_of(kType);
   }
-  // The combined mean and energy of super-group i, as two BF16 numbers.
+  // The combined mean and energy of super-group i, as two BF16 numbers; 0 without statistics.
   __device__ std::uint32_t statistics(std::uint32_t i) const {
+    if (piece.statistics == nullptr) return 0;
     return reinterpret_cast<const std::uint32_t*>(piece.statistics)[first + i];
   }
   __device__ float mean(std::uint32_t i) const { return __uint_as_float(statistics(i) << 16); }

@@ -1,8 +1,9 @@
-// The kernels of waterfill and dynamiq without the codec's arithmetic, which a policy class
-// provides (WaterfillPolicy in waterfill.cuh, DynamiqPolicy in dynamiq.cuh):
+// The kernels of waterfill, dynamiq and rotated without the codec's arithmetic, which a policy
+// class provides (WaterfillPolicy in waterfill.cuh, DynamiqPolicy in dynamiq.cuh, RotatedPolicy in
+// rotated.cuh):
 //
 // - kRun: values per run of a lane. kWidth: the width of all super-groups, or 0 if widths differ.
-//   kScaleBytes: bytes of scales per super-group.
+//   kScaleBytes: bytes of scales per super-group, or 0. kPadsPacks: SuperGroupFormat::pads_packs.
 // - is_sent(width): whether a super-group of this width has any bytes.
 // - Params: inputs of one super-group for encoding and decoding, in shared memory. The kernel sets
 //   mean, scales, codes, width and units; set_params() sets unit and the fields of the codec.
@@ -47,6 +48,13 @@ __device__ __forceinline__ int held_from(const Segment& segment, const Lane<kRun
   return kWhole ? static_cast<int>(kPack) : static_cast<int>(segment.held(i) - lane.element);
 }
 
+// Whether the message contains this lane's pack, in a super-group that is not whole. `held` is the
+// result of held_from().
+template <typename Policy>
+__device__ __forceinline__ bool has_pack(const Lane<Policy::kRun>& lane, int held) {
+  return held > -static_cast<int>(Policy::kPadsPacks ? lane.element : lane.first);
+}
+
 // Encodes, decodes, or both, one message. Precondition: the bounds of `job` are loaded.
 template <DataType kType, SuperGroupOp kOp, typename Policy>
 __device__ __forceinline__ void transform_super_groups(const Policy& policy,
@@ -87,8 +95,7 @@ __device__ __forceinline__ void transform_super_groups(const Policy& policy,
       const Params& params = all_params[i];
       const int held = held_from<kWhole>(segment, lane, i);
       const unsigned width = kWidth != 0 ? kWidth : params.width;
-      const bool has_bytes =
-          (kWhole || held > -static_cast<int>(lane.first)) && policy.is_sent(width);
+      const bool has_bytes = (kWhole || has_pack<Policy>(lane, held)) && policy.is_sent(width);
       const std::uint32_t scales_at = params.scales + kScaleBytes / kSuperGroupPacks * lane.pack;
       const std::uint32_t codes_at =
           params.codes + lane.pack * static_cast<unsigned>(pack_bytes(width));
@@ -134,7 +141,8 @@ __device__ __forceinline__ void transform_super_groups(const Policy& policy,
       __syncwarp();
     }
   });
-  if constexpr (kEncodes) clear_rest<kScaleBytes>(job, layout, out.bytes, out_size);
+  if constexpr (kEncodes)
+    clear_rest<kScaleBytes, Policy::kPadsPacks>(job, layout, out.bytes, out_size);
 }
 
 // Adds messages of one layout to the values. kEncodes: encodes the sum, whose widths may differ
@@ -172,7 +180,7 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
       const std::uint32_t i = kTeams * round + lane.team;
       const Params& params = all_params[i];
       const int held = held_from<kWhole>(segment, lane, i);
-      const bool has_pack = kWhole || held > -static_cast<int>(lane.first);
+      const bool is_coded = kWhole || has_pack<Policy>(lane, held);
       std::byte* const at = segment.values<kType>(i, lane.element);
       RunWords<kType, kRun> words;
       words.template load<kWhole>(at, held);
@@ -181,7 +189,7 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
 
       const cuda::SuperGroupOffsets from = params.from;
       const unsigned in_width = kWidth != 0 ? kWidth : from.width;
-      const bool is_read = has_pack && policy.is_sent(in_width);
+      const bool is_read = is_coded && policy.is_sent(in_width);
       const std::uint32_t scales_at = from.scales + kScaleBytes / kSuperGroupPacks * lane.pack;
       const std::uint32_t codes_at =
           from.codes + lane.pack * static_cast<unsigned>(pack_bytes(in_width));
@@ -205,7 +213,7 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
       if constexpr (kEncodes) {
         const cuda::SuperGroupOffsets to = params.to;
         const unsigned width = kWidth != 0 ? kWidth : to.width;
-        const bool is_written = has_pack && policy.is_sent(width);
+        const bool is_written = is_coded && policy.is_sent(width);
         centre<kWhole>(out.contributions * params.mean, held, values);
         const auto scales = policy.encode(
             policy.out_grid(params, width), params, lane, width, values, is_written,
@@ -223,7 +231,8 @@ __device__ __forceinline__ void fold_super_groups(const Policy& policy, const Su
     if constexpr (kEncodes) clear_padding<kScaleBytes>(layout, segment, out.bytes);
     __syncwarp();
   });
-  if constexpr (kEncodes) clear_rest<kScaleBytes>(job, layout, out.bytes, out_size);
+  if constexpr (kEncodes)
+    clear_rest<kScaleBytes, Policy::kPadsPacks>(job, layout, out.bytes, out_size);
 }
 
 }  // namespace nf::device

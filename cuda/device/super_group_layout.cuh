@@ -9,12 +9,36 @@
 
 namespace nf::device {
 
+// The unit with which a super-group of width 0 decodes: 0, so that it decodes to the mean, or NaN
+// if any rank's values contain NaN or Inf.
+__device__ __forceinline__ float left_out_unit(std::uint32_t energy) {
+  return __uint_as_float(energy < kInfinityBits ? 0 : std::uint32_t{kBfloat16Nan} << 16);
+}
+
 // The layout of a message (cuda::DeviceMessageOf).
 struct SuperGroupLayout {
   const std::uint64_t* piece_at = nullptr;
   const cuda::SuperGroupOffsets* offsets = nullptr;
   unsigned width = 0;  // of all super-groups, or 0 if `offsets` contains the widths
 };
+
+// The bytes of scales of `count` values.
+template <unsigned kScaleBytes>
+__device__ __forceinline__ std::uint64_t scales_of(std::uint32_t count) {
+  if constexpr (kScaleBytes == 0) {
+    return 0;
+  } else {
+    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
+    return (std::uint64_t{count} + kValues - 1) / kValues;
+  }
+}
+
+// The packs of codes of `count` values.
+template <bool kPadsPacks>
+__device__ __forceinline__ std::size_t coded_packs(std::uint32_t count) {
+  if constexpr (!kPadsPacks) return packs_of(count);
+  return (std::size_t{count} + kSuperGroup - 1) / kSuperGroup * kSuperGroupPacks;
+}
 
 // Offsets of the arrays of a piece whose super-groups all have one width. kScaleBytes: bytes of
 // scales per super-group.
@@ -26,9 +50,8 @@ struct PieceLayout {
   std::uint64_t codes = 0;
 
   __device__ PieceLayout(std::uint64_t start, std::uint32_t count) : units(start) {
-    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
     scales = start + 2 * ((std::uint64_t{count} + kSuperGroup - 1) / kSuperGroup);
-    scales_end = scales + (std::uint64_t{count} + kValues - 1) / kValues;
+    scales_end = scales + scales_of<kScaleBytes>(count);
     codes = start + (scales_end - start + 15) / 16 * 16;
   }
 };
@@ -59,9 +82,8 @@ __device__ __forceinline__ void clear_padding(const SuperGroupLayout& layout,
   std::uint64_t to = 0;
   if (layout.offsets != nullptr) {
     const cuda::SuperGroupOffsets last = layout.offsets[segment.block + segment.count - 1];
-    constexpr std::uint32_t kValues = kSuperGroup / kScaleBytes;
     const std::uint32_t held = segment.held(segment.count - 1);
-    from = last.scales + (last.width == 0 ? 0 : (held + kValues - 1) / kValues);
+    from = last.scales + (last.width == 0 ? 0 : scales_of<kScaleBytes>(held));
     to = layout.offsets[segment.piece.first_block].codes;
   } else {
     const PieceLayout<kScaleBytes> piece(layout.piece_at[segment.piece_index], segment.piece.count);
@@ -73,7 +95,7 @@ __device__ __forceinline__ void clear_padding(const SuperGroupLayout& layout,
 }
 
 // Clears the bytes after the last piece of a message; all threads of the grid take part.
-template <unsigned kScaleBytes>
+template <unsigned kScaleBytes, bool kPadsPacks>
 __device__ __forceinline__ void clear_rest(const SuperGroupJob& job, const SuperGroupLayout& layout,
                                            std::byte* message, std::uint64_t size) {
   std::uint64_t end = 0;
@@ -82,12 +104,13 @@ __device__ __forceinline__ void clear_rest(const SuperGroupJob& job, const Super
       const std::uint32_t block = job.first_block + job.blocks - 1;
       const std::uint32_t count = job.pieces[piece_of(job.pieces, job.piece_count, block)].count;
       const std::uint32_t held = (count - 1) % kSuperGroup + 1;
-      end = layout.offsets[block].codes + packs_of(held) * pack_bytes(layout.offsets[block].width);
+      end = layout.offsets[block].codes +
+            coded_packs<kPadsPacks>(held) * pack_bytes(layout.offsets[block].width);
     } else {
       const std::uint32_t last = job.piece_count - 1;
       const std::uint32_t count = job.pieces[last].count;
       const PieceLayout<kScaleBytes> piece(layout.piece_at[last], count);
-      end = piece.codes + packs_of(count) * pack_bytes(layout.width);
+      end = piece.codes + coded_packs<kPadsPacks>(count) * pack_bytes(layout.width);
     }
   }
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;

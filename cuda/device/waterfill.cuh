@@ -13,12 +13,6 @@ namespace nf::device {
 
 inline constexpr unsigned kWaterfillScaleBytes = kSuperGroup / kPack;
 
-// The unit with which a super-group of width 0 decodes: 0, so that it decodes to the mean, or NaN
-// if any rank's values contain NaN or Inf.
-__device__ __forceinline__ float left_out_unit(std::uint32_t energy) {
-  return __uint_as_float(energy < kInfinityBits ? 0 : std::uint32_t{kBfloat16Nan} << 16);
-}
-
 template <unsigned kWidth>
 __device__ __forceinline__ WaterfillGrid grid_of_width(unsigned width) {
   if constexpr (kWidth != 0) {
@@ -236,6 +230,7 @@ struct WaterfillPolicy {
   static constexpr unsigned kWidth = kCommonWidth;
   static constexpr int kRun = kType == DataType::kFloat32 ? 4 : 8;
   static constexpr unsigned kScaleBytes = kWaterfillScaleBytes;
+  static constexpr bool kPadsPacks = false;
 
   struct alignas(16) Params {
     float mean = 0;  // of one rank

@@ -31,12 +31,15 @@ __device__ inline std::uint32_t held_in(const DevicePiece& piece, std::uint32_t 
   return min(kSuper, piece.count - block * kSuper);
 }
 
-__device__ inline std::uint32_t packs_in(std::uint32_t held) {
+// Packs of codes for `held` values of one super-group.
+__device__ inline std::uint32_t packs_in(const DeviceWidthRule& rule, std::uint32_t held) {
+  if (rule.pads_packs) return kPacks;
   return (held + std::uint32_t{kPack} - 1) / std::uint32_t{kPack};
 }
 
 // Bytes of scales for `held` values of one super-group.
 __device__ inline std::uint32_t scales_in(const DeviceWidthRule& rule, std::uint32_t held) {
+  if (rule.scales == 0) return 0;
   const std::uint32_t per_byte = kSuper / rule.scales;
   return (held + per_byte - 1) / per_byte;
 }

@@ -39,9 +39,9 @@ std::string case_name(const testing::TestParamInfo<DeviceCollectiveCase>& test) 
 
 // The example of every codec, and options that change the plan.
 std::vector<std::string> examples_and_variants() {
-  std::vector<std::string> codecs = {
-      "waterfill:4+alpha=1", "waterfill:5+flat", "waterfill+width=4",
-      "omnireduce:4",        "topkc:4",          "topkc:1+block=1024"};
+  std::vector<std::string> codecs = {"waterfill:4+alpha=1", "waterfill:5+flat", "waterfill+width=4",
+                                     "rotated+width=3",     "omnireduce:4",     "topkc:4",
+                                     "topkc:1+block=1024"};
   for (const CodecEntry& entry : builtin_codecs()) codecs.emplace_back(entry.example);
   return codecs;
 }
@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(ManyRanks, DeviceAllReduce,
                                                  {8})),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Bfloat16, DeviceAllReduce,
-                         testing::ValuesIn(cases({"waterfill:4", "mxfp8", "fp32", "g_binary"},
+                         testing::ValuesIn(cases({"waterfill:4", "rotated:3", "mxfp8", "fp32",
+                                                  "g_binary"},
                                                  {Topology::kDirect, Topology::kRing,
                                                   Topology::kTree, Topology::kEndpoint},
                                                  {5}, DataType::kBfloat16)),
@@ -94,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(FeedbackOfFloat16, DeviceAllReduce,
                          case_name);
 // More messages than one kernel adds.
 INSTANTIATE_TEST_SUITE_P(MoreThanOneKernel, DeviceAllReduce,
-                         testing::ValuesIn(cases({"waterfill+width=4", "g_binary", "g_binary+ef"},
+                         testing::ValuesIn(cases({"waterfill+width=4", "rotated+width=4",
+                                                  "g_binary", "g_binary+ef"},
                                                  {Topology::kDirect}, {67})),
                          case_name);
 

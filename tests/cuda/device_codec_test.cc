@@ -20,10 +20,10 @@ namespace {
 std::vector<std::string> device_spellings() {
   std::vector<std::string> spellings = codec_spellings();
   for (const char* variant :
-       {"g_ternary+tau=0", "waterfill:1.5+ef", "dynamiq:3", "dynamiq+uniform+width=4",
-        "mxfp8+published", "mxfp6+headroom=1", "mxfp6+published", "mxfp4+published", "thc+block=64",
-        "thc+block=8192", "thc+saturate=5", "omnireduce:2", "omnireduce:4+block=32", "topkc:1",
-        "topkc:4+block=1024"}) {
+       {"g_ternary+tau=0", "waterfill:1.5+ef", "rotated:1.5+ef", "dynamiq:3",
+        "dynamiq+uniform+width=4", "mxfp8+published", "mxfp6+headroom=1", "mxfp6+published",
+        "mxfp4+published", "thc+block=64", "thc+block=8192", "thc+saturate=5", "omnireduce:2",
+        "omnireduce:4+block=32", "topkc:1", "topkc:4+block=1024"}) {
     spellings.emplace_back(variant);
   }
   return spellings;
@@ -107,7 +107,8 @@ class DeviceCodec : public OnDevice<> {};
 
 // So many super-groups that a warp processes several rounds of them.
 TEST_F(DeviceCodec, MatchesTheCpuForManyRoundsOfSuperGroups) {
-  for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "dynamiq+width=4"}) {
+  for (const char* codec : {"waterfill:4", "waterfill+width=4", "dynamiq:5", "dynamiq+width=4",
+                            "rotated:3", "rotated+width=4"}) {
     for (const std::size_t count : {17'000'003, 36'000'001}) {
       check_on_device({.codec = codec,
                        .type = DataType::kBfloat16,
