@@ -12,16 +12,18 @@ FLOOR = 0.01     # of the mean v of a super-group
 AVERAGED = 0.1   # the share of a new error in the averaged feedback
 
 
-def floored(v: torch.Tensor) -> torch.Tensor:
-    """v, (super-groups, 256), at least a hundredth of its super-group's mean. Super-groups without any get the mean
+def floored(v: torch.Tensor, floor: float | torch.Tensor = FLOOR) -> torch.Tensor:
+    """v, (super-groups, 256), at least this share of its super-group's mean. Super-groups without any get the mean
     of all."""
     mean = v.mean(1, keepdim=True)
-    return torch.where(mean > 0, torch.maximum(v, FLOOR * mean), v.mean())
+    return torch.where(mean > 0, torch.maximum(v, floor * mean), v.mean())
 
 
 def factors_of(v: torch.Tensor, step: torch.Tensor, units: int, pow2: bool) -> torch.Tensor:
-    """What values are multiplied by, (super-groups, 256); 1 before there is a history."""
-    shared = floored(v).view(len(v), -1, units).mean(2, keepdim=True)
+    """What values are multiplied by, (super-groups, 256); 1 before there is a history. A mean of few steps scatters,
+    so the floor of v begins at the mean of its super-group."""
+    floor = (1 / step.clamp_min(1).float()).clamp_min(FLOOR)
+    shared = floored(v, floor).view(len(v), -1, units).mean(2, keepdim=True)
     factor = torch.rsqrt(shared.clamp_min(TINY))
     if pow2:
         factor = torch.exp2(torch.round(torch.log2(factor)))
