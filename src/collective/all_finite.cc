@@ -11,13 +11,13 @@ namespace {
 template <typename Bits>
 bool none_has_exponent(Bits exponent, ConstValues values) {
   const auto* bytes = static_cast<const std::byte*>(values.data);
-  bool is_finite = true;
+  Bits found = 0;  // not a bool, so that compilers vectorise the loop
   for (std::size_t i = 0; i < values.count; ++i) {
     Bits bits;
     std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
-    is_finite &= (bits & exponent) != exponent;
+    found |= static_cast<Bits>((bits & exponent) == exponent);
   }
-  return is_finite;
+  return found == 0;
 }
 
 }  // namespace
