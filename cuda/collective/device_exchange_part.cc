@@ -26,6 +26,12 @@ Status DeviceExchangePart::check(const DeviceAllReduceOptions& options, std::uin
   if (options.topology == Topology::kHierarchical) {
     return {ErrorCode::kUnsupported, "DeviceAllReduce does not support the hierarchical topology"};
   }
+  if ((*codec)->uses_rms_history()) {
+    return {ErrorCode::kUnsupported,
+            fmt::format("'{}' is not implemented on a device: omit +rms, or keep the gradients in "
+                        "host memory",
+                        options.codec)};
+  }
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {
     return device_codec.status();
   }

@@ -60,8 +60,8 @@ struct AllReduceCall {
 // One array that an all-reduce keeps for a parameter between calls, saved with a checkpoint.
 struct MemoryEntry {
   std::uint64_t parameter = 0;
-  std::string kind;      // "residual"; for powersgd "basis" and "error"
-  std::size_t rows = 0;  // of powersgd's matrix, otherwise 0
+  std::string kind;      // "residual"; with +rms "rms_history"; for powersgd "basis" and "error"
+  std::size_t rows = 0;  // of powersgd's matrix; of "rms_history" the steps in it; otherwise 0
   std::vector<float> values = {};
 
   friend bool operator==(const MemoryEntry&, const MemoryEntry&) = default;
@@ -105,10 +105,10 @@ class AllReduce {
 
   virtual Traffic traffic() const = 0;
 
-  // The memory of error feedback and powersgd. An AllReduce with the same options that loads the
-  // saved memory on every rank continues with the same bits. Do not call these while a call is in
-  // progress. If the size of a parameter differs from its memory, a call fails and changes no
-  // memory.
+  // The memory of error feedback, powersgd and RMS histories. An AllReduce with the same options
+  // that loads the saved memory on every rank continues with the same bits. Do not call these while
+  // a call is in progress. If the size of a parameter differs from its memory, a call fails and
+  // changes no memory.
   virtual std::vector<MemoryEntry> save_memory() const = 0;  // sorted by parameter and kind
   // Replaces the memory of the parameters in `memory`. If an entry does not belong to this codec,
   // has the wrong size or contains NaN or Inf, fails with kInvalidArgument, names the parameter and

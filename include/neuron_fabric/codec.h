@@ -148,6 +148,9 @@ class Codec {
   // Whether ranks should use error feedback: keep the error of their encodes as a residual and add
   // it to the values of the next step.
   virtual bool keeps_residual() const;
+  // Whether values are encoded in units of the root mean square of the sums of earlier steps. The
+  // collective scales the values; the codec encodes them like any others.
+  virtual bool uses_rms_history() const;
 
   // The maximum total size in bytes of the messages of whole parameters of these sizes. If messages
   // grow with their contributions, the size for one contribution. Every further slice of a

@@ -218,6 +218,9 @@ def _check_scatters(settings: Settings, profile: Profile) -> None:
     if found := sorted(route for route in routes if route.startswith("powersgd")):
         raise ValueError(f"route {found[0]!r} has no reduce-scatter: its factors belong to whole matrices; use a "
                          "codec, such as waterfill:4")
+    if found := sorted(route for route in routes if "+rms" in route):
+        raise ValueError(f"route {found[0]!r} has no reduce-scatter: a rank gets the sum of its own shard only, so "
+                         "ranks share no RMS history; omit +rms")
 
 
 def _facts(prepared: Prepared, settings: Settings) -> dict[str, object]:

@@ -56,13 +56,13 @@ def test_replicas_are_equal_over_every_topology(topology):
     check(on_ranks(4, follow, 40, route="waterfill:4", topology=topology), 40)
 
 
-@pytest.mark.parametrize("route", ["waterfill:4", "waterfill:3+ef", "powersgd:2"])
+@pytest.mark.parametrize("route", ["waterfill:4", "waterfill:3+ef", "powersgd:2", "waterfill:3+rms"])
 def test_replicas_are_equal_in_hierarchical_sums(route):
     options = {"route": route, "topology": "hierarchical", "group_size": 2}
     check(on_ranks(4, follow, 40, **options), 40)
 
 
-@pytest.mark.parametrize("route", ["waterfill:3+ef", "g_binary", "powersgd:2"])
+@pytest.mark.parametrize("route", ["waterfill:3+ef", "g_binary", "powersgd:2", "waterfill:3+rms"])
 def test_replicas_of_a_bfloat16_model_are_equal(route):
     check(on_ranks(3, follow, 60, dtype=torch.bfloat16, route=route), 60)
 

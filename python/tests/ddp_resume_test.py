@@ -19,6 +19,7 @@ NAN_STEP = 15  # the run stops in the middle of the cool-down
 
 FORCED = {"route": "waterfill:3+ef"}
 LOW_RANK = {"route": "powersgd:2"}
+RMS = {"route": "waterfill:3+rms"}
 # At step 20, `second` is in its cool-down, and `rest` is low-bit and has residuals.
 ADMITTED = {
     "profile": profile({"second": "waterfill:3+ef", "rest": "waterfill:4+ef"},
@@ -109,8 +110,8 @@ def resume(options: dict, folder: Path, with_fabric: bool = True) -> list[str]:
     return digests
 
 
-@pytest.mark.parametrize("options", [FORCED, LOW_RANK, ADMITTED],
-                         ids=["forced", "low_rank", "admitted"])
+@pytest.mark.parametrize("options", [FORCED, LOW_RANK, RMS, ADMITTED],
+                         ids=["forced", "low_rank", "rms", "admitted"])
 def test_a_resumed_run_has_the_bits_of_a_run_that_attached_again(tmp_path, options):
     through = on_ranks(2, run_through, options)
     before = on_ranks(2, run_and_stop, options, tmp_path, fresh=True)
@@ -120,8 +121,8 @@ def test_a_resumed_run_has_the_bits_of_a_run_that_attached_again(tmp_path, optio
     assert through[0] == through[1]
 
 
-@pytest.mark.parametrize("options", [FORCED, LOW_RANK, ADMITTED],
-                         ids=["forced", "low_rank", "admitted"])
+@pytest.mark.parametrize("options", [FORCED, LOW_RANK, RMS, ADMITTED],
+                         ids=["forced", "low_rank", "rms", "admitted"])
 def test_a_resumed_run_with_one_bucket_has_the_bits_of_an_uninterrupted_run(tmp_path, options):
     options = options | {"bucket_mb": 25}
     through = on_ranks(3, run_through, options, attach_again=False)

@@ -100,6 +100,7 @@ def test_after_an_error_the_model_can_be_attached(mesh):
     ({"topology": "tree"}, "topology='tree' has no reduce-scatter; use one of auto, ring, direct, hierarchical"),
     ({"topology": "halving_doubling"}, "topology='halving_doubling' has no reduce-scatter"),
     ({"reducer": "cxl"}, "reducer='cxl' has no reduce-scatter; omit it"),
+    ({"route": "waterfill:3+rms"}, "route 'waterfill:3+rms' has no reduce-scatter: a rank gets the sum of its own shard"),
     ({"route": "powersgd:2"}, "route 'powersgd:2' has no reduce-scatter: its factors belong to whole matrices"),
     ({"profile": profile({"all": "powersgd:2"}, regions=[{"name": "all"}])}, "'powersgd:2' has no reduce-scatter"),
 ], ids=str)

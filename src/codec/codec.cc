@@ -47,6 +47,7 @@ std::size_t Codec::width_count(std::size_t /*count*/) const { return 0; }
 std::uint8_t Codec::max_width() const { return 0; }
 std::size_t Codec::granule_size(std::uint8_t /*width*/) const { return 0; }
 bool Codec::keeps_residual() const { return false; }
+bool Codec::uses_rms_history() const { return false; }
 std::vector<Hop> Codec::hops(SumOrder /*order*/) const { return {}; }
 
 std::size_t Codec::payload_capacity(std::span<const std::size_t> counts) const {

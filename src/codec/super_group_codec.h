@@ -31,6 +31,8 @@ class SuperGroupCodec : public BlockCodec {
  public:
   CodecKind kind() const override { return CodecKind::kRequantising; }
 
+  // A codec supports it by allowing the option.
+  bool uses_rms_history() const override { return spec().options.contains("rms"); }
   std::size_t statistics_size(std::size_t count) const override;
   std::size_t width_count(std::size_t count) const override;
   std::uint8_t max_width() const override;

@@ -102,12 +102,16 @@ class WaterLevelCodec final : public SuperGroupCodec {
 }  // namespace
 
 CodecResult make_water_level_codec(const CodecSpec& spec, const WaterLevelFormat& format) {
-  static constexpr std::array<std::string_view, 4> kOptions = {"width", "alpha", "ef", "flat"};
+  static constexpr std::array<std::string_view, 5> kOptions = {"width", "alpha", "ef", "flat",
+                                                               "rms"};
   NF_RETURN_IF_ERROR(spec.allow(true, kOptions));
   const Expected<double> width =
       spec.number("width", 0, format.messages.min_width, format.messages.max_width);
   if (!width) return width.status();
-  const Expected<double> alpha = spec.number("alpha", 0.5, 0, 1);
+  const Expected<bool> rms = spec.flag("rms");
+  if (!rms) return rms.status();
+  // In units of its history, every parameter is of the same size.
+  const Expected<double> alpha = spec.number("alpha", *rms ? 0 : 0.5, 0, 1);
   if (!alpha) return alpha.status();
   const Expected<bool> feedback = spec.flag("ef");
   if (!feedback) return feedback.status();
@@ -122,6 +126,9 @@ CodecResult make_water_level_codec(const CodecSpec& spec, const WaterLevelFormat
     return Status(ErrorCode::kBadConfig,
                   fmt::format("codec '{0}': give either a budget ({0}:4) or a width ({0}+width=4)",
                               format.name));
+  }
+  if (*rms && *feedback) {
+    return bad("+ef and +rms exclude each other: residuals have no units; omit one of them");
   }
   const double min = min_budget(format, *feedback);
   if (spec.value && !(*spec.value >= min && *spec.value <= format.max_budget)) {

@@ -29,7 +29,8 @@ struct WaterLevelFormat {
   std::span<const Rung> (*ladder)(SumOrder order, bool zero) = nullptr;
 };
 
-// Makes the codec of a spec: NAME:BUDGET or NAME+width=W, with the options alpha, ef and flat.
+// Makes the codec of a spec: NAME:BUDGET or NAME+width=W, with the options alpha, ef, flat and
+// rms.
 // `format` has static storage duration.
 CodecResult make_water_level_codec(const CodecSpec& spec, const WaterLevelFormat& format);
 

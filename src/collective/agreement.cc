@@ -13,7 +13,7 @@
 namespace nf {
 namespace {
 
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 
 std::size_t hashes_of(const CallDescription& call) {
   return std::min<std::size_t>(call.parts, CallDescription::kMaxHashes);
@@ -76,6 +76,11 @@ std::string difference(std::uint32_t rank_a, const CallDescription& a, std::uint
   if (a.sum != b.sum)
     return fmt::format("rank {} is in powersgd sum {}, rank {} in {}", rank_a, a.sum, rank_b,
                        b.sum);
+  if (a.layout == b.layout && a.history != b.history) {
+    return fmt::format(
+        "ranks {} and {} have different RMS histories; load the same checkpoint on all ranks",
+        rank_a, rank_b);
+  }
   return fmt::format(
       "ranks {} and {} have {} values each, but their {}{} differ in name, shape or type", rank_a,
       rank_b, a.values,
@@ -124,6 +129,8 @@ CallDescription describe_call(const AllReduceOptions& options, const AllReduceCa
     append(i == 0 ? "" : ",");
     append(parts[i].codec);
     for (const Gradient& gradient : parts[i].gradients) description.values += gradient.values.count;
+    const std::uint64_t histories[] = {description.history, parts[i].history};
+    if (parts[i].history != 0) description.history = checksum(std::as_bytes(std::span(histories)));
     const std::uint64_t layout = layout_of(parts[i], collective);
     if (!has_parts) {
       description.layout = layout;

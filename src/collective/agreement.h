@@ -22,8 +22,9 @@ struct CallDescription {
   static constexpr std::size_t kMaxCodecLength = 56;
   static constexpr std::size_t kMaxHashes = 8;
 
-  std::uint64_t values = 0;  // of all parameters together
-  std::uint64_t layout = 0;  // a hash of every parameter's codec, key, shape and type, in order
+  std::uint64_t values = 0;   // of all parameters together
+  std::uint64_t layout = 0;   // a hash of every parameter's codec, key, shape and type, in order
+  std::uint64_t history = 0;  // a hash of the RMS histories of the parameters
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   std::uint64_t epoch = 0;
@@ -53,11 +54,12 @@ inline LossScale loss_scale_of(const AllReduceCall& call) {
 }
 
 // One codec of a call. `codec` is its canonical spelling. In a reduce-scatter, `shards` is the
-// number of gradients in each shard.
+// number of gradients in each shard. `history` is a hash of the RMS histories.
 struct DescribedPart {
   std::string_view codec;
   std::span<const Gradient> gradients = {};
   std::span<const std::size_t> shards = {};
+  std::uint64_t history = 0;
 };
 
 // options.codec and call.gradients are ignored. Precondition: there is at least one part.

@@ -70,7 +70,10 @@ Status Exchange::set_call(const AllReduceCall& call, std::span<const Input> inpu
 Status Exchange::start(const AllReduceCall& call, std::span<const Input> inputs) {
   described_.clear();
   for (const Input& input : inputs) {
-    described_.push_back({input.part->codec(), input.gradients, input.shards});
+    described_.push_back({.codec = input.part->codec(),
+                          .gradients = input.gradients,
+                          .shards = input.shards,
+                          .history = input.part->history_of(input.gradients)});
   }
   return start_as(call, inputs, describe_call(options_, call, collective_, described_));
 }
@@ -203,7 +206,7 @@ Status Exchange::begin_host_gather() {
 Status Exchange::finish() {
   if (state_ == State::kHostGather) count_traffic(host_executor_);
   state_ = State::kDone;
-  for (ExchangePart* part : parts_) part->commit();
+  for (ExchangePart* part : parts_) NF_RETURN_IF_ERROR(part->finish(call_.loss_scale));
   return {};
 }
 

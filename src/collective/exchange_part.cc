@@ -61,14 +61,45 @@ ExchangePart::ExchangePart(const AllReduceOptions& options, Collective collectiv
                        .gathers = !scatters()}),
       host_plans_(*dense_, {.ranks = positions_of(options)}) {}
 
+std::vector<MemoryEntry> ExchangePart::save_memory() const {
+  return codec_->uses_rms_history() ? rms_history_.save_memory() : residuals_.save_memory();
+}
+
 Status ExchangePart::load_memory(std::span<const MemoryEntry> memory) {
+  if (codec_->uses_rms_history()) return rms_history_.load_memory(memory);
   if (!codec_->keeps_residual()) return check_memory(memory, {});
   return residuals_.load_memory(memory);
 }
 
+void ExchangePart::forget(std::uint64_t parameter) {
+  residuals_.forget(parameter);
+  rms_history_.forget(parameter);
+}
+
+void ExchangePart::undo(std::uint64_t parameter) {
+  residuals_.undo(parameter);
+  rms_history_.undo(parameter);
+}
+
+void ExchangePart::reset() {
+  residuals_.clear();
+  rms_history_.clear();
+}
+
+std::uint64_t ExchangePart::history_of(std::span<const Gradient> gradients) const {
+  std::uint64_t digest = 0;
+  if (!codec_->uses_rms_history()) return digest;
+  for (const Gradient& gradient : gradients) {
+    digest = rms_history_.digest(gradient.parameter, digest);
+  }
+  return digest;
+}
+
 Status ExchangePart::set_call(const AllReduceCall& call, std::span<const Gradient> gradients,
                               std::span<const std::size_t> shards) {
-  if (codec_->keeps_residual()) NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
+  if (codec_->keeps_residual() || codec_->uses_rms_history()) {
+    NF_RETURN_IF_ERROR(check_loss_scale(call.loss_scale));
+  }
   step_ = call.step;
   gradients_.assign(gradients.begin(), gradients.end());
   shards_.assign(shards.begin(), shards.end());
@@ -82,9 +113,10 @@ Status ExchangePart::set_borders() {
 
 Status ExchangePart::prepare(bool folds_values) {
   const bool has_residual = codec_->keeps_residual();
+  const bool has_units = codec_->uses_rms_history();
   const auto needs_copy = [&](const Gradient& gradient) {
     return gradient.values.type != DataType::kFloat32 &&
-           (folds_values || plans_.has_stages() || has_residual);
+           (folds_values || plans_.has_stages() || has_residual || has_units);
   };
   std::size_t copied = 0;
   for (const Gradient& gradient : gradients_) {
@@ -109,8 +141,12 @@ Status ExchangePart::prepare(bool folds_values) {
       if (!residual) return residual.status();
       view.residual = *residual;
     }
-    // The sum of the own shard is copied to the caller's values at the end.
-    if (scatters()) view.result = view.work;
+    if (has_units) {
+      NF_RETURN_IF_ERROR(rms_history_.scale(gradient.parameter,
+                                            std::span(static_cast<float*>(view.work.data), count)));
+    }
+    // The sum is copied to the caller's values at the end.
+    if (scatters() || has_units) view.result = view.work;
     whole_.push_back({.parameter = parameters_.size(), .first = 0, .count = count});
     parameters_.push_back(view);
     counts_.push_back(count);
@@ -184,7 +220,9 @@ std::span<const Piece> ExchangePart::own_shard() const {
 Status ExchangePart::store_own_shard() { return copy_work_to_result(own_shard()); }
 
 Expected<TileCodec> ExchangePart::plan_gather(bool is_summed) {
-  if (!is_summed) NF_RETURN_IF_ERROR(copy_work_to_result(domain_));
+  if (!is_summed && !codec_->uses_rms_history()) {
+    NF_RETURN_IF_ERROR(copy_work_to_result(domain_));
+  }
   for (ParameterView& parameter : parameters_) parameter.work = parameter.result;
   return host_tiles();
 }
@@ -203,8 +241,27 @@ Status ExchangePart::copy_work_to_result(std::span<const Piece> pieces) {
   return {};
 }
 
-void ExchangePart::commit() {
-  if (codec_->keeps_residual() && is_finite()) residuals_.commit(parameters_);
+Status ExchangePart::finish(float loss_scale) {
+  if (codec_->uses_rms_history()) NF_RETURN_IF_ERROR(restore_units());
+  if (!codec_->keeps_residual() && !codec_->uses_rms_history()) return {};
+  if (!is_finite()) return {};
+  if (codec_->keeps_residual()) {
+    residuals_.commit(parameters_);
+    return {};
+  }
+  for (const ParameterView& parameter : parameters_) {
+    const std::span sum(static_cast<const float*>(parameter.work.data), parameter.work.count);
+    rms_history_.commit(parameter.key, sum, 1.0F / loss_scale);
+  }
+  return {};
+}
+
+Status ExchangePart::restore_units() {
+  for (const ParameterView& parameter : parameters_) {
+    rms_history_.unscale(parameter.key,
+                         std::span(static_cast<float*>(parameter.work.data), parameter.work.count));
+  }
+  return copy_work_to_result(whole_);
 }
 
 // In a reduce-scatter, a rank has the sum of its own shard only. The sum of another shard contains
@@ -212,7 +269,7 @@ void ExchangePart::commit() {
 bool ExchangePart::is_finite() const {
   if (!scatters()) {
     return std::ranges::all_of(
-        parameters_, [](const ParameterView& parameter) { return all_finite(parameter.result); });
+        gradients_, [](const Gradient& gradient) { return all_finite(gradient.values); });
   }
   return std::ranges::all_of(parameters_,
                              [](const ParameterView& parameter) {

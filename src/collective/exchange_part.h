@@ -1,6 +1,6 @@
 // One codec's part of an exchange (collective/exchange.h): the values that it encodes, their plans,
-// statistics and residuals. A part may belong to different exchanges from call to call, of one at a
-// time. Keeps its buffers and residuals from call to call.
+// statistics and route memory. A part may belong to different exchanges from call to call, of one
+// at a time. Keeps its buffers and route memory from call to call.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "collective/chunk_plans.h"
 #include "collective/residuals.h"
+#include "collective/rms_history.h"
 #include "collective/shard_borders.h"
 #include "collective/statistics_stage.h"
 #include "collective/tile_codec.h"
@@ -34,11 +35,11 @@ class ExchangePart {
   const Traffic& traffic() const { return traffic_; }
 
   // As in AllReduce.
-  std::vector<MemoryEntry> save_memory() const { return residuals_.save_memory(); }
+  std::vector<MemoryEntry> save_memory() const;
   Status load_memory(std::span<const MemoryEntry> memory);
-  void forget(std::uint64_t parameter) { residuals_.forget(parameter); }
-  void undo(std::uint64_t parameter) { residuals_.undo(parameter); }
-  void reset() { residuals_.clear(); }
+  void forget(std::uint64_t parameter);
+  void undo(std::uint64_t parameter);
+  void reset();
 
  private:
   friend class Exchange;
@@ -75,9 +76,14 @@ class ExchangePart {
   Status store_own_shard();
   // In host groups, the tiles of the gather. `is_summed`: the sum is in the result already.
   Expected<TileCodec> plan_gather(bool is_summed);
-  // Keeps the new residuals if the sum is finite: a step whose sum contains NaN or Inf is skipped.
-  void commit();
+  // Ends the call. Keeps the new residuals and the RMS history if the sum is finite: a step whose
+  // sum contains NaN or Inf is skipped.
+  Status finish(float loss_scale);
 
+  // A hash of the RMS histories of the parameters of a call; 0 if the codec uses none.
+  std::uint64_t history_of(std::span<const Gradient> gradients) const;
+  // Undoes the scaling, and copies the sum to the caller's values.
+  Status restore_units();
   TileCodec host_tiles() const;
   void widen(ConstValues values, std::span<float> out) const;
   Status copy_work_to_result(std::span<const Piece> pieces);
@@ -113,7 +119,9 @@ class ExchangePart {
   std::vector<std::span<const std::byte>> combined_;
   Traffic traffic_;
 
+  // Empty unless the codec keeps residuals, or uses RMS histories; never both.
   Residuals residuals_;
+  RmsHistory rms_history_;
 };
 
 }  // namespace nf

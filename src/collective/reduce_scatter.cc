@@ -26,6 +26,14 @@ Status ReduceScatter::check(const AllReduceOptions& options) {
                         "use a codec",
                         LowRankAllReduce::kName)};
   }
+  const Expected<std::unique_ptr<Codec>> codec = make_codec(options.codec);
+  if (codec && (*codec)->uses_rms_history()) {
+    return {
+        ErrorCode::kBadConfig,
+        fmt::format("reduce_scatter does not support '{}': a rank gets the sum of its own shard "
+                    "only, so ranks share no RMS history; omit +rms",
+                    options.codec)};
+  }
   return check_topology(Collective::kReduceScatter, options.topology);
 }
 

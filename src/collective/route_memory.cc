@@ -16,7 +16,7 @@ bool is_low_rank(std::string_view codec) {
 bool has_route_memory(std::string_view codec) {
   if (is_low_rank(codec)) return true;
   const Expected<std::unique_ptr<Codec>> made = make_codec(codec);
-  return made && (*made)->keeps_residual();
+  return made && ((*made)->keeps_residual() || (*made)->uses_rms_history());
 }
 
 bool RouteSteps::begin(std::uint64_t parameter, std::uint64_t step) {

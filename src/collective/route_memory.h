@@ -15,8 +15,8 @@ namespace nf {
 
 // Whether `codec` is powersgd:R, which is no codec but sums low-rank factors.
 bool is_low_rank(std::string_view codec);
-// Whether a route keeps memory from call to call: powersgd and error feedback do. False if there is
-// no such route.
+// Whether a route keeps memory from call to call: powersgd, error feedback and RMS histories do.
+// False if there is no such route.
 bool has_route_memory(std::string_view codec);
 
 using MemoryByRoute = std::map<std::string, std::vector<MemoryEntry>>;

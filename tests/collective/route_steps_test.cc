@@ -51,6 +51,7 @@ TEST(RouteSteps, FindTheParametersOfAStep) {
 
 TEST(RouteMemory, IsKeptByErrorFeedbackAndPowersgd) {
   EXPECT_TRUE(has_route_memory("waterfill:4+ef"));
+  EXPECT_TRUE(has_route_memory("waterfill:4+rms"));
   EXPECT_TRUE(has_route_memory("powersgd:2"));
   EXPECT_FALSE(has_route_memory("waterfill:4"));
   EXPECT_FALSE(has_route_memory("no such codec"));

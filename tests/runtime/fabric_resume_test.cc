@@ -69,6 +69,7 @@ class EveryStop : public testing::TestWithParam<std::tuple<Job, Stop>> {};
 INSTANTIATE_TEST_SUITE_P(
     Stops, EveryStop,
     testing::Combine(testing::Values(Job{.route = "waterfill:3+ef"}, Job{.route = "powersgd:2"},
+                                     Job{.route = "waterfill:3+rms"},
                                      Job{Collective::kReduceScatter, "waterfill:3+ef"}),
                      testing::Values(Stop{kTroubled, "admitted", true},
                                      Stop{kFallback, "admitted", true},

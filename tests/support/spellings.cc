@@ -50,6 +50,8 @@ std::vector<std::string> routes_with_memory() {
   std::vector<std::string> routes =
       codec_spellings([](const Codec& codec) { return codec.keeps_residual(); });
   routes.emplace_back("powersgd:2");
+  routes.emplace_back("waterfill:3+rms");
+  routes.emplace_back("rotated:2+rms");
   return routes;
 }
 

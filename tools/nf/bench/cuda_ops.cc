@@ -33,10 +33,11 @@ Status DeviceOps::fill(std::size_t rank) {
 }
 
 Status DeviceOps::put_piece(const DeviceMemory& values, DeviceMemory& pieces) const {
-  const cuda::DevicePiece piece{.values = values.bytes(),
-                                .statistics = statistics_.size() == 0 ? nullptr : statistics_.bytes(),
-                                .parameter = 1,
-                                .count = static_cast<std::uint32_t>(count_)};
+  const cuda::DevicePiece piece{
+      .values = values.bytes(),
+      .statistics = statistics_.size() == 0 ? nullptr : statistics_.bytes(),
+      .parameter = 1,
+      .count = static_cast<std::uint32_t>(count_)};
   return pieces.assign<cuda::DevicePiece>({&piece, 1});
 }
 
