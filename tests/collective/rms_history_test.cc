@@ -231,7 +231,9 @@ double felt_error(const std::string& codec) {
 }
 
 TEST(RmsHistory, LowersTheErrorInUnitsOfTheRms) {
-  EXPECT_LT(felt_error("waterfill:4+rms"), felt_error("waterfill:4") / 3);
+  for (const std::string codec : {"waterfill:4", "rotated:3"}) {
+    EXPECT_LT(felt_error(codec + "+rms"), felt_error(codec) / 3) << codec;
+  }
 }
 
 TEST(RmsHistory, IsUnchangedByANonFiniteSum) {
