@@ -2,6 +2,8 @@
 #
 #   nf_library(name sources...)   a static library nf_<name> in the layer of that name
 #   nf_flags(target)              the flags alone, for executables
+#   nf_precompile(target headers...)
+#                                 precompiled headers in the sanitizer builds, which nf_library includes
 #   nf_test(name libraries... [LABELS labels...])
 #                                 a GoogleTest program built from <name>.cc and run by ctest
 #   nf_label(label tests... [TARGETS targets...])
@@ -51,12 +53,16 @@ function(nf_library name)
     $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
     $<INSTALL_INTERFACE:include>)
   target_include_directories(nf_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  nf_precompile(nf_${name})
+endfunction()
+
+# Precompiles the headers that take a third of the compile time of a library, and the given ones. The
+# builds without a sanitizer detect sources that do not include them.
+function(nf_precompile target)
   if(NF_SANITIZE)
-    # These headers take a third of the compile time. The other builds detect sources that do not include
-    # them.
-    target_precompile_headers(nf_${name} PRIVATE
+    target_precompile_headers(${target} PRIVATE
       <algorithm> <chrono> <condition_variable> <functional> <map> <memory> <mutex> <optional> <set> <span>
-      <string> <thread> <vector> <fmt/format.h>)
+      <string> <thread> <vector> <fmt/format.h> ${ARGN})
   endif()
 endfunction()
 
