@@ -30,7 +30,7 @@ DeviceProbe::~DeviceProbe() {
   }
 }
 
-ParameterShape DeviceProbe::shape() const { return kShape; }
+ProbeSize DeviceProbe::size() const { return {.shape = kShape}; }
 
 Status DeviceProbe::wait_for(cudaStream_t stream) {
   return wait(context_, 0, [stream] { return cudaStreamQuery(stream); });

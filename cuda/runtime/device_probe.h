@@ -25,7 +25,7 @@ class DeviceProbe final : public Probe {
   Status shift(std::size_t bytes) override;
   Status sum_dense(std::size_t bytes) override;
   Status sum_low_bit(const std::string& route, std::uint64_t step) override;
-  ParameterShape shape() const override;
+  ProbeSize size() const override;
 
  private:
   Status wait_for(cudaStream_t stream);

@@ -15,6 +15,12 @@
 
 namespace nf {
 
+// How much a probe transfers.
+struct ProbeSize {
+  ParameterShape shape;              // of the matrix that Probe::sum_low_bit() reduces
+  std::size_t max_bytes = 16 << 20;  // of the transfers that measure the bandwidth
+};
+
 // Synthetic transfers for benchmarking. All ranks make the same calls, and each call waits until it
 // is done on this rank. Keeps its buffers until it is destroyed.
 class Probe {
@@ -25,10 +31,10 @@ class Probe {
   virtual Status shift(std::size_t bytes) = 0;
   // The engine reduces about `bytes` of FP32 values.
   virtual Status sum_dense(std::size_t bytes) = 0;
-  // Reduces one matrix of shape() along `route`; in a reduce-scatter, each rank gets an equal part.
-  // Leaves no route memory behind.
+  // Reduces one matrix of size().shape along `route`; in a reduce-scatter, each rank gets an equal
+  // part. Leaves no route memory behind.
   virtual Status sum_low_bit(const std::string& route, std::uint64_t step) = 0;
-  virtual ParameterShape shape() const = 0;
+  virtual ProbeSize size() const = 0;
 };
 
 class BucketPath {

@@ -9,22 +9,22 @@
 namespace nf {
 
 MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer,
-                   ParameterShape probe_shape) {
+                   ProbeSize probe_size) {
   return
-      [&transport, &engine, reducer = std::move(reducer), probe_shape](const PathRequest& request) {
+      [&transport, &engine, reducer = std::move(reducer), probe_size](const PathRequest& request) {
         return Expected<std::unique_ptr<BucketPath>>(
-            std::make_unique<HostPath>(transport, engine, request, reducer, probe_shape));
+            std::make_unique<HostPath>(transport, engine, request, reducer, probe_size));
       };
 }
 
 HostPath::HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request,
-                   MemorySideReducer reducer, ParameterShape probe_shape)
+                   MemorySideReducer reducer, ProbeSize probe_size)
     : BucketPath(engine, /*is_asynchronous=*/false),
       transport_(transport),
       binding_(request.binding),
       collective_(request.options.collective),
       timeout_(request.options.timeout),
-      probe_shape_(probe_shape),
+      probe_size_(probe_size),
       collectives_(transport, request.binding, collective_,
                    {.topology = request.topology,
                     .host_group_size = request.options.host_group_size,
@@ -87,7 +87,7 @@ Status HostPath::finish(BucketWork& work) {
 
 std::unique_ptr<Probe> HostPath::probe() {
   return std::make_unique<HostProbe>(transport_, engine(), collectives_, collective_, timeout_,
-                                     probe_shape_);
+                                     probe_size_);
 }
 
 }  // namespace nf

@@ -12,9 +12,9 @@ namespace nf {
 
 class HostPath final : public BucketPath {
  public:
-  // Borrows all but the reducer and the shape.
+  // Borrows all but the reducer and the size.
   HostPath(Transport& transport, DenseEngine& engine, const PathRequest& request,
-           MemorySideReducer reducer, ParameterShape probe_shape);
+           MemorySideReducer reducer, ProbeSize probe_size);
 
   bool joins_routes() const override { return true; }
   Status begin(BucketWork& work) override;
@@ -37,15 +37,14 @@ class HostPath final : public BucketPath {
   const Binding& binding_;
   const Collective collective_;
   const Duration timeout_;
-  const ParameterShape probe_shape_;
+  const ProbeSize probe_size_;
 
   RouteCollectives collectives_;  // used by the thread of sum_low_bit()
   RouteErrors route_errors_;      // used by the thread of begin()
 };
 
-// Borrows both. With a name, `reducer` sums the routes that it supports. The probe sums matrices of
-// `probe_shape`.
+// Borrows both. With a name, `reducer` sums the routes that it supports.
 MakePath host_path(Transport& transport, DenseEngine& engine, MemorySideReducer reducer = {},
-                   ParameterShape probe_shape = HostProbe::kShape);
+                   ProbeSize probe_size = HostProbe::kSize);
 
 }  // namespace nf

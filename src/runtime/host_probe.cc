@@ -33,14 +33,14 @@ ProbeCall::ProbeCall(Values values, std::size_t rows, std::uint32_t ranks, bool 
 }
 
 HostProbe::HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
-                     Collective collective, Duration timeout, ParameterShape shape)
+                     Collective collective, Duration timeout, ProbeSize size)
     : transport_(transport),
       engine_(engine),
       collectives_(collectives),
       scatters_(collective == Collective::kReduceScatter && transport.ranks() > 1),
       timeout_(timeout),
-      shape_(shape),
-      values_(probe_values(shape.count, transport.rank())) {}
+      size_(size),
+      values_(probe_values(size.shape.count, transport.rank())) {}
 
 HostProbe::~HostProbe() {
   for (const std::string& route : used_) collectives_.reset(route);
@@ -77,7 +77,7 @@ Status HostProbe::sum_dense(std::size_t bytes) {
 
 Status HostProbe::sum_low_bit(const std::string& route, std::uint64_t step) {
   used_.insert(route);
-  const ProbeCall call(Values(values_), shape_.rows, transport_.ranks(), scatters_);
+  const ProbeCall call(Values(values_), size_.shape.rows, transport_.ranks(), scatters_);
   return collectives_.run(route, {.step = step, .gradients = call.gradients}, call.shards);
 }
 

@@ -27,18 +27,18 @@ struct ProbeCall {
 
 class HostProbe final : public Probe {
  public:
-  static constexpr ParameterShape kShape = {.count = 512 << 10, .rows = 512};
+  static constexpr ProbeSize kSize = {.shape = {.count = 512 << 10, .rows = 512}};
 
-  // Borrows all but the timeout and the shape, whose count is at most that of kShape.
+  // Borrows all but the timeout and the size, which is at most kSize.
   HostProbe(Transport& transport, DenseEngine& engine, RouteCollectives& collectives,
-            Collective collective, Duration timeout, ParameterShape shape = kShape);
+            Collective collective, Duration timeout, ProbeSize size = kSize);
   // Deletes the route memory of its sums.
   ~HostProbe() override;
 
   Status shift(std::size_t bytes) override;
   Status sum_dense(std::size_t bytes) override;
   Status sum_low_bit(const std::string& route, std::uint64_t step) override;
-  ParameterShape shape() const override { return shape_; }
+  ProbeSize size() const override { return size_; }
 
  private:
   Transport& transport_;
@@ -46,7 +46,7 @@ class HostProbe final : public Probe {
   RouteCollectives& collectives_;
   const bool scatters_;
   const Duration timeout_;
-  const ParameterShape shape_;
+  const ProbeSize size_;
   std::vector<float> values_;
   std::vector<float> sent_;
   std::vector<float> received_;

@@ -9,11 +9,10 @@
 namespace nf {
 namespace {
 
-constexpr std::size_t kMinBytes = 64 << 10;
+constexpr std::size_t kMinBytes = 64 << 10;  // even if the maximum is less
 // In seconds. A transfer of this length gives a good estimate of the bandwidth. On fast links,
 // large transfers are long enough sooner, because their latency is low.
 constexpr std::size_t kLargeBytes = 4 << 20;
-constexpr std::size_t kMaxBytes = 16 << 20;
 constexpr double kLongEnough = 0.01;
 constexpr double kLongEnoughIfLarge = 0.001;
 constexpr int kRounds = 3;
@@ -33,6 +32,7 @@ Expected<LinkFigures> LinkProbe::measure_link() {
   link.dense_latency = *dense_latency;
 
   const double share = dense_share(collective_, ranks_);
+  const std::size_t max_bytes = probe_.size().max_bytes;
   for (std::size_t bytes = kMinBytes;; bytes *= 4) {
     const Expected<double> seconds = clock_.min_time([&] { return probe_.shift(bytes); }, kRounds);
     if (!seconds) return seconds.status();
@@ -43,13 +43,13 @@ Expected<LinkFigures> LinkProbe::measure_link() {
     link.dense_bytes_per_second =
         share * static_cast<double>(bytes) / std::max(*dense - link.dense_latency, 1e-9);
     const double long_enough = bytes < kLargeBytes ? kLongEnough : kLongEnoughIfLarge;
-    if (*seconds > long_enough || *dense > 2 * long_enough || bytes >= kMaxBytes) return link;
+    if (*seconds > long_enough || *dense > 2 * long_enough || bytes >= max_bytes) return link;
   }
 }
 
 Expected<CodecFigures> LinkProbe::measure_codec(const AllReduceOptions& sum,
                                                 const LinkFigures& link) {
-  const ParameterShape shape = probe_.shape();
+  const ParameterShape shape = probe_.size().shape;
   const Expected<TrafficModel> traffic =
       collective_ == Collective::kReduceScatter
           ? model_reduce_scatter(sum, std::vector(ranks_, std::vector{shape.count / ranks_}))

@@ -76,7 +76,7 @@ Expected<std::unique_ptr<ExchangePart>> RouteCollectives::make_part(const std::s
 
 Expected<SharedReducer*> RouteCollectives::shared_reducer() {
   if (shared_ == nullptr) {
-    std::vector<std::size_t> counts{HostProbe::kShape.count};
+    std::vector<std::size_t> counts{HostProbe::kSize.shape.count};
     for (const ModelParameter& parameter : binding_.parameters()) counts.push_back(parameter.count);
     Expected<std::unique_ptr<SharedReducer>> joined = SharedReducer::join(
         {.name = reducer_name_,

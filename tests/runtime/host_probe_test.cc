@@ -19,7 +19,7 @@ std::uint64_t traffic_of(Transport& transport, Collective collective, const char
   test::OwnDenseEngine engine(transport);
   HostProbe probe(transport, engine, sums, collective, options.timeout);
   EXPECT_TRUE(probe.sum_low_bit(route, 0).ok());
-  shape = probe.shape();
+  shape = probe.size().shape;
   return sums.traffic(route).total();
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/host_probe.h"
 #include "support/ranks.h"
 
@@ -42,18 +44,22 @@ class StalledProbe final : public Probe {
   static constexpr double kDenseBytesPerSecond = 5e8;
   static constexpr double kSumSeconds = 0.02;
 
-  StalledProbe(StoppedClock& clock, bool is_stalled) : clock_(clock), is_stalled_(is_stalled) {}
+  StalledProbe(StoppedClock& clock, bool is_stalled, ProbeSize size = HostProbe::kSize)
+      : clock_(clock), is_stalled_(is_stalled), size_(size) {}
 
   Status shift(std::size_t bytes) override {
+    most_bytes_ = std::max(most_bytes_, bytes);
     return take(static_cast<double>(bytes) / kBytesPerSecond + kLatency);
   }
   Status sum_dense(std::size_t bytes) override {
+    most_bytes_ = std::max(most_bytes_, bytes);
     return take(static_cast<double>(bytes) / kDenseBytesPerSecond + kLatency);
   }
   Status sum_low_bit(const std::string&, std::uint64_t) override { return take(kSumSeconds); }
-  ParameterShape shape() const override { return HostProbe::kShape; }
+  ProbeSize size() const override { return size_; }
 
   double seconds() const { return seconds_; }
+  std::size_t most_bytes() const { return most_bytes_; }
 
  private:
   Status take(double seconds) {
@@ -64,6 +70,8 @@ class StalledProbe final : public Probe {
 
   StoppedClock& clock_;
   const bool is_stalled_;
+  const ProbeSize size_;
+  std::size_t most_bytes_ = 0;  // of a transfer
   int calls_ = 0;
   double seconds_ = 0;  // without stalls
 };
@@ -90,7 +98,7 @@ TEST(LinkProbe, IgnoresStalls) {
   EXPECT_NEAR(link.dense_latency, StalledProbe::kLatency, 1e-5);
   EXPECT_NEAR(link.bytes_per_second, StalledProbe::kBytesPerSecond, 2e7);
   EXPECT_NEAR(link.dense_bytes_per_second, StalledProbe::kDenseBytesPerSecond, 1e7);
-  EXPECT_LT(codecs[0].seconds_per_value * HostProbe::kShape.count, StalledProbe::kSumSeconds);
+  EXPECT_LT(codecs[0].seconds_per_value * HostProbe::kSize.shape.count, StalledProbe::kSumSeconds);
   EXPECT_GT(codecs[0].seconds_per_value, 0);
 
   EXPECT_EQ(link.latency, links[1].latency);
@@ -98,6 +106,21 @@ TEST(LinkProbe, IgnoresStalls) {
   EXPECT_EQ(link.bytes_per_second, links[1].bytes_per_second);
   EXPECT_EQ(link.dense_bytes_per_second, links[1].dense_bytes_per_second);
   EXPECT_EQ(codecs[0].seconds_per_value, codecs[1].seconds_per_value);
+}
+
+TEST(LinkProbe, SendsNoMoreThanTheMaximum) {
+  for (const std::size_t max_bytes : {64 << 10, 1 << 20}) {
+    test::on_all_ranks(kRanks, [&](Transport& transport) {
+      StatisticsReducer reducer(transport, 0, std::chrono::seconds(30));
+      StoppedClock clock(transport);
+      StalledProbe transfers(clock, /*is_stalled=*/false,
+                             {.shape = HostProbe::kSize.shape, .max_bytes = max_bytes});
+      const auto link = LinkProbe(clock, transfers, reducer).measure_link();
+      ASSERT_TRUE(link) << to_string(link.status());
+      EXPECT_EQ(transfers.most_bytes(), max_bytes);
+      EXPECT_NEAR(link->bytes_per_second, StalledProbe::kBytesPerSecond, 2e7);
+    });
+  }
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ Status OwnDenseEngine::sum(Values values) {
 
 Expected<std::unique_ptr<Fabric>> make_fabric(Transport& transport, DenseEngine& engine,
                                               FabricOptions options) {
-  constexpr ParameterShape kProbe = {.count = 8 << 10, .rows = 64};
+  constexpr ProbeSize kProbe = {.shape = {.count = 8 << 10, .rows = 64}, .max_bytes = 64 << 10};
   return create_fabric(transport, std::move(options), host_path(transport, engine, {}, kProbe));
 }
 

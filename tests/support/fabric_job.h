@@ -32,7 +32,7 @@ class OwnDenseEngine final : public DenseEngine {
 Status reduce_rows(const Transport& transport, OwnDenseEngine& gather, const Bucket& bucket,
                    const std::function<Status(const Bucket& rows)>& reduce);
 
-// Fabric::create() with a probe of few values. Under the sanitizers the usual probe takes most of
+// Fabric::create() with a small probe. Under the sanitizers the usual probe takes most of
 // the time of a test, and no result of a test depends on measured times.
 Expected<std::unique_ptr<Fabric>> make_fabric(Transport& transport, DenseEngine& engine,
                                               FabricOptions options);
