@@ -100,7 +100,7 @@ TEST(FabricRecords, ReportBucketsAgainIfAPhaseHasOtherRoutes) {
     const std::vector<json> told = records(rank, "buckets");
     ASSERT_EQ(told.size(), 2u);
     EXPECT_EQ(told[0]["step"], 0);
-    EXPECT_GT(told[0]["buckets"][1]["low_bit_values"], 0);
+    EXPECT_GT(told[0]["buckets"][1]["low_bit_values"].get<double>(), 0);
     EXPECT_EQ(told[1]["step"], 6);
     EXPECT_EQ(told[1]["buckets"][1]["low_bit_values"], 0);
     EXPECT_EQ(told[1]["buckets"][1]["values"], told[0]["buckets"][1]["values"]);

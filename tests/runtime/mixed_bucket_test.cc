@@ -231,8 +231,8 @@ TEST(MixedBucket, CountsBytesAndTimeOfEveryRegion) {
     ASSERT_EQ(step["regions"].size(), 5u);
     for (const auto& region : step["regions"]) {
       SCOPED_TRACE(region.dump());
-      EXPECT_GT(region["bytes"], 0);
-      EXPECT_GT(region["seconds"], 0);
+      EXPECT_GT(region["bytes"].get<double>(), 0);
+      EXPECT_GT(region["seconds"].get<double>(), 0);
     }
     // waterfill:4 sends an eighth of FP32, and the dense head about as much as an engine.
     const auto ratio = [&](int region) {
