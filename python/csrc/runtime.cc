@@ -227,10 +227,12 @@ void Runtime::sum_on_host(const std::shared_ptr<Job>& job) {
     // With the state of this thread, profiler traces include the worker.
     const auto sum_low_bit = [this, job, state = at::ThreadLocalState()] {
       const at::ThreadLocalStateGuard as_caller(state);
-      RECORD_FUNCTION("neuron_fabric::sum_low_bit", std::vector<c10::IValue>());
-      if (Status status = fabric_->sum_low_bit(*job->work); !status.ok()) {
-        return fail(*job, watch_.report_unresponsive_peers(job->step, status));
-      }
+      // The range ends before the bucket does: a profiler may stop as soon as backward returns.
+      const Status status = [&] {
+        RECORD_FUNCTION("neuron_fabric::sum_low_bit", std::vector<c10::IValue>());
+        return fabric_->sum_low_bit(*job->work);
+      }();
+      if (!status.ok()) return fail(*job, watch_.report_unresponsive_peers(job->step, status));
       finish_part(*job);
     };
     worker_.post(sum_low_bit, fails(job));

@@ -89,7 +89,7 @@ class Runner:
                 check_digests(running.join(), expected)
                 return True
             ends = running.join(episode.survivors)
-            if all(end.code == 0 for end in ends):  # they have lost nobody, or at their end
+            if all(end.code == 0 for end in ends):  # no rank was lost, or all were at their end
                 outcome.went_on = True
                 check_digests(ends, [expected[rank] for rank in episode.survivors])
                 return len(episode.survivors) == episode.job.ranks
