@@ -28,8 +28,8 @@ Status DeviceExchangePart::check(const DeviceAllReduceOptions& options, std::uin
   }
   if ((*codec)->uses_rms_history()) {
     return {ErrorCode::kUnsupported,
-            fmt::format("'{}' is not implemented on a device: omit +rms, or keep the gradients in "
-                        "host memory",
+            fmt::format("'{}' needs gradients in host memory: sums on a device keep no RMS "
+                        "history; omit +rms",
                         options.codec)};
   }
   if (const auto device_codec = make_device_codec(**codec); !device_codec) {

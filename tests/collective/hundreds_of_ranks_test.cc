@@ -29,7 +29,7 @@ std::size_t threads() {
   return static_cast<std::size_t>(std::distance(fs::begin(tasks), fs::end(tasks)));
 }
 
-// Of one rank's AllReduce and its end of the simulated network.
+// How much an AllReduce and its endpoint of the simulated network may hold for each other rank.
 constexpr std::size_t kBytesPerPeer = 1024;
 
 struct Job {

@@ -54,5 +54,16 @@ TEST(DeviceHierarchyCheck, RejectsHostGroupsThatDoNotDivideTheRanks) {
   EXPECT_EQ(code("waterfill:3+ef", 3), ErrorCode::kUnsupported);
 }
 
+TEST(DeviceCollectiveCheck, RejectsRmsHistories) {
+  for (const Topology topology : {Topology::kDirect, Topology::kRing, Topology::kHierarchical}) {
+    for (const char* codec : {"waterfill:3+rms", "rotated+width=3+rms"}) {
+      const Status status = cuda::check_device_collective(
+          {.codec = codec, .topology = topology, .host_group_size = 3}, 6);
+      EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << codec << " " << to_string(topology);
+      EXPECT_NE(status.message().find("omit +rms"), std::string::npos) << status.message();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nf
